@@ -63,7 +63,7 @@ def close_by_a_signal(member: Any) -> None:
 
 
 @pytest.mark.parametrize("close", [Consumer.close, close_by_a_signal])
-def test_when_partitions_are_assigned(
+def test_a_listener_may_close_when_partitions_are_assigned(
     broker: Broker, new_topic: NewTopic, close: Callable[[Any], object]
 ) -> None:
     topic = new_topic(1)
@@ -76,7 +76,9 @@ def test_when_partitions_are_assigned(
     assert is_left(broker, topic)
 
 
-def test_when_partitions_are_revoked(broker: Broker, new_topic: NewTopic) -> None:
+def test_a_close_in_on_revoke_commits_and_calls_no_listener_twice(
+    broker: Broker, new_topic: NewTopic
+) -> None:
     topic = new_topic(1)
     produce(broker, topic, 5)
     closing = Closing(Consumer.close, "revoke")
@@ -94,7 +96,9 @@ def test_when_partitions_are_revoked(broker: Broker, new_topic: NewTopic) -> Non
         assert record is not None and record.offset == 3
 
 
-def test_when_it_is_being_closed(broker: Broker, new_topic: NewTopic) -> None:
+def test_a_close_in_on_revoke_during_a_close_has_no_further_effect(
+    broker: Broker, new_topic: NewTopic
+) -> None:
     topic = new_topic(1)
     produce(broker, topic, 1)
     closing = Closing(Consumer.close, "revoke")
@@ -106,7 +110,9 @@ def test_when_it_is_being_closed(broker: Broker, new_topic: NewTopic) -> None:
     assert is_left(broker, topic)
 
 
-def test_without_a_group(broker: Broker, new_topic: NewTopic) -> None:
+def test_a_listener_may_close_a_consumer_without_a_group(
+    broker: Broker, new_topic: NewTopic
+) -> None:
     topic = new_topic(1)
     closing = Closing(Consumer.close, "assign")
     member = Consumer(brokers=broker.bootstrap)
@@ -116,7 +122,7 @@ def test_without_a_group(broker: Broker, new_topic: NewTopic) -> None:
     assert closing.told == ["assign"]
 
 
-def test_what_the_listener_raises_behind_its_close_reaches_the_user(
+def test_an_error_after_the_listeners_close_is_raised_by_the_poll(
     broker: Broker, new_topic: NewTopic
 ) -> None:
     def close_and_complain(member: Any) -> None:
@@ -136,7 +142,7 @@ async def within_a_task(member: Any) -> None:
 
 
 @pytest.mark.parametrize("close", [odradek.aio.Consumer.close, within_a_task])
-def test_that_is_awaited(
+def test_a_listener_of_an_asyncio_consumer_may_close_it(
     broker: Broker, new_topic: NewTopic, close: Callable[[Any], object]
 ) -> None:
     topic = new_topic(1)
@@ -192,7 +198,7 @@ class Busy:
         assert not self._thread.is_alive()
 
 
-def test_by_another_thread_waits_for_the_listener_no_longer_than_it_has_time(
+def test_a_close_by_another_thread_waits_for_the_listener_up_to_its_timeout(
     broker: Broker, new_topic: NewTopic
 ) -> None:
     topic = new_topic(1)
@@ -206,7 +212,7 @@ def test_by_another_thread_waits_for_the_listener_no_longer_than_it_has_time(
     assert busy.told == ["assign"]
 
 
-def test_by_another_thread_goes_on_when_the_listener_returns(
+def test_a_close_by_another_thread_continues_when_the_listener_returns(
     broker: Broker, new_topic: NewTopic
 ) -> None:
     topic = new_topic(1)
@@ -217,7 +223,7 @@ def test_by_another_thread_goes_on_when_the_listener_returns(
     assert busy.begun.wait(PATIENCE_S)
     closing = threading.Thread(target=lambda: member.close(3000), daemon=True)
     closing.start()
-    until(lambda: member._reading.closed, "the close has begun")
+    until(lambda: member._poll_loop.closed, "the close has begun")
     busy.end()
     closing.join(PATIENCE_S)
     assert not closing.is_alive()

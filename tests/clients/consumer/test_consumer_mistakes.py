@@ -27,7 +27,7 @@ from odradek.testing.broker import Broker
 
 
 class TestBadInput:
-    def test_settings(self) -> None:
+    def test_invalid_settings_are_refused(self) -> None:
         with pytest.raises(ConfigError, match=r"did you mean auto\.offset\.reset"):
             Consumer("t", brokers="localhost:9092", auto_ofset_reset="earliest")
         with pytest.raises(ConfigError, match=r"bootstrap\.servers is empty"):
@@ -37,7 +37,7 @@ class TestBadInput:
         with pytest.raises(ConfigError, match="names of topics, or one mapping"):
             Consumer({"group.id": "a"}, {"group.id": "b"})
 
-    def test_a_topic_there_is_not(self, broker: Broker) -> None:
+    def test_an_unknown_topic_is_raised_by_the_poll(self, broker: Broker) -> None:
         with Consumer(
             "returns",
             brokers=broker.bootstrap,
@@ -49,14 +49,14 @@ class TestBadInput:
             with pytest.raises(UnknownTopicOrPartition):
                 consumer.end_offsets(("nowhere", 0), timeout=0.3)
 
-    def test_a_broker_there_is_not(self) -> None:
+    def test_an_unreachable_broker_is_raised_by_the_poll(self) -> None:
         with Consumer("t", brokers="127.0.0.1:1", default_api_timeout_ms=300) as consumer:
             with pytest.raises(Disconnected, match="refused"):
                 consumer.poll(LONG_S)
             with pytest.raises(KafkaTimeout):
                 consumer.end_offsets(("t", 0), timeout=0.2)
 
-    def test_a_closed_one(self, broker: Broker) -> None:
+    def test_a_closed_consumer_refuses_every_call(self, broker: Broker) -> None:
         consumer = Consumer("t", brokers=broker.bootstrap)
         consumer.close()
         consumer.close()
@@ -64,7 +64,7 @@ class TestBadInput:
             with pytest.raises(ClientClosed):
                 use()
 
-    def test_records_that_are_something_else(
+    def test_a_record_that_cannot_be_decoded_is_raised_and_can_be_passed(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic = new_topic()
@@ -82,7 +82,9 @@ class TestBadInput:
             consumer.assign({(topic, 0): (0, 3)})
             assert [record.value for record in consumer] == [1, 2]
 
-    def test_offsets_there_are_not(self, broker: Broker, new_topic: NewTopic) -> None:
+    def test_a_missing_offset_without_a_reset_policy_is_raised(
+        self, broker: Broker, new_topic: NewTopic
+    ) -> None:
         topic = new_topic()
         with Consumer(brokers=broker.bootstrap, auto_offset_reset="none") as consumer:
             consumer.assign([(topic, 0)])
@@ -92,7 +94,7 @@ class TestBadInput:
             with pytest.raises(OffsetOutOfRange, match="offset 77"):
                 consumer.poll(LONG_S)
 
-    def test_times_there_are_not(self, broker: Broker, new_topic: NewTopic) -> None:
+    def test_an_invalid_time_is_refused(self, broker: Broker, new_topic: NewTopic) -> None:
         first = (new_topic(), 0)
         given: list[Any] = [1.5e12, "1h", True, None]
         with Consumer(brokers=broker.bootstrap) as consumer:
@@ -106,7 +108,7 @@ class TestBadInput:
             with pytest.raises(ValueError, match=r"begin with 1970.*What to do"):
                 consumer.seek(first, datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC))
 
-    def test_what_does_not_fit(self, broker: Broker, new_topic: NewTopic) -> None:
+    def test_invalid_calls_are_refused(self, broker: Broker, new_topic: NewTopic) -> None:
         topic = new_topic()
         with Consumer(brokers=broker.bootstrap) as consumer:
             consumer.assign([(topic, 0)])

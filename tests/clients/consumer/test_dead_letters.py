@@ -56,7 +56,7 @@ def committed(broker: Broker, group: str) -> dict[TopicPartition, int]:
 
 
 class TestWhatIsWritten:
-    def test_the_record_as_it_came_and_what_was_wrong(
+    def test_a_dead_letter_has_the_record_and_the_error(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic, dead = new_topic(), new_topic()
@@ -78,7 +78,7 @@ class TestWhatIsWritten:
             "__connect.errors.exception.class.name": b"msgspec.DecodeError",
         }
 
-    def test_keys_can_be_broken_too(
+    def test_a_key_that_cannot_be_decoded_makes_a_dead_letter(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic, dead = new_topic(), new_topic()
@@ -89,7 +89,7 @@ class TestWhatIsWritten:
         assert dict(all_of(broker, dead)[0].headers)["__connect.errors.stage"] == b"KEY_CONVERTER"
 
     @pytest.mark.parametrize("how", ["one by one", "consume", "batches", "arrow", "read"])
-    def test_however_records_are_read(
+    def test_every_way_to_read_writes_dead_letters(
         self, broker: Broker, new_topic: NewTopic, produce: Produce, how: str
     ) -> None:
         topic, dead = new_topic(), new_topic()
@@ -128,7 +128,7 @@ def read(consumer: Consumer[Any, Any], how: str) -> list[object]:
     return [row for row in rows if row["value"] is not None]
 
 
-def test_a_poll_waits_no_longer_than_it_was_told(
+def test_a_poll_waits_for_a_dead_letter_no_longer_than_its_timeout(
     broker: Broker, new_topic: NewTopic, produce: Produce
 ) -> None:
     topic, dead = new_topic(), new_topic()
@@ -142,7 +142,7 @@ def test_a_poll_waits_no_longer_than_it_was_told(
 
 
 class TestGroups:
-    def test_commits_go_behind_what_was_written(
+    def test_a_commit_passes_written_dead_letters(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic, dead = new_topic(), new_topic()
@@ -156,7 +156,7 @@ class TestGroups:
         assert committed(broker, topic) == {TopicPartition(topic, 0): 4}
         assert [letter.key for letter in all_of(broker, dead)] == [b"k1", b"k3"]
 
-    def test_they_stay_before_what_could_not_be_written(
+    def test_a_commit_stays_before_a_dead_letter_that_failed(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic, dead = new_topic(), new_topic(max_message_bytes="300")
@@ -184,7 +184,7 @@ class TestGroups:
             assert [record.offset for record in consumer.consume(1, LONG_S)] == [2]
         assert [letter.key for letter in all_of(broker, dead)] == [b"k0"]
 
-    def test_a_seek_passes_over_what_cannot_be_written(
+    def test_a_seek_passes_a_dead_letter_that_failed(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic = new_topic()
@@ -203,7 +203,7 @@ class TestGroups:
             assert found is not None and found.offset == 1
 
 
-def test_columns_that_cannot_be_written_are_given_back(
+def test_rows_are_put_back_if_their_dead_letter_fails(
     broker: Broker, new_topic: NewTopic, produce: Produce
 ) -> None:
     topic, dead = new_topic(), new_topic(max_message_bytes="300")
@@ -216,25 +216,27 @@ def test_columns_that_cannot_be_written_are_given_back(
             assert consumer.position((topic, 0)) == 0
 
 
-def test_dead_letters_do_not_go_round_in_circles(
+def test_a_dead_letter_makes_no_further_dead_letter(
     broker: Broker, new_topic: NewTopic, produce: Produce
 ) -> None:
     topic = new_topic()
     produce(topic, BAD)
     with Consumer(brokers=broker.bootstrap, on_decode_error=f"dlq:{topic}", **JSON) as consumer:
         consumer.assign({(topic, 0): 0})
-        with pytest.raises(DeadLetterFailed, match="dead letter itself"):
+        with pytest.raises(DeadLetterFailed, match="itself from the dead letter topic"):
             consumer.poll(LONG_S)
     assert len(all_of(broker, topic)) == 1
 
 
 @pytest.mark.parametrize("wanted", ["dlq:", "dlq", "ignore", 7])
-def test_what_is_no_way_to_go_on_is_refused(wanted: Any) -> None:
+def test_an_invalid_on_decode_error_is_refused(wanted: Any) -> None:
     with pytest.raises(ConfigError, match="'dlq:' with the name of a topic"):
         Consumer(brokers="localhost:1", on_decode_error=wanted)
 
 
-def test_awaited(broker: Broker, new_topic: NewTopic, produce: Produce) -> None:
+def test_the_asyncio_consumer_writes_dead_letters(
+    broker: Broker, new_topic: NewTopic, produce: Produce
+) -> None:
     topic, dead = new_topic(), new_topic()
     produce(topic, BAD, GOOD, BAD, GOOD)
 
@@ -255,7 +257,7 @@ def test_awaited(broker: Broker, new_topic: NewTopic, produce: Produce) -> None:
     assert committed(broker, topic) == {TopicPartition(topic, 0): 4}
 
 
-def test_awaited_and_not_to_be_written(
+def test_the_asyncio_consumer_raises_a_failed_dead_letter(
     broker: Broker, new_topic: NewTopic, produce: Produce
 ) -> None:
     topic = new_topic()

@@ -70,6 +70,8 @@ from odradek.protocol.record_batch import CorruptBatch, batches
 
 log = logging.getLogger(__name__)
 
+RequestedPartitions = dict[TopicPartition, PartitionFetch]
+
 RETRIED_ERRORS = frozenset(
     {
         ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -115,7 +117,7 @@ class FetchResponseHandler:
 
     def handle(
         self,
-        requested: dict[TopicPartition, PartitionFetch],
+        requested: RequestedPartitions,
         answered: dict[TopicPartition, PartitionData],
         response: FetchResponse,
     ) -> None:
@@ -207,9 +209,6 @@ class FetchResponseHandler:
             self._deferred.defer_error(state, error_for(code, what))
 
 
-RequestedPartitions = dict[TopicPartition, PartitionFetch]
-
-
 class NodeFetches:
     """One broker: its fetch session and the request in flight."""
 
@@ -269,9 +268,9 @@ class Fetcher(ConnectionListener):
         if self._closed:
             return
         self.starved = True
-        leaders, kept, wake_ms = self._by_leader()
+        leaders, buffered, wake_ms = self._by_leader()
         enough = True
-        share = max(1, self._config.prefetch_max_bytes // max(1, len(leaders | kept)))
+        share = max(1, self._config.prefetch_max_bytes // max(1, len(leaders | buffered)))
         now_ms = self._engine.now_ms
         for node_id, states in leaders.items():
             node = self._nodes.get(node_id)
@@ -281,7 +280,7 @@ class Fetcher(ConnectionListener):
                 continue
             if node.retry_ms > now_ms:
                 wake_ms = min(wake_ms, node.retry_ms)
-            elif not self._send_fetch(node, states, share, kept.get(node_id, 0)):
+            elif not self._send_fetch(node, states, share, buffered.get(node_id, 0)):
                 enough = False
         if enough:
             self.starved = False
@@ -296,13 +295,13 @@ class Fetcher(ConnectionListener):
         now_ms = self._engine.now_ms
         nodes = metadata.image.nodes
         leaders: dict[int, list[PartitionState]] = {}
-        kept: dict[int, int] = {}
+        buffered: dict[int, int] = {}
         wake_ms = NEVER_MS
         leader_missing = False
         for state in self._subscriptions.states:
             node_id = state.leader.node_id
             if state.buffered_bytes > 0 and not state.position.withheld:
-                kept[node_id] = kept.get(node_id, 0) + state.buffered_bytes
+                buffered[node_id] = buffered.get(node_id, 0) + state.buffered_bytes
             if not state.is_fetchable:
                 continue
             if state.next_retry_ms > now_ms:
@@ -313,14 +312,14 @@ class Fetcher(ConnectionListener):
                 leader_missing = True
         if leader_missing and not metadata.update_requested:
             metadata.request_update()
-        return leaders, kept, wake_ms
+        return leaders, buffered, wake_ms
 
     def _send_fetch(
-        self, node: NodeFetches, states: list[PartitionState], share: int, kept_bytes: int
+        self, node: NodeFetches, states: list[PartitionState], share: int, buffered_bytes: int
     ) -> bool:
         """Send a fetch if the broker is ready; False if there is no room for one."""
         config = self._config
-        room = share - kept_bytes
+        room = share - buffered_bytes
         if room < min(config.max_partition_fetch_bytes, share // 2):
             return False
         if not self._engine.client.ready(node.session.node_id):
@@ -336,7 +335,7 @@ class Fetcher(ConnectionListener):
                 state.leader.epoch,
                 state.fetch.offset_epoch,
             )
-        unnamed = any(one.topic_id == ZERO_UUID for one in to_fetch.values())
+        without_id = any(one.topic_id == ZERO_UUID for one in to_fetch.values())
         max_bytes = min(config.fetch_max_bytes, room)
         session = node.session
         node.requested = to_fetch
@@ -345,7 +344,7 @@ class Fetcher(ConnectionListener):
             RequestBuilder(
                 FetchRequest,
                 lambda version: self._request(session, to_fetch, max_bytes, version),
-                max_version=LAST_VERSION_BY_NAME if unnamed else 32767,
+                max_version=LAST_VERSION_BY_NAME if without_id else 32767,
             ),
             lambda call: self._fetch_ended(node, to_fetch, call),
         )

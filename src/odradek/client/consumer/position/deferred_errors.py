@@ -116,8 +116,8 @@ class DeferredErrors:
         """
         partition, at = state.topic_partition, state.fetch
         text = (
-            f"{partition}: the log was truncated: what was read up to offset {at.offset} (epoch "
-            f"{at.offset_epoch}) is no longer there"
+            f"{partition}: the log was truncated: records read up to offset {at.offset} (epoch "
+            f"{at.offset_epoch}) are no longer in it"
         )
         if end_offset >= 0:
             text += f" from offset {end_offset} on"

@@ -58,6 +58,8 @@ from odradek.protocol.api.offset_for_leader_epoch import (
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 CONSUMER_REPLICA_ID = -1
 FIRST_VERSION_FOR_CONSUMERS = 3
 """Before this version of OffsetForLeaderEpoch, only clients that may alter the cluster may send it.
@@ -295,9 +297,6 @@ class OffsetFetcher:
 
 def position_generation(state: PartitionState) -> PositionGeneration:
     return state.position, state.position.generation
-
-
-T = TypeVar("T")
 
 
 class OffsetQueries:

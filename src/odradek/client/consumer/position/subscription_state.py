@@ -300,7 +300,7 @@ class SubscriptionState:
     def _set_type(self, wanted: SubscriptionType) -> None:
         if self.type not in (SubscriptionType.NONE, wanted):
             raise IllegalState(
-                f"this consumer reads {self.type.value} it was given, and cannot read "
+                f"this consumer was given {self.type.value} to read and cannot be given "
                 f"{wanted.value} as well. What to do: unsubscribe() first"
             )
         self.type = wanted

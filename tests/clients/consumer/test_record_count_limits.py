@@ -27,7 +27,9 @@ REFUSED: list[tuple[str, dict[str, int], str]] = [
 
 
 @pytest.mark.parametrize(("name", "given", "why"), REFUSED)
-def test_blocking(name: str, given: dict[str, int], why: str) -> None:
+def test_the_blocking_consumer_refuses_an_invalid_number_of_records(
+    name: str, given: dict[str, int], why: str
+) -> None:
     with Consumer(brokers=NOWHERE) as consumer:
         call: Callable[..., Any] = getattr(consumer, name)
         with pytest.raises(ValueError, match=why):
@@ -39,7 +41,9 @@ async def first_of(made: Coroutine[Any, Any, Any] | AsyncIterator[Any]) -> None:
 
 
 @pytest.mark.parametrize(("name", "given", "why"), REFUSED)
-def test_awaited(name: str, given: dict[str, int], why: str) -> None:
+def test_the_asyncio_consumer_refuses_an_invalid_number_of_records(
+    name: str, given: dict[str, int], why: str
+) -> None:
     async def ask() -> None:
         async with odradek.aio.Consumer(brokers=NOWHERE) as consumer:
             call: Callable[..., Any] = getattr(consumer, name)
@@ -49,6 +53,6 @@ def test_awaited(name: str, given: dict[str, int], why: str) -> None:
     asyncio.run(ask())
 
 
-def test_none_are_none() -> None:
+def test_consume_of_0_records_returns_none() -> None:
     with Consumer(brokers=NOWHERE) as consumer:
         assert consumer.consume(0) == []

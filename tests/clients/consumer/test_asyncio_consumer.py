@@ -15,7 +15,9 @@ from odradek.testing.broker import Broker
 
 
 class TestAwaited:
-    def test_records(self, broker: Broker, new_topic: NewTopic, produce: Produce) -> None:
+    def test_poll_consume_and_iteration_return_all_records(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
         topic = new_topic()
         produce(topic, *[b"%d" % n for n in range(10)])
 
@@ -40,7 +42,7 @@ class TestAwaited:
 
         assert asyncio.run(read()) == [*range(10), 8, 9, b"9"]
 
-    def test_more_than_may_be_fetched_ahead(
+    def test_more_records_than_the_prefetch_limit_are_all_read(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic, values = new_topic(), [b"%05d" % n * 20 for n in range(300)]
@@ -57,7 +59,7 @@ class TestAwaited:
         assert asyncio.run(asyncio.wait_for(read(), LONG_S)) == values
 
     @pytest.mark.parametrize("call", ["poll", "consume"])
-    def test_who_asks_without_waiting_lets_others_have_their_turn(
+    def test_a_poll_without_a_timeout_yields_to_other_tasks(
         self, broker: Broker, call: str
     ) -> None:
         async def ask() -> None:
@@ -71,7 +73,7 @@ class TestAwaited:
 
         asyncio.run(ask())
 
-    def test_a_poll_that_is_cancelled_takes_no_record_with_it(
+    def test_a_cancelled_poll_loses_no_record(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic, found, cancelled = new_topic(), list[int](), 0
@@ -98,7 +100,7 @@ class TestAwaited:
         assert found == [*range(1, 1000)]
         assert cancelled, "some yield to other tasks"
 
-    def test_in_a_group_with_callbacks_that_are_awaited(
+    def test_a_group_member_awaits_its_callbacks(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic = new_topic()
@@ -126,7 +128,7 @@ class TestAwaited:
         partitions = [TopicPartition(topic, 0)]
         assert told == [("assigned", partitions), ("revoked", partitions)]
 
-    def test_cancelling_a_wait_loses_nothing(
+    def test_a_cancelled_consume_loses_no_record(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic = new_topic()
@@ -145,7 +147,7 @@ class TestAwaited:
 
         assert asyncio.run(read()) == [b"a", b"b"]
 
-    def test_a_cancelled_close_leaves_nothing_behind_and_can_be_awaited_again(
+    def test_a_cancelled_close_can_be_awaited_again(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic = new_topic()
@@ -172,7 +174,7 @@ class TestAwaited:
         left = [thread.name for thread in threading.enumerate() if thread not in before]
         assert not any(name.startswith("odradek-consumer") for name in left)
 
-    def test_one_that_was_not_started(self) -> None:
+    def test_a_consumer_that_was_not_started_raises(self) -> None:
         async def use() -> None:
             await AwaitedConsumer("t", brokers="127.0.0.1:1").poll()
 

@@ -18,7 +18,9 @@ from odradek.testing.broker import Broker
 
 
 class TestReading:
-    def test_one_by_one(self, broker: Broker, new_topic: NewTopic, produce: Produce) -> None:
+    def test_poll_and_next_return_records_one_by_one(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
         topic = new_topic()
         produce(topic, b"a", b"b", None)
         with Consumer(topic, brokers=broker.bootstrap, auto_offset_reset="earliest") as consumer:
@@ -36,7 +38,7 @@ class TestReading:
         ("value", "expected"),
         [(None, b"1"), (bytes, b"1"), ("str", "1"), (str, "1"), ("json", 1), (int, 1), (len, 1)],
     )
-    def test_as_what_is_wanted(
+    def test_values_are_deserialized_as_configured(
         self,
         broker: Broker,
         new_topic: NewTopic,
@@ -52,7 +54,9 @@ class TestReading:
             assert record is not None
             assert record.value == expected
 
-    def test_many_at_a_time(self, broker: Broker, new_topic: NewTopic, produce: Produce) -> None:
+    def test_consume_returns_many_records_and_ends_with_the_range(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
         topic = new_topic(partitions=2)
         for partition in (0, 1):
             produce(topic, *[b"%d" % n for n in range(100)], partition=partition)
@@ -70,7 +74,7 @@ class TestReading:
             sizes = [len(batch) for batch in consumer.batches(max_records=70, max_wait=LONG_S)]
             assert sizes == [70, 70, 60]
 
-    def test_more_than_may_be_fetched_ahead(
+    def test_more_records_than_the_prefetch_limit_are_read_one_by_one(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic, values = new_topic(), [b"%05d" % n * 20 for n in range(300)]
@@ -80,7 +84,9 @@ class TestReading:
             consumer.assign({(topic, 0): (0, 300)})
             assert [record.value for record in consumer] == values
 
-    def test_by_time(self, broker: Broker, new_topic: NewTopic, produce: Produce) -> None:
+    def test_seek_and_offsets_for_times_take_a_time(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
         topic = new_topic()
         produce(topic, b"a", b"b", b"c")
         with Consumer(brokers=broker.bootstrap) as consumer:
@@ -96,7 +102,7 @@ class TestReading:
             late = consumer.offsets_for_times({(topic, 0): T0 + 10**9})
             assert late == {TopicPartition(topic, 0): None}
 
-    def test_what_there_is_to_ask(
+    def test_watermarks_lag_offsets_and_partitions_are_right(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic = new_topic(partitions=2)
@@ -116,7 +122,7 @@ class TestReading:
             consumer.resume(partition)
             assert consumer.poll(LONG_S) is not None
 
-    def test_partitions_are_paused_one_by_one_or_several_at_once(
+    def test_pause_and_resume_take_one_or_several_partitions(
         self, broker: Broker, new_topic: NewTopic
     ) -> None:
         topic = new_topic(3)
@@ -132,7 +138,7 @@ class TestReading:
             consumer.resume({first}, second)
             assert consumer.paused() == []
 
-    def test_alone_a_pattern_and_topics_that_come_later(
+    def test_without_a_group_a_pattern_matches_topics_created_later(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         first = new_topic()
@@ -156,7 +162,9 @@ class TestReading:
 
 
 class TestArrow:
-    def test_batches(self, broker: Broker, new_topic: NewTopic, produce: Produce) -> None:
+    def test_arrow_batches_contain_all_records(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
         topic = new_topic(partitions=2)
         produce(topic, b"a", None, partition=0)
         produce(topic, b"c", partition=1)
@@ -181,7 +189,7 @@ class TestArrow:
             found = consumer.committed([(topic, 0), (topic, 1)])
             assert {p.partition: at.offset for p, at in found.items() if at} == {0: 2, 1: 1}
 
-    def test_a_stream_for_others(
+    def test_arrow_batches_are_a_stream_for_other_libraries(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic = new_topic()

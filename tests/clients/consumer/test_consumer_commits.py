@@ -11,7 +11,7 @@ from odradek.testing.broker import Broker
 
 
 class TestCommitting:
-    def test_what_was_handed_out(
+    def test_a_commit_covers_the_records_that_were_returned(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic = new_topic()
@@ -48,7 +48,7 @@ class TestCommitting:
             consumer.commit(batch)
             assert committed(consumer) == 6
 
-    def test_automatically_by_a_close_and_not_of_what_failed(
+    def test_close_commits_automatically_and_not_the_record_that_failed(
         self, broker: Broker, new_topic: NewTopic, produce: Produce
     ) -> None:
         topic = new_topic()
