@@ -66,7 +66,7 @@ def new_topic(admin: Admin, request: pytest.FixtureRequest) -> Callable[..., str
     return make
 
 
-def test_a_member_is_described_with_all_it_has(
+def test_a_member_is_described_with_its_assignment(
     admin: Admin, member: Consumer[bytes, bytes], topic: str
 ) -> None:
     group = admin.group(topic)
@@ -81,7 +81,7 @@ def test_a_member_is_described_with_all_it_has(
     assert Group(topic, "Stable", "classic", "consumer") in admin.groups(states=["Stable"])
 
 
-def test_lag_is_of_what_members_read_too(
+def test_lag_includes_partitions_without_a_commit(
     admin: Admin, member: Consumer[bytes, bytes], topic: str
 ) -> None:
     lags = admin.lag(topic)
@@ -92,7 +92,7 @@ def test_lag_is_of_what_members_read_too(
     assert [lag.lag for lag in lags.values()] == [2, COUNT]
 
 
-def test_what_members_go_on_with_is_left_alone(
+def test_offsets_of_partitions_with_members_are_not_changed(
     admin: Admin, member: Consumer[bytes, bytes], topic: str
 ) -> None:
     first = TopicPartition(topic, 0)
@@ -111,7 +111,7 @@ def test_what_members_go_on_with_is_left_alone(
     assert admin.group(topic).state == "Stable"
 
 
-def test_members_that_are_not_told_are_not_moved_either(
+def test_offsets_of_a_group_of_another_protocol_with_members_are_not_changed(
     admin: Admin, member: Consumer[bytes, bytes], topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def not_classic(described: DescribedGroup) -> None:

@@ -15,7 +15,7 @@ NOWHERE = "127.0.0.1:1"
 
 
 @pytest.mark.parametrize("kind", [odradek.Producer, odradek.Consumer])
-def test_of_a_client_that_blocks(kind: Callable[..., Any]) -> None:
+def test_a_blocking_client_has_metrics_until_it_is_closed(kind: Callable[..., Any]) -> None:
     client = kind(brokers=NOWHERE)
     assert client.metrics()
     client.close(0)
@@ -24,7 +24,7 @@ def test_of_a_client_that_blocks(kind: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", [odradek.aio.Producer, odradek.aio.Consumer])
-def test_of_a_client_that_is_awaited(kind: Callable[..., Any]) -> None:
+def test_an_asyncio_client_has_metrics_from_start_to_close(kind: Callable[..., Any]) -> None:
     async def live() -> None:
         client = kind(brokers=NOWHERE)
         with pytest.raises(ClientClosed, match="was not started"):

@@ -53,7 +53,7 @@ def check(found: dict[str, float], topic: str) -> None:
     assert found["last-rebalance-seconds-ago"] >= 0
 
 
-def test_notes_come_back_with_the_offsets(broker: Broker, topic: str) -> None:
+def test_committed_metadata_is_returned_with_the_offsets(broker: Broker, topic: str) -> None:
     partition = TopicPartition(topic, 0)
     at = OffsetAndMetadata(3, "up to the third", 0)
     with Consumer(topic, **settings(broker, topic)) as consumer:
@@ -63,7 +63,9 @@ def test_notes_come_back_with_the_offsets(broker: Broker, topic: str) -> None:
 
 
 @pytest.mark.parametrize("forever", [math.inf, -1])
-def test_a_commit_may_take_for_ever(broker: Broker, topic: str, forever: float) -> None:
+def test_an_infinite_timeout_is_accepted_by_every_call(
+    broker: Broker, topic: str, forever: float
+) -> None:
     first = TopicPartition(topic, 0)
     with Consumer(topic, **settings(broker, topic)) as consumer:
         assert consumer.poll(forever) is not None
@@ -73,7 +75,7 @@ def test_a_commit_may_take_for_ever(broker: Broker, topic: str, forever: float) 
         consumer.close(forever)
 
 
-def test_closing_may_take_for_ever_too(broker: Broker, topic: str) -> None:
+def test_close_accepts_an_infinite_timeout(broker: Broker, topic: str) -> None:
     async def awaited() -> None:
         async with AwaitedConsumer(topic, **settings(broker, topic)) as consumer:
             assert await consumer.poll(math.inf) is not None
@@ -85,7 +87,7 @@ def test_closing_may_take_for_ever_too(broker: Broker, topic: str) -> None:
     consumer.close(None)
 
 
-def test_nobody_waits_for_an_asynchronous_commit(broker: Broker, topic: str) -> None:
+def test_an_asynchronous_commit_returns_at_once(broker: Broker, topic: str) -> None:
     partition = TopicPartition(topic, 0)
     with Consumer(topic, **settings(broker, topic)) as consumer:
         for _ in range(5):
@@ -100,7 +102,7 @@ def test_nobody_waits_for_an_asynchronous_commit(broker: Broker, topic: str) -> 
             assert monotonic() < deadline
 
 
-def test_what_a_consumer_tells(broker: Broker, topic: str) -> None:
+def test_metrics_and_partitions_describe_what_was_consumed(broker: Broker, topic: str) -> None:
     with Consumer(topic, **settings(broker, topic)) as consumer:
         assert consumer.metrics()["records-consumed-total"] == 0
         for _ in range(COUNT):
@@ -109,7 +111,9 @@ def test_what_a_consumer_tells(broker: Broker, topic: str) -> None:
         check(consumer.metrics(), topic)
 
 
-def test_the_awaited_face_does_the_same(broker: Broker, topic: str) -> None:
+def test_the_asyncio_consumer_commits_metadata_and_asynchronously_too(
+    broker: Broker, topic: str
+) -> None:
     partition = TopicPartition(topic, 0)
     at = OffsetAndMetadata(3, "up to the third", 0)
 

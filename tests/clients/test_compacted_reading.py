@@ -143,7 +143,7 @@ def check(rows: list[Row], expected: list[tuple[bytes, bytes | None]]) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_readers_at_work_while_segments_are_replaced(broker: Broker) -> None:
+def test_readers_get_all_last_values_while_segments_are_replaced(broker: Broker) -> None:
     expected = written()
     producing = threading.Thread(target=produce, args=(broker.bootstrap, expected))
     producing.start()

@@ -78,7 +78,7 @@ def read(broker: Broker, topic: str, count: int, partition: int = 0, **settings:
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_records_come_back_whatever_is_acknowledged(
+def test_records_are_read_back_for_every_acks_setting(
     broker: Broker, new_topic: NewTopicFn, acks: str
 ) -> None:
     topic = new_topic()
@@ -99,7 +99,7 @@ def test_a_record_above_the_topics_limit_is_refused(broker: Broker, new_topic: N
     assert [error.code() for error in errors] == [KafkaError.MSG_SIZE_TOO_LARGE]
 
 
-def test_watermarks_and_offsets_by_time(
+def test_watermarks_and_offsets_for_times_are_right(
     broker: Broker, new_topic: NewTopicFn, admin: AdminClient
 ) -> None:
     topic = new_topic()
@@ -149,7 +149,7 @@ def test_a_topic_that_exists_cannot_be_created_again(
     assert refused.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
 
 
-def test_configurations_are_described_and_altered(
+def test_configurations_can_be_described_and_altered(
     new_topic: NewTopicFn, admin: AdminClient
 ) -> None:
     topic = new_topic(retention_ms="1234")

@@ -103,7 +103,9 @@ EXPECTED = [b"%d" % number for number in range(COUNT)]
     [(code, OLD) for code in PASSING_FETCHES]
     + [(code, NEW) for code in (*PASSING_FETCHES, *OF_SESSIONS)],
 )
-def test_fetches_that_fail_for_a_while(cluster: MockCluster, code: int, highest: int) -> None:
+def test_fetches_with_a_retriable_error_are_retried(
+    cluster: MockCluster, code: int, highest: int
+) -> None:
     cluster.versions(FETCH, 4, highest)
     with reading(cluster) as consumer:
         consumer.assign([(TOPIC, 0)])
@@ -114,7 +116,7 @@ def test_fetches_that_fail_for_a_while(cluster: MockCluster, code: int, highest:
 
 
 @pytest.mark.parametrize(("code", "kind"), TOLD.items())
-def test_fetches_that_fail_for_a_reason_are_told_of_and_tried_again(
+def test_fetches_with_another_error_raise_and_are_retried_by_the_next_poll(
     cluster: MockCluster, code: int, kind: type[Exception]
 ) -> None:
     cluster.versions(FETCH, 4, OLD)
@@ -127,14 +129,14 @@ def test_fetches_that_fail_for_a_reason_are_told_of_and_tried_again(
 
 
 @pytest.mark.parametrize("code", TOLD)
-def test_fetches_that_fail_as_a_whole_are_tried_again(cluster: MockCluster, code: int) -> None:
+def test_fetches_with_a_top_level_error_are_retried(cluster: MockCluster, code: int) -> None:
     cluster.fail_next(FETCH, code, code)
     with reading(cluster) as consumer:
         consumer.assign([(TOPIC, 0)])
         assert all_of(consumer) == EXPECTED
 
 
-def test_a_fetch_that_is_out_of_range_begins_as_set(cluster: MockCluster) -> None:
+def test_an_offset_out_of_range_error_resets_the_position(cluster: MockCluster) -> None:
     cluster.versions(FETCH, 4, OLD)
     cluster.fail_next(FETCH, ErrorCode.OFFSET_OUT_OF_RANGE)
     with reading(cluster) as consumer:
@@ -142,28 +144,28 @@ def test_a_fetch_that_is_out_of_range_begins_as_set(cluster: MockCluster) -> Non
         assert all_of(consumer) == EXPECTED
 
 
-def test_an_offset_out_of_range_begins_as_set(cluster: MockCluster) -> None:
+def test_a_position_beyond_the_log_end_is_reset(cluster: MockCluster) -> None:
     with reading(cluster) as consumer:
         consumer.assign({(TOPIC, 0): 10_000})
         assert all_of(consumer) == EXPECTED
 
 
 @pytest.mark.parametrize("code", [*PASSING, DISCONNECT])
-def test_looking_up_offsets_fails_for_a_while(cluster: MockCluster, code: int) -> None:
+def test_failed_list_offsets_requests_are_retried(cluster: MockCluster, code: int) -> None:
     cluster.fail_next(LIST_OFFSETS, code, code)
     with reading(cluster) as consumer:
         consumer.assign([(TOPIC, 0)])
         assert all_of(consumer) == EXPECTED
 
 
-def test_metadata_fails_for_a_while(cluster: MockCluster) -> None:
+def test_failed_metadata_requests_are_retried(cluster: MockCluster) -> None:
     cluster.fail_next(METADATA, DISCONNECT, ErrorCode.LEADER_NOT_AVAILABLE, DISCONNECT)
     with reading(cluster) as consumer:
         consumer.assign([(TOPIC, 0)])
         assert all_of(consumer) == EXPECTED
 
 
-def test_the_coordinator_fails_for_a_while(cluster: MockCluster) -> None:
+def test_failed_coordinator_requests_are_retried(cluster: MockCluster) -> None:
     moved = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, DISCONNECT)
     cluster.fail_next(FIND_COORDINATOR, *moved)
     cluster.fail_next(OFFSET_FETCH, *moved)
@@ -172,7 +174,7 @@ def test_the_coordinator_fails_for_a_while(cluster: MockCluster) -> None:
         assert all_of(consumer) == EXPECTED
 
 
-def test_the_leader_moves_and_comes_back(cluster: MockCluster) -> None:
+def test_a_consumer_follows_a_leader_that_moves(cluster: MockCluster) -> None:
     with reading(cluster) as consumer:
         consumer.assign([(TOPIC, 0)])
         found = []
@@ -183,7 +185,9 @@ def test_the_leader_moves_and_comes_back(cluster: MockCluster) -> None:
         assert found == EXPECTED
 
 
-def test_the_leader_is_down_for_a_while(cluster: MockCluster) -> None:
+def test_a_consumer_reads_from_the_new_leader_when_the_old_one_is_down(
+    cluster: MockCluster,
+) -> None:
     with reading(cluster) as consumer:
         consumer.assign([(TOPIC, 0)])
         first = next(consumer)
@@ -194,7 +198,9 @@ def test_the_leader_is_down_for_a_while(cluster: MockCluster) -> None:
 
 
 @pytest.mark.parametrize("highest", [4, 7, 11])
-def test_brokers_of_other_ages(cluster: MockCluster, highest: int) -> None:
+def test_a_consumer_reads_from_brokers_of_older_versions(
+    cluster: MockCluster, highest: int
+) -> None:
     cluster.versions(FETCH, 4, highest)
     with reading(cluster) as consumer:
         consumer.assign([(TOPIC, 0)])

@@ -34,7 +34,7 @@ def disk() -> LocalDisk:
     return LocalDisk(max_open=MAX_OPEN)
 
 
-def test_a_broker_on_a_thread_of_its_own_keeps_to_its_descriptors(disk: LocalDisk, tmp_path: Path):
+def test_a_broker_on_its_own_thread_keeps_its_share_of_descriptors(disk: LocalDisk, tmp_path: Path):
     data = build([(None, b"value", [], 1_700_000_000_000)])
     topic = CreatableTopic(
         name="t", num_partitions=PARTITIONS, replication_factor=1, assignments=[], configs=[]

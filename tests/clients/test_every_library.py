@@ -65,7 +65,9 @@ def test_an_idempotent_producer_gets_consecutive_offsets(
         assert consumer.read(2000) == rows
 
 
-def test_a_record_of_a_mebibyte(broker: Broker, new_topic: NewTopic, library: Library) -> None:
+def test_a_record_of_a_mebibyte_is_read_back(
+    broker: Broker, new_topic: NewTopic, library: Library
+) -> None:
     topic = new_topic(max_message_bytes="2000000")
     rows = [(0, Sent(b"large", MEBIBYTE, [], T0)), *numbered(range(1))]
     with library.producer(broker.bootstrap) as producer:
@@ -74,7 +76,9 @@ def test_a_record_of_a_mebibyte(broker: Broker, new_topic: NewTopic, library: Li
         assert consumer.read(2) == rows
 
 
-def test_a_hundred_partitions(broker: Broker, new_topic: NewTopic, library: Library) -> None:
+def test_records_of_a_hundred_partitions_are_read_back(
+    broker: Broker, new_topic: NewTopic, library: Library
+) -> None:
     topic = new_topic(partitions=100)
     rows = numbered(range(1000), 100)
     with library.producer(broker.bootstrap) as producer:
@@ -106,7 +110,9 @@ def test_a_long_poll_is_answered_by_the_append_it_waits_for(
     assert waited == [True]
 
 
-def test_topics_are_made_described_grown_and_deleted(broker: Broker, library: Library) -> None:
+def test_topics_can_be_created_described_extended_and_deleted(
+    broker: Broker, library: Library
+) -> None:
     topic = f"made-by-{library.name}"
     with library.admin(broker.bootstrap) as admin:
         admin.create(topic, 2, retention_ms="1234")
@@ -119,7 +125,7 @@ def test_topics_are_made_described_grown_and_deleted(broker: Broker, library: Li
 
 
 @pytest.mark.parametrize("idempotent", [False, True], ids=["plain", "idempotent"])
-def test_a_broker_that_was_killed_goes_on_where_it_was(
+def test_clients_continue_after_a_broker_was_killed_and_restarted(
     tmp_path: Path, library: Library, idempotent: bool
 ) -> None:
     rows, topic, port = numbered(range(1200), 3), "outlives", "0"

@@ -90,7 +90,7 @@ def fetched(wire: Wire, topic: str, max_bytes: int = MIB, offset: int = 0) -> tu
 # Descriptors.
 
 
-def test_out_of_descriptors_it_serves_whom_it_has_and_recovers(tmp_path: Path) -> None:
+def test_without_descriptors_it_serves_its_clients_and_recovers(tmp_path: Path) -> None:
     few = ("sh", "-c", 'ulimit -n 96; exec "$@"', "sh", *ODRADEK)
     with Up("--port", "0", "--data-dir", str(tmp_path), command=few) as up:
         pid = up.process.pid
@@ -145,7 +145,7 @@ def small_volume(tmp_path: Path) -> tuple[str, ...]:
     return (*command, *ODRADEK)
 
 
-def test_a_full_disk_refuses_appends_and_nothing_else_until_there_is_space(
+def test_a_full_disk_refuses_only_appends_until_there_is_space(
     tmp_path: Path, small_volume: tuple[str, ...]
 ) -> None:
     large = build([(None, os.urandom(700_000), [], 1_700_000_000_000)])
@@ -211,7 +211,7 @@ def test_after_a_failed_fsync_nothing_is_acknowledged_until_a_restart(
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-def test_an_append_for_which_there_is_no_room_is_the_only_one_refused(
+def test_only_appends_without_space_are_refused(
     broker: Broker, disk: FailingDisk, error: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Wire(broker.bootstrap) as wire:
@@ -224,7 +224,7 @@ def test_an_append_for_which_there_is_no_room_is_the_only_one_refused(
         assert (produce(wire, "one"), end_offset(wire, "one")) == (0, (0, 2))
 
 
-def test_a_partition_that_cannot_be_read_is_never_taken_for_one_that_ends(
+def test_fetches_of_an_unreadable_partition_fail_and_others_are_served(
     broker: Broker, disk: FailingDisk
 ) -> None:
     with Wire(broker.bootstrap) as wire:
@@ -255,7 +255,7 @@ def topic_directory(broker: Broker, topic: str) -> str:
 # Hostile clients.
 
 
-def test_who_asks_for_50_mb_and_never_reads_is_closed_and_nothing_stays_pinned(
+def test_a_client_that_never_reads_50_mb_is_closed_and_no_file_stays_pinned(
     broker: Broker, disk: FailingDisk
 ) -> None:
     large = build([(None, os.urandom(1_000_000), [], 1_700_000_000_000)])
@@ -283,14 +283,14 @@ def test_who_asks_for_50_mb_and_never_reads_is_closed_and_nothing_stays_pinned(
         assert broker.node.sockets.counters.stalled_closed == 1
 
 
-def test_a_client_that_begins_a_request_and_does_not_end_it_is_closed(broker: Broker) -> None:
+def test_a_client_with_an_incomplete_request_is_closed(broker: Broker) -> None:
     with Wire(broker.bootstrap) as slow:
         for byte in request_bytes(MetadataRequest(topics=[]), 9)[:7]:
             slow.send(bytes([byte]))
         assert slow.closed_by_peer()
 
 
-def test_who_waits_for_records_and_goes_leaves_nothing_behind(broker: Broker) -> None:
+def test_a_long_poll_of_a_client_that_disconnects_leaves_nothing(broker: Broker) -> None:
     purgatory = broker.node.replicas.fetch_purgatory
     ask = long_poll("one", 2**31 - 1)
     ask.topics[0].partitions[0].fetch_offset = 1
@@ -329,7 +329,7 @@ def test_connections_above_the_limit_are_closed_at_once(setting: str) -> None:
 HOSTILE = "a\nCRITICAL forged: all is lost\r\x1b[31m\x00\u2028"
 
 
-def test_what_clients_send_begins_no_line_of_the_log(
+def test_client_input_cannot_start_a_log_line(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

@@ -154,7 +154,7 @@ def listen(consumer: Consumer[bytes, bytes]) -> None:
 
 @pytest.mark.parametrize("code", UNREADABLE)
 @pytest.mark.parametrize("api_key", [FIND_COORDINATOR, JOIN_GROUP, SYNC_GROUP])
-def test_joining_meets_a_coordinator_that_talks_nonsense(
+def test_joining_is_retried_after_invalid_responses_of_the_coordinator(
     cluster: MockCluster, api_key: int, code: int
 ) -> None:
     cluster.fail_next(api_key, code, code)
@@ -165,7 +165,7 @@ def test_joining_meets_a_coordinator_that_talks_nonsense(
 
 
 @pytest.mark.parametrize("code", [*MOVING, ErrorCode.UNSTABLE_OFFSET_COMMIT, DISCONNECT])
-def test_where_to_begin_cannot_be_told_for_a_while(cluster: MockCluster, code: int) -> None:
+def test_failed_offset_fetches_are_retried(cluster: MockCluster, code: int) -> None:
     cluster.fail_next(OFFSET_FETCH, code, code)
     with member(cluster) as consumer:
         application = Application(consumer)
@@ -173,7 +173,7 @@ def test_where_to_begin_cannot_be_told_for_a_while(cluster: MockCluster, code: i
         application.commit_everything()
 
 
-def test_where_to_begin_may_not_be_told(cluster: MockCluster) -> None:
+def test_an_unauthorized_offset_fetch_is_raised(cluster: MockCluster) -> None:
     cluster.fail_next(OFFSET_FETCH, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     with member(cluster) as consumer:
         application = Application(consumer)
@@ -184,7 +184,7 @@ def test_where_to_begin_may_not_be_told(cluster: MockCluster) -> None:
 
 
 @pytest.mark.parametrize("code", [*MOVING, ErrorCode.REQUEST_TIMED_OUT, DISCONNECT])
-def test_commits_fail_for_a_while(cluster: MockCluster, code: int) -> None:
+def test_failed_commits_are_retried(cluster: MockCluster, code: int) -> None:
     with member(cluster) as consumer:
         application = Application(consumer)
         application.read_everything()
@@ -205,7 +205,7 @@ def test_commits_fail_for_a_while(cluster: MockCluster, code: int) -> None:
         (ErrorCode.UNKNOWN_MEMBER_ID, CommitFailed),
     ],
 )
-def test_a_commit_that_is_refused_is_told_of_and_can_be_made_later(
+def test_a_refused_commit_is_raised_and_can_be_repeated(
     cluster: MockCluster, code: ErrorCode, kind: type[KafkaError]
 ) -> None:
     with member(cluster) as consumer:
@@ -225,7 +225,7 @@ def test_a_commit_that_is_refused_is_told_of_and_can_be_made_later(
         ErrorCode.REBALANCE_IN_PROGRESS,
     ],
 )
-def test_a_heartbeat_that_ends_the_generation_makes_it_join_again(
+def test_a_heartbeat_error_that_ends_the_generation_causes_a_rejoin(
     cluster: MockCluster, code: ErrorCode
 ) -> None:
     with member(cluster) as consumer:
@@ -238,7 +238,7 @@ def test_a_heartbeat_that_ends_the_generation_makes_it_join_again(
 
 
 @pytest.mark.parametrize("code", [*MOVING, DISCONNECT])
-def test_heartbeats_fail_for_a_while(cluster: MockCluster, code: int) -> None:
+def test_failed_heartbeats_are_retried(cluster: MockCluster, code: int) -> None:
     with member(cluster) as consumer:
         application = Application(consumer)
         application.read_everything()
@@ -253,7 +253,7 @@ def test_heartbeats_fail_for_a_while(cluster: MockCluster, code: int) -> None:
         (ErrorCode.FENCED_INSTANCE_ID, FencedInstance),
     ],
 )
-def test_a_heartbeat_that_is_refused_for_good_is_told_of(
+def test_a_fatal_heartbeat_error_is_raised(
     cluster: MockCluster, code: ErrorCode, kind: type[KafkaError]
 ) -> None:
     with member(cluster) as consumer:
@@ -266,7 +266,7 @@ def test_a_heartbeat_that_is_refused_for_good_is_told_of(
 
 
 @pytest.mark.parametrize("code", [*MOVING, ErrorCode.UNKNOWN_MEMBER_ID, DISCONNECT])
-def test_leaving_fails_and_the_consumer_closes(cluster: MockCluster, code: int) -> None:
+def test_a_consumer_closes_although_leave_group_fails(cluster: MockCluster, code: int) -> None:
     consumer = member(cluster)
     application = Application(consumer)
     application.read_everything()
@@ -275,7 +275,7 @@ def test_leaving_fails_and_the_consumer_closes(cluster: MockCluster, code: int) 
     consumer.close()
 
 
-def test_the_coordinator_moves_and_comes_back(cluster: MockCluster) -> None:
+def test_a_member_follows_a_coordinator_that_moves(cluster: MockCluster) -> None:
     with member(cluster) as consumer:
         application = Application(consumer)
         for broker in (2, 1, 2):
@@ -284,7 +284,7 @@ def test_the_coordinator_moves_and_comes_back(cluster: MockCluster) -> None:
             application.commit_everything()
 
 
-def test_the_coordinator_is_down_for_a_while(cluster: MockCluster) -> None:
+def test_a_member_continues_after_its_coordinator_was_down(cluster: MockCluster) -> None:
     cluster.coordinate(GROUP, 2)
     with member(cluster) as consumer:
         application = Application(consumer)

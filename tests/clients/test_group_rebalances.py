@@ -44,7 +44,7 @@ class Stream(threading.Thread):
 
 
 @pytest.mark.parametrize("strategy", [EAGER, COOPERATIVE])
-def test_members_hand_over_without_losing_or_repeating_a_record(
+def test_a_rebalance_loses_and_repeats_no_record(
     broker: Broker, new_topic: NewTopic, strategy: str
 ) -> None:
     topic, partitions = new_topic(6), 6
@@ -66,7 +66,7 @@ def test_members_hand_over_without_losing_or_repeating_a_record(
     assert found == list(range(count))
 
 
-def test_leaving_is_heard_at_once(broker: Broker, new_topic: NewTopic) -> None:
+def test_leaving_a_group_rebalances_it_at_once(broker: Broker, new_topic: NewTopic) -> None:
     topic = new_topic(2)
     stays = Reader(consumer(broker, topic, **{"session.timeout.ms": 120_000}), topic)
     with consumer(broker, topic, **{"session.timeout.ms": 120_000}) as goes:
@@ -81,7 +81,7 @@ def test_leaving_is_heard_at_once(broker: Broker, new_topic: NewTopic) -> None:
     stays.end()
 
 
-def test_who_stays_away_too_long_has_lost_its_partitions(
+def test_a_member_that_exceeds_the_poll_interval_loses_its_partitions(
     broker: Broker, new_topic: NewTopic
 ) -> None:
     topic = new_topic(2)

@@ -29,7 +29,7 @@ OFFSETS = "__consumer_offsets"
         ({"exclude_internal_topics": False}, True),
     ],
 )
-def test_a_pattern(
+def test_a_pattern_matches_internal_topics_only_if_they_are_not_excluded(
     broker: Broker, new_topic: NewTopic, alone: bool, settings: dict[str, Any], internal: bool
 ) -> None:
     topic = new_topic(1)

@@ -117,7 +117,7 @@ def prepare(bootstrap: str) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_no_acknowledged_commit_is_lost_in_five_kills(tmp_path: Path) -> None:
+def test_every_acknowledged_commit_survives_five_kills(tmp_path: Path) -> None:
     chance = random.Random(7)
     port, committers = "0", []
     try:

@@ -37,7 +37,7 @@ def ask(bootstrap: str, request: Any, version: int, expect: type[T]) -> T:
         return wire.ask(request, version, expect)
 
 
-def test_members_go_on_after_kills(tmp_path: Path) -> None:
+def test_members_continue_without_rejoining_after_kills(tmp_path: Path) -> None:
     started = ("--port", "0", "--data-dir", str(tmp_path / "data"))
     settings = ("--set", "group.initial.rebalance.delay.ms=0")
     with Up(*started, *settings) as up:

@@ -54,7 +54,7 @@ def descriptors(pid: int) -> int:
 
 
 @pytest.mark.usefixtures("many_descriptors")
-def test_2000_idle_long_polls_cost_little_and_are_woken_one_by_one(
+def test_2000_idle_long_polls_cost_little_and_wake_one_by_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Up("--port", "0", "--data-dir", str(tmp_path)) as up:
@@ -96,7 +96,7 @@ def readable(wires: list[Wire]) -> list[Wire]:
 
 
 @pytest.mark.timeout(600)
-def test_more_partitions_than_descriptors(
+def test_more_partitions_than_descriptors_can_be_written_and_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ("--port", "0", "--data-dir", str(tmp_path))
@@ -127,7 +127,7 @@ def test_more_partitions_than_descriptors(
         print("\n" + ", ".join(told))
 
 
-def test_metadata_of_all_topics_again_and_again_holds_no_memory(tmp_path: Path) -> None:
+def test_repeated_metadata_of_all_topics_holds_no_memory(tmp_path: Path) -> None:
     with Up("--port", "0", "--data-dir", str(tmp_path)) as up, Wire(up.bootstrap) as wire:
         assert set(create(wire, *((f"topic-{number}", 2) for number in range(100)))) == {0}
         ask = request_bytes(MetadataRequest(topics=None), 12)

@@ -39,7 +39,7 @@ def produce(broker: Broker, topic: str, label: str, count: int = 200) -> list[st
         ),
     ],
 )
-def test_libraries_share_a_topic(
+def test_members_of_different_libraries_share_a_topic(
     broker: Broker, new_topic: NewTopic, strategy: str, libraries: list[str]
 ) -> None:
     topic = new_topic(PARTITIONS)
@@ -54,7 +54,9 @@ def test_libraries_share_a_topic(
         group.await_read(produce(broker, topic, "rest"))
 
 
-def test_members_die_sleep_and_come_back(broker: Broker, new_topic: NewTopic) -> None:
+def test_members_that_die_or_pause_and_return_leave_nothing_unread(
+    broker: Broker, new_topic: NewTopic
+) -> None:
     topic = new_topic(PARTITIONS)
     with Members(broker.bootstrap, topic, topic, "range") as group:
         ours, theirs = group.start("odradek"), group.start("confluent-kafka")
@@ -75,7 +77,7 @@ def test_members_die_sleep_and_come_back(broker: Broker, new_topic: NewTopic) ->
         group.await_read(produce(broker, topic, "fourth"))
 
 
-def test_a_static_member_restarts_and_nobody_notices(broker: Broker, new_topic: NewTopic) -> None:
+def test_a_restarted_static_member_causes_no_rebalance(broker: Broker, new_topic: NewTopic) -> None:
     topic = new_topic(PARTITIONS)
     with Members(broker.bootstrap, topic, topic, "range", session_ms=60_000) as group:
         ours = group.start("odradek", "one")

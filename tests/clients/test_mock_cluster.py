@@ -39,7 +39,7 @@ def thread() -> Iterator[EngineThread]:
     thread.close(lambda: None)
 
 
-def test_it_agrees_on_versions_learns_and_produces(bootstrap: str, thread: EngineThread) -> None:
+def test_the_core_negotiates_versions_and_produces(bootstrap: str, thread: EngineThread) -> None:
     config = ClientConfig.load({"bootstrap.servers": bootstrap})
     environment = thread.environment
     engine = thread.call(

@@ -34,7 +34,9 @@ def settings_of(lib: Any, kind: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("config", [ProducerConfig, ConsumerConfig])
-def test_all_of_librdkafka(config: type[ClientSettings]) -> None:
+def test_every_setting_of_librdkafka_is_known_with_its_default(
+    config: type[ClientSettings],
+) -> None:
     found = settings_of(LIBRARY, "conf") | settings_of(LIBRARY, "topic_conf")
     assert len(found) > 100
     refused = {name: reason for name in found if (reason := refusal(config, name, found[name]))}

@@ -65,7 +65,7 @@ TOLD = rf"({SHOWN}).*(What to do: give (its name|one name, or several,) as text|
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("what", PRODUCING)
-def test_a_producer_says_so(
+def test_a_producer_refuses_a_topic_that_is_not_text(
     broker: Broker, new_topic: Callable[..., str], what: str, name: object
 ) -> None:
     topic = new_topic()
@@ -75,7 +75,7 @@ def test_a_producer_says_so(
         assert producer.send(topic, b"v").result(60).offset == 0
 
 
-def test_a_producer_says_so_whatever_the_habit(broker: Broker) -> None:
+def test_every_way_to_produce_refuses_a_topic_that_is_not_text(broker: Broker) -> None:
     given: Any = b"orders"
     with Producer(brokers=broker.bootstrap) as producer:
         with pytest.raises(TypeError, match=TOLD):
@@ -87,7 +87,7 @@ def test_a_producer_says_so_whatever_the_habit(broker: Broker) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("what", CONSUMING)
-def test_a_consumer_says_so_and_reads_what_it_is_given_then(
+def test_a_consumer_refuses_a_topic_that_is_not_text_and_goes_on(
     broker: Broker, new_topic: Callable[..., str], what: str, name: object
 ) -> None:
     topic = new_topic()
@@ -100,7 +100,7 @@ def test_a_consumer_says_so_and_reads_what_it_is_given_then(
         assert next(consumer).value == b"v"
 
 
-def test_a_pattern_is_of_text(broker: Broker) -> None:
+def test_a_pattern_of_bytes_is_refused(broker: Broker) -> None:
     pattern: Any = re.compile(b"orders.*")
     with (
         Consumer(brokers=broker.bootstrap) as consumer,
@@ -109,7 +109,7 @@ def test_a_pattern_is_of_text(broker: Broker) -> None:
         consumer.subscribe(pattern)
 
 
-def test_a_table_is_read_of_a_topic(broker: Broker) -> None:
+def test_read_refuses_a_topic_that_is_not_text(broker: Broker) -> None:
     given: Any = b"orders"
     with pytest.raises(TypeError, match=TOLD):
         odradek.read(given, brokers=broker.bootstrap)
@@ -117,14 +117,18 @@ def test_a_table_is_read_of_a_topic(broker: Broker) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("what", ADMINISTERING)
-def test_an_admin_says_so(broker: Broker, what: str, name: object) -> None:
+def test_an_admin_client_refuses_names_that_are_not_text(
+    broker: Broker, what: str, name: object
+) -> None:
     with Admin(brokers=broker.bootstrap) as admin:
         with pytest.raises(TypeError, match=TOLD):
             ADMINISTERING[what](admin, name)
         assert "t" not in [topic.name for topic in admin.topics()]
 
 
-def test_asyncio_says_the_same(broker: Broker, new_topic: Callable[..., str]) -> None:
+def test_asyncio_clients_refuse_names_that_are_not_text(
+    broker: Broker, new_topic: Callable[..., str]
+) -> None:
     topic = new_topic()
     given: Any = b"orders"
 

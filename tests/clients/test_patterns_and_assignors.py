@@ -21,7 +21,7 @@ from odradek.testing.broker import Broker
 pytestmark = pytest.mark.timeout(300)
 
 
-def test_a_pattern_means_topics_that_come_later_too(broker: Broker, new_topic: NewTopic) -> None:
+def test_a_pattern_matches_topics_created_later(broker: Broker, new_topic: NewTopic) -> None:
     stem = new_topic(1)
     with Admin(brokers=broker.bootstrap) as admin:
         admin.create_topic(f"{stem}-one", partitions=1)
@@ -40,9 +40,7 @@ def test_a_pattern_means_topics_that_come_later_too(broker: Broker, new_topic: N
             until(lambda: has("one", "two"), "the topic that came later")
 
 
-def test_a_pattern_is_assigned_as_soon_as_its_topics_are_known(
-    broker: Broker, new_topic: NewTopic
-) -> None:
+def test_a_pattern_is_assigned_before_metadata_max_age(broker: Broker, new_topic: NewTopic) -> None:
     topic = new_topic(2)
     with consumer(broker, topic) as member:
         member.subscribe(re.compile(f"{topic}|no-such-topic"))
@@ -78,7 +76,7 @@ class EverythingToTheLast(PartitionAssignor):
         self.told.append(assignment.user_data)
 
 
-def test_users_bring_their_own_assignor(broker: Broker, new_topic: NewTopic) -> None:
+def test_a_custom_assignor_is_used(broker: Broker, new_topic: NewTopic) -> None:
     topic = new_topic(3)
     first, last = EverythingToTheLast(b"a"), EverythingToTheLast(b"z")
     with consumer(broker, topic, assignors=[first]) as member:
@@ -92,7 +90,7 @@ def test_users_bring_their_own_assignor(broker: Broker, new_topic: NewTopic) -> 
     assert last.told == [b"of z"]
 
 
-def test_an_assignor_that_cannot_be_is_refused_at_once(broker: Broker) -> None:
+def test_an_invalid_assignor_is_refused_at_once(broker: Broker) -> None:
     for wrong in ([], ["rnage"], [3], [EverythingToTheLast(b"a"), EverythingToTheLast(b"b")]):
         with pytest.raises(ConfigError, match="assignor"):
             consumer(broker, "g", assignors=wrong)

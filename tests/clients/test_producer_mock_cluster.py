@@ -85,7 +85,7 @@ def values_in(cluster: MockCluster, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_every_error_that_may_pass(cluster, idempotent):
+def test_every_retriable_error_is_retried(cluster, idempotent):
     s = Sending(cluster, enable_idempotence=idempotent)
     with s.producer:
         for code in RETRIABLE:
@@ -97,7 +97,7 @@ def test_every_error_that_may_pass(cluster, idempotent):
     assert values_in(cluster, len(expected)) == expected
 
 
-def test_every_error_that_will_not_pass(cluster):
+def test_every_fatal_error_fails_its_record_only(cluster):
     s = Sending(cluster, enable_idempotence=False)
     with s.producer:
         for code in FATAL:
@@ -111,7 +111,7 @@ def test_every_error_that_will_not_pass(cluster):
     assert values_in(cluster, len(expected)) == expected
 
 
-def test_many_errors_among_many_records(cluster):
+def test_many_errors_lose_and_reorder_no_record(cluster):
     s = Sending(cluster, batch_size=200, max_in_flight_requests_per_connection=1)
     passing = [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT, DISCONNECT]
     expected = [b"%04d" % number for number in range(500)]
@@ -125,7 +125,7 @@ def test_many_errors_among_many_records(cluster):
     assert values_in(cluster, len(expected)) == expected
 
 
-def test_broken_connections(cluster):
+def test_broken_connections_lose_and_repeat_no_record(cluster):
     s = Sending(cluster)
     expected = [b"%d" % number for number in range(10)]
     with s.producer:
@@ -136,7 +136,7 @@ def test_broken_connections(cluster):
     assert values_in(cluster, len(expected)) == expected
 
 
-def test_a_broker_that_is_down_for_a_while(cluster):
+def test_records_are_delivered_when_a_broker_is_up_again(cluster):
     s = Sending(cluster, max_in_flight_requests_per_connection=1)
     expected = [b"%d" % number for number in range(20)]
     with s.producer:
@@ -150,7 +150,7 @@ def test_a_broker_that_is_down_for_a_while(cluster):
     assert values_in(cluster, len(expected)) == expected
 
 
-def test_a_leader_that_moves(cluster):
+def test_a_producer_follows_a_leader_that_moves(cluster):
     s = Sending(cluster)
     expected = [b"%d" % number for number in range(10)]
     with s.producer:
@@ -162,7 +162,7 @@ def test_a_leader_that_moves(cluster):
     assert values_in(cluster, len(expected)) == expected
 
 
-def test_a_producer_id_that_is_not_given_at_once(cluster):
+def test_a_delayed_producer_id_is_waited_for(cluster):
     cluster.fail_next(
         INIT_PRODUCER_ID,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -174,7 +174,7 @@ def test_a_producer_id_that_is_not_given_at_once(cluster):
     assert values_in(cluster, 1) == [b"one"]
 
 
-def test_a_producer_id_that_is_refused(cluster):
+def test_a_refused_producer_id_fails_the_record(cluster):
     cluster.fail_next(INIT_PRODUCER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     s = Sending(cluster)
     with s.producer:
@@ -184,14 +184,14 @@ def test_a_producer_id_that_is_refused(cluster):
     assert values_in(cluster, 0) == []
 
 
-def test_a_record_whose_time_is_over(cluster):
+def test_a_record_fails_after_its_delivery_timeout(cluster):
     s = Sending(cluster, request_timeout_ms=200, delivery_timeout_ms=400)
     cluster.down(1)
     with s.producer:
         assert isinstance(s.send(b"one").exception(LONG_S), DeliveryTimeout)
 
 
-def test_a_broker_that_is_too_old(cluster):
+def test_a_broker_without_a_supported_version_fails_the_record(cluster):
     cluster.versions(PRODUCE, 0, 2)
     s = Sending(cluster, enable_idempotence=False)
     with s.producer:

@@ -24,7 +24,7 @@ def bootstrap() -> Iterator[str]:
         yield broker.bootstrap
 
 
-def test_the_shell_session(bootstrap: str) -> None:
+def test_the_shell_session_of_the_readme_runs(bootstrap: str) -> None:
     assert [verb for verb, _, _ in SHELL] == ["topic", "produce", "consume"]
     for verb, arguments, shown in SHELL:
         done = CliRunner().invoke(main, [verb, *arguments.split(), "-b", bootstrap])
@@ -32,9 +32,9 @@ def test_the_shell_session(bootstrap: str) -> None:
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if "spark" not in block])
-def test_the_python_examples(bootstrap: str, block: str) -> None:
+def test_the_python_examples_of_the_readme_run(bootstrap: str, block: str) -> None:
     exec(compile(block.replace(ADDRESS, bootstrap), "README.md", "exec"), {})
 
 
-def test_the_spark_example_is_the_only_one_that_needs_more() -> None:
+def test_only_the_spark_example_of_the_readme_needs_spark() -> None:
     assert [("spark" in block) for block in BLOCKS].count(True) == 1

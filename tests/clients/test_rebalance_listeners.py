@@ -86,7 +86,9 @@ def test_offsets_are_committed_in_the_listener_and_found_by_the_next_owner(
         assert offsets(member, 3) == [7, 8, 9]
 
 
-def test_awaited_listeners_commit_before_they_give_up(broker: Broker, new_topic: NewTopic) -> None:
+def test_listeners_of_asyncio_consumers_may_await_a_commit(
+    broker: Broker, new_topic: NewTopic
+) -> None:
     topic = new_topic(1)
     produce(broker, topic, 5)
     settings = {
@@ -115,7 +117,7 @@ def test_awaited_listeners_commit_before_they_give_up(broker: Broker, new_topic:
     assert told == ["assigned", "revoked"] * 2
 
 
-def test_what_a_listener_raises_the_poll_raises_and_the_consumer_goes_on(
+def test_a_listeners_error_is_raised_by_the_poll_and_the_consumer_goes_on(
     broker: Broker, new_topic: NewTopic
 ) -> None:
     topic = new_topic(1)
@@ -136,7 +138,7 @@ class CtrlC(BaseException):
     """Stands for KeyboardInterrupt, which would end the test run."""
 
 
-def test_ctrl_c_in_a_listener_reaches_the_user_once_and_the_consumer_goes_on(
+def test_ctrl_c_in_a_listener_is_raised_once_and_the_consumer_goes_on(
     broker: Broker, new_topic: NewTopic
 ) -> None:
     topic = new_topic(1)

@@ -45,7 +45,9 @@ def ids(table: ArrowTable) -> list[int]:
     return sorted(value["id"] for value in table["value"].to_pylist())
 
 
-def test_everything(broker: Broker, orders: str) -> None:
+def test_read_returns_every_record_of_a_topic_or_of_its_given_partitions(
+    broker: Broker, orders: str
+) -> None:
     table = odradek.read(orders, brokers=broker.bootstrap)
     assert sorted(table["value"].to_pylist()) == [b'{"id":%d}' % n for n in range(10)]
     assert table.schema.metadata is None
@@ -54,13 +56,15 @@ def test_everything(broker: Broker, orders: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["auto.offset.reset", "AUTO_OFFSET_RESET", "auto_offset_reset"])
-def test_settings_by_any_of_their_names(broker: Broker, orders: str, name: str) -> None:
+def test_read_takes_settings_under_any_of_their_names(
+    broker: Broker, orders: str, name: str
+) -> None:
     settings: dict[str, Any] = {name: "none", "allow.auto.create.topics": True}
     settings["metadata.broker.list"] = broker.bootstrap
     assert len(odradek.read(orders, **settings)) == 10
 
 
-def test_from_a_moment_to_another(broker: Broker, orders: str) -> None:
+def test_read_returns_the_records_between_two_times(broker: Broker, orders: str) -> None:
     since, until = T0 + timedelta(hours=3), T0 + timedelta(hours=7)
     table = odradek.read(orders, since=since, until=until, decode="json", brokers=broker.bootstrap)
     assert ids(table) == [3, 4, 5, 6]
@@ -75,14 +79,16 @@ def test_from_a_moment_to_another(broker: Broker, orders: str) -> None:
     assert odradek.read(orders, since="1ms", brokers=broker.bootstrap).num_rows == 0
 
 
-def test_the_brokers_of_the_environment(
+def test_read_uses_the_brokers_of_the_environment(
     broker: Broker, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ODRADEK_BROKERS", broker.bootstrap)
     assert odradek.read(orders).num_rows == 10
 
 
-def test_a_first_batch_without_values(broker: Broker, new_topic: NewTopic) -> None:
+def test_a_first_batch_without_values_does_not_fix_the_type(
+    broker: Broker, new_topic: NewTopic
+) -> None:
     topic = new_topic(partitions=2)
     with odradek.Producer(brokers=broker.bootstrap) as producer:
         producer.send(topic, None, key="gone", partition=0)
@@ -91,11 +97,13 @@ def test_a_first_batch_without_values(broker: Broker, new_topic: NewTopic) -> No
     assert sorted(map(str, table["value"].to_pylist())) == ["None", "{'id': 1}"]
 
 
-def test_the_brokers_under_another_name(broker: Broker, orders: str) -> None:
+def test_read_takes_the_brokers_as_bootstrap_servers(broker: Broker, orders: str) -> None:
     assert odradek.read(orders, bootstrap_servers=broker.bootstrap).num_rows == 10
 
 
-def test_a_stream_whose_first_batch_has_no_values(broker: Broker, new_topic: NewTopic) -> None:
+def test_a_stream_whose_first_batch_has_no_values_still_decodes_json(
+    broker: Broker, new_topic: NewTopic
+) -> None:
     topic = new_topic()
     with odradek.Producer(brokers=broker.bootstrap) as producer:
         producer.send(topic, None, key="gone").result(LONG_S)
@@ -107,7 +115,7 @@ def test_a_stream_whose_first_batch_has_no_values(broker: Broker, new_topic: New
     assert found["value"].to_pylist() == [None, {"id": 1}]
 
 
-def test_what_cannot_be_meant(broker: Broker) -> None:
+def test_read_refuses_invalid_arguments_and_unknown_topics(broker: Broker) -> None:
     with pytest.raises(ConfigError, match="partitions is empty"):
         odradek.read("orders", partitions=[], brokers=broker.bootstrap)
     with pytest.raises(ConfigError, match=r"'soon' is not a duration.*give a datetime"):
@@ -119,7 +127,9 @@ def test_what_cannot_be_meant(broker: Broker) -> None:
 class TestDecoding:
     """Records that cannot be decoded do not count as returned, in either API."""
 
-    def test_blocking(self, broker: Broker, orders: str) -> None:
+    def test_the_blocking_consumer_stays_at_a_record_that_cannot_be_decoded(
+        self, broker: Broker, orders: str
+    ) -> None:
         with odradek.Producer(brokers=broker.bootstrap) as producer:
             producer.send(orders, "no json", partition=0)
         with odradek.Consumer(brokers=broker.bootstrap) as consumer:
@@ -137,7 +147,9 @@ class TestDecoding:
             found = reader.read_all()["value"].to_pylist()
         assert found == [{"id": 0}, {"id": 2}, {"id": 4}, {"id": 6}, {"id": 8}, None]
 
-    def test_awaited(self, broker: Broker, orders: str) -> None:
+    def test_the_asyncio_consumer_stays_at_a_record_that_cannot_be_decoded(
+        self, broker: Broker, orders: str
+    ) -> None:
         with odradek.Producer(brokers=broker.bootstrap) as producer:
             producer.send(orders, "no json", partition=0)
 

@@ -52,7 +52,7 @@ def produced(peer: Peer, request: Any, version: int = 13) -> list[tuple[ErrorCod
 
 @pytest.mark.parametrize("codec", range(5))
 @pytest.mark.parametrize("wanted", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
-def test_a_topic_with_a_codec_of_its_own_takes_every_codec(
+def test_a_topic_with_its_own_codec_accepts_every_codec(
     peer: Peer, wanted: str, codec: int
 ) -> None:
     topic_id = peer.new_topic("t", compression_type=wanted)
@@ -60,7 +60,7 @@ def test_a_topic_with_a_codec_of_its_own_takes_every_codec(
     assert produced(peer, request) == [(ErrorCode.NONE, 0)]
 
 
-def test_of_a_partition_listed_twice_the_last_batch_counts(peer: Peer) -> None:
+def test_of_a_partition_listed_twice_the_last_entry_is_used(peer: Peer) -> None:
     topic_id = peer.new_topic("t")
     request = producing("t", topic_id, [(0, good(5)), (0, good(2))], acks=-1)
     assert produced(peer, request) == [(ErrorCode.NONE, 0)]
@@ -81,9 +81,7 @@ def test_transactional_records_need_a_transactional_id(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize(("epoch", "answer"), [(0, (0, 0)), (1, (-1, -1)), (-2, (-1, -1))])
-def test_the_epoch_of_an_empty_log_is_known(
-    peer: Peer, epoch: int, answer: tuple[int, int]
-) -> None:
+def test_an_empty_log_knows_only_epoch_0(peer: Peer, epoch: int, answer: tuple[int, int]) -> None:
     peer.new_topic("t")
     asked = OffsetForLeaderPartition(partition=0, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(
@@ -101,7 +99,7 @@ def test_a_fetch_from_an_unknown_epoch_is_out_of_range(peer: Peer) -> None:
     assert (answer.error_code, answer.diverging_epoch) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
 
 
-def test_a_session_outlives_its_topic(peer: Peer) -> None:
+def test_a_fetch_session_of_a_deleted_topic_answers_errors(peer: Peer) -> None:
     old_id = peer.new_topic("t")
     session = peer.ask(in_session(0, 0, "t", old_id, [(0, 0)]), 17).session_id
 
@@ -120,7 +118,7 @@ def test_an_unknown_topic_named_twice_is_an_invalid_request(peer: Peer) -> None:
     assert [row.error_code for row in answer.responses] == [ErrorCode.INVALID_REQUEST]
 
 
-def test_metadata_by_id_tells_nothing_before_version_12_and_leaves_names_out_after(
+def test_metadata_by_id_is_refused_before_version_12(
     peer: Peer,
 ) -> None:
     topic_id = peer.new_topic("a")
@@ -138,7 +136,9 @@ def test_metadata_by_id_tells_nothing_before_version_12_and_leaves_names_out_aft
 
 
 @pytest.mark.parametrize("cursor", [("c", 0), ("a", -1)])
-def test_a_cursor_must_be_in_what_is_asked_for(peer: Peer, cursor: tuple[str, int]) -> None:
+def test_a_cursor_outside_the_requested_topics_is_refused(
+    peer: Peer, cursor: tuple[str, int]
+) -> None:
     peer.new_topic("a", 3)
     request = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name="a")],

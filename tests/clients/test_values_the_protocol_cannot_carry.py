@@ -109,7 +109,9 @@ def check(client: object, refused: Refused) -> None:
 
 
 @pytest.mark.parametrize("what", PRODUCING)
-def test_a_producer_says_so(broker: Broker, new_topic: Callable[..., str], what: str) -> None:
+def test_a_producer_refuses_values_the_protocol_cannot_carry(
+    broker: Broker, new_topic: Callable[..., str], what: str
+) -> None:
     topic = new_topic()
     with Producer(brokers=broker.bootstrap) as producer:
         check(producer, PRODUCING[what])
@@ -117,7 +119,9 @@ def test_a_producer_says_so(broker: Broker, new_topic: Callable[..., str], what:
 
 
 @pytest.mark.parametrize("what", CONSUMING)
-def test_a_consumer_says_so(broker: Broker, new_topic: Callable[..., str], what: str) -> None:
+def test_a_consumer_refuses_values_the_protocol_cannot_carry(
+    broker: Broker, new_topic: Callable[..., str], what: str
+) -> None:
     topic = new_topic()
     with Consumer(brokers=broker.bootstrap, group="g") as consumer:
         check(consumer, CONSUMING[what])
@@ -125,7 +129,9 @@ def test_a_consumer_says_so(broker: Broker, new_topic: Callable[..., str], what:
 
 
 @pytest.mark.parametrize("what", ADMINISTERING)
-def test_an_admin_says_so(broker: Broker, what: str) -> None:
+def test_an_admin_client_refuses_values_the_protocol_cannot_carry(
+    broker: Broker, what: str
+) -> None:
     with Admin(brokers=broker.bootstrap) as admin:
         check(admin, ADMINISTERING[what])
         assert {HALF, LONG, "new"}.isdisjoint(topic.name for topic in admin.topics())
@@ -133,18 +139,18 @@ def test_an_admin_says_so(broker: Broker, what: str) -> None:
 
 @pytest.mark.parametrize("make", [Producer, Consumer, Admin, aio.Producer, aio.Consumer, aio.Admin])
 @pytest.mark.parametrize("setting", ["client.id", "bootstrap.servers"])
-def test_settings_are_text(make: Any, setting: str) -> None:
+def test_settings_that_are_not_valid_text_are_refused(make: Any, setting: str) -> None:
     with pytest.raises(ConfigError, match=setting):
         make({"bootstrap.servers": "localhost:1", setting: HALF})
 
 
 @pytest.mark.parametrize("setting", ["group.id", "group.instance.id"])
-def test_settings_of_groups_are_text(setting: str) -> None:
+def test_group_settings_that_are_not_valid_text_are_refused(setting: str) -> None:
     with pytest.raises(ConfigError, match=setting):
         Consumer({"bootstrap.servers": "localhost:1", "group.id": "g", setting: HALF})
 
 
-def test_asyncio_says_the_same(broker: Broker) -> None:
+def test_asyncio_clients_refuse_values_the_protocol_cannot_carry(broker: Broker) -> None:
     async def calls() -> None:
         async with aio.Producer(brokers=broker.bootstrap) as producer:
             for call, kind, _ in PRODUCING.values():

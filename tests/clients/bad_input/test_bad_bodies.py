@@ -27,7 +27,7 @@ from odradek.testing.broker import Broker
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_bytes_behind_a_request_are_passed_over(known: Wire, row: Api) -> None:
+def test_bytes_after_a_request_are_skipped_by_every_api(known: Wire, row: Api) -> None:
     for version in {row.min_version, row.max_version}:
         request = Filling(version, 0, "", ZERO_UUID).message(row.request)
         known.send(request_frame(row.key, version, encode_bytes(request, version) + b"\0\1\2"))
@@ -35,7 +35,7 @@ def test_bytes_behind_a_request_are_passed_over(known: Wire, row: Api) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_a_request_that_is_cut_short_ends_its_connection(broker: Broker, row: Api) -> None:
+def test_a_truncated_request_closes_its_connection(broker: Broker, row: Api) -> None:
     for version in {row.min_version, row.max_version}:
         request = Filling(version, 1, "name", ZERO_UUID).message(row.request)
         whole = encode_bytes(request, version)
@@ -68,7 +68,7 @@ NONE = tags(0)
     ],
     ids=["in the body", "in an element", "in the header", "large ones"],
 )
-def test_tagged_fields_that_nobody_knows_are_skipped(known: Wire, rest: bytes) -> None:
+def test_unknown_tagged_fields_are_skipped(known: Wire, rest: bytes) -> None:
     known.send(frame(3, 9, rest))
     assert known.answer(MetadataRequest(topics=[]), 9, MetadataResponse).brokers
 
@@ -100,7 +100,7 @@ def test_tagged_fields_that_nobody_knows_are_skipped(known: Wire, rest: bytes) -
         "in tagged fields of elements",
     ],
 )
-def test_more_elements_than_a_request_may_have_end_the_connection(
+def test_too_many_elements_close_the_connection(
     known: Wire, key: int, version: int, rest: bytes
 ) -> None:
     known.send(frame(key, version, rest))
@@ -115,7 +115,7 @@ def test_more_elements_than_a_request_may_have_end_the_connection(
     ],
     ids=["Fetch", "ListOffsets"],
 )
-def test_an_unknown_isolation_level_ends_the_connection(
+def test_an_unknown_isolation_level_closes_the_connection(
     broker: Broker, request_and_version: tuple[object, int]
 ) -> None:
     with Wire(broker.bootstrap) as wire:
@@ -135,7 +135,7 @@ def test_a_cursor_at_a_negative_partition_is_refused(
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_REQUEST]
 
 
-def test_a_cursor_behind_the_last_partition_goes_on_with_the_next_topic(
+def test_a_cursor_after_the_last_partition_continues_with_the_next_topic(
     broker: Broker, new_topic: Callable[..., str]
 ) -> None:
     first, second = sorted([new_topic(), new_topic()])

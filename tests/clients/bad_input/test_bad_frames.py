@@ -72,7 +72,7 @@ from odradek.testing.broker import Broker
         "client id longer than the frame",
     ],
 )
-def test_a_request_that_makes_no_sense_ends_its_connection(broker: Broker, sent: bytes) -> None:
+def test_an_invalid_request_closes_its_connection(broker: Broker, sent: bytes) -> None:
     with Wire(broker.bootstrap) as wire:
         wire.send(sent)
         assert wire.closed_by_peer()
@@ -86,13 +86,13 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: Bro
     assert [(row.api_key, row.max_version) for row in answer.api_keys] == [(18, 5)]
 
 
-def test_the_first_request_must_be_small(broker: Broker) -> None:
+def test_a_large_first_request_is_refused(broker: Broker) -> None:
     with Wire(broker.bootstrap) as wire:
         wire.send(struct.pack(">i", 100_000))
         assert wire.closed_by_peer()
 
 
-def test_a_frame_byte_by_byte_is_a_frame(broker: Broker) -> None:
+def test_a_frame_sent_byte_by_byte_is_answered(broker: Broker) -> None:
     with Wire(broker.bootstrap) as wire:
         for byte in request_bytes(MetadataRequest(topics=[]), 9):
             wire.send(bytes([byte]))
@@ -100,7 +100,7 @@ def test_a_frame_byte_by_byte_is_a_frame(broker: Broker) -> None:
     assert answer.brokers
 
 
-def test_a_large_promise_holds_no_memory_until_it_is_kept(broker: Broker, known: Wire) -> None:
+def test_a_large_stated_length_holds_no_memory(broker: Broker, known: Wire) -> None:
     before = resident_bytes()
     known.send(struct.pack(">i", 15 * MIB) + bytes(1000))
     with Wire(broker.bootstrap) as other:
@@ -108,7 +108,7 @@ def test_a_large_promise_holds_no_memory_until_it_is_kept(broker: Broker, known:
     assert resident_bytes() - before < 8 * MIB
 
 
-def test_pipelined_requests_whose_answers_nobody_reads_are_not_all_taken(
+def test_pipelined_requests_are_not_read_while_responses_are_not(
     broker: Broker, new_topic: Callable[..., str], known: Wire
 ) -> None:
     topic = new_topic()

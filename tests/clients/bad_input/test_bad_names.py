@@ -72,7 +72,7 @@ GROUPS = (
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "a/b", "a\0b", "../../etc/passwd", "x" * 250, "t\u00f6pic", "a b"]
 )
-def test_a_name_that_is_no_topics_name_is_refused(broker: Broker, name: str) -> None:
+def test_an_invalid_topic_name_is_refused(broker: Broker, name: str) -> None:
     asked = CreatableTopic(
         name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
     )
@@ -81,7 +81,7 @@ def test_a_name_that_is_no_topics_name_is_refused(broker: Broker, name: str) -> 
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
 
 
-def test_a_name_too_long_to_quote_is_refused(broker: Broker) -> None:
+def test_a_topic_name_too_long_for_the_message_is_refused(broker: Broker) -> None:
     asked = CreatableTopic(
         name="x" * 32_767, num_partitions=1, replication_factor=1, assignments=[], configs=[]
     )
@@ -91,7 +91,7 @@ def test_a_name_too_long_to_quote_is_refused(broker: Broker) -> None:
     assert len(answer.topics[0].error_message or "") < 2_100
 
 
-def test_metadata_of_10_000_topics_that_do_not_exist(
+def test_metadata_of_10_000_unknown_topics_creates_none_and_logs_one_line(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = [MetadataRequestTopic(name=f"none-{number}") for number in range(10_000)]
@@ -106,7 +106,7 @@ def test_metadata_of_10_000_topics_that_do_not_exist(
     assert len(caplog.records) == 3
 
 
-def test_names_that_differ_only_in_dots_and_underscores_do_not_stand_side_by_side(
+def test_names_that_collide_in_dots_and_underscores_are_refused(
     broker: Broker,
 ) -> None:
     def created(name: str) -> ErrorCode:
@@ -152,7 +152,7 @@ def committed(wire: Wire) -> dict[str, tuple[int, str | None]]:
     return {group: (p.committed_offset, p.metadata) for group, p in found.items()}
 
 
-def test_every_name_is_a_groups_own(tmp_path: Path) -> None:
+def test_every_group_name_has_offsets_of_its_own(tmp_path: Path) -> None:
     kept = {group: (number, group[:100]) for number, group in enumerate(GROUPS)}
     with Broker(data_dir=tmp_path) as broker, Wire(broker.bootstrap) as wire:
         wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 9, MetadataResponse)
@@ -169,7 +169,7 @@ def test_every_name_is_a_groups_own(tmp_path: Path) -> None:
         assert broker.bugs == 0
 
 
-def test_a_group_without_a_name_has_no_members(known: Wire) -> None:
+def test_a_group_with_an_empty_name_has_offsets_but_no_members(known: Wire) -> None:
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
     join = JoinGroupRequest(
         group_id="",

@@ -14,7 +14,7 @@ from odradek.client.errors import BufferFull, ClientClosed
 from odradek.testing import Broker
 
 
-def test_awaited(broker, topic):
+def test_send_enqueue_and_flush_deliver_records(broker, topic):
     async def main() -> None:
         async with odradek.aio.Producer(brokers=broker.bootstrap, value="json") as producer:
             delivery = await producer.send(topic, {"id": 1}, partition=0)
@@ -36,7 +36,7 @@ def test_awaited(broker, topic):
     assert len(read(broker, topic, 154)) == 154
 
 
-def test_awaited_leaving_the_block_delivers(broker, topic):
+def test_leaving_the_asyncio_block_delivers(broker, topic):
     async def main() -> list:
         async with odradek.aio.Producer(brokers=broker.bootstrap, linger_ms=60_000) as producer:
             return [await producer.enqueue(topic, "x", partition=0) for _ in range(10)]
@@ -44,7 +44,7 @@ def test_awaited_leaving_the_block_delivers(broker, topic):
     assert [future.result(0).offset for future in asyncio.run(main())] == list(range(10))
 
 
-def test_awaited_bad_input(broker, topic):
+def test_invalid_asyncio_calls_are_refused(broker, topic):
     async def main() -> None:
         producer = odradek.aio.Producer(brokers=broker.bootstrap)
         with pytest.raises(ClientClosed, match="was not started"):
@@ -62,7 +62,7 @@ def test_awaited_bad_input(broker, topic):
     asyncio.run(main())
 
 
-def test_awaited_a_cancelled_task_gives_its_place_up(broker, topic):
+def test_a_cancelled_enqueue_frees_its_buffer(broker, topic):
     async def main() -> None:
         settings = {"batch_size": 1_000, "buffer_memory": 1_000}
         async with odradek.aio.Producer(brokers=broker.bootstrap, **settings) as producer:
@@ -76,7 +76,7 @@ def test_awaited_a_cancelled_task_gives_its_place_up(broker, topic):
     asyncio.run(main())
 
 
-def test_awaited_asking_for_partitions_makes_a_topic_ready_for_who_does_not_wait(broker, topic):
+def test_send_nowait_works_after_partitions_for(broker, topic):
     async def main() -> None:
         async with odradek.aio.Producer(brokers=broker.bootstrap) as producer:
             with pytest.raises(BufferFull):
@@ -87,7 +87,7 @@ def test_awaited_asking_for_partitions_makes_a_topic_ready_for_who_does_not_wait
     asyncio.run(main())
 
 
-def test_awaited_a_cancelled_close_leaves_nothing_behind_and_can_be_awaited_again():
+def test_a_cancelled_close_of_a_producer_can_be_awaited_again():
     async def main() -> None:
         with Broker() as broker:
             producer = odradek.aio.Producer(brokers=broker.bootstrap, linger_ms=60_000)

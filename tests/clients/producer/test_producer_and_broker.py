@@ -19,7 +19,7 @@ from odradek.client.errors import (
 )
 
 
-def test_a_record_with_everything(broker, topic):
+def test_a_record_with_every_field_is_read_back(broker, topic):
     told = []
     with Producer(brokers=broker.bootstrap, key="str", value="json") as producer:
         future = producer.send(
@@ -42,7 +42,7 @@ def test_a_record_with_everything(broker, topic):
     assert message.timestamp()[1] == 1_700_000_000_000
 
 
-def test_the_same_key_goes_to_the_same_partition_as_with_other_clients(broker, topic):
+def test_a_key_goes_to_the_same_partition_as_with_other_clients(broker, topic):
     from kafka.partitioner.default import murmur2
 
     with Producer(brokers=broker.bootstrap) as producer:
@@ -51,7 +51,7 @@ def test_the_same_key_goes_to_the_same_partition_as_with_other_clients(broker, t
             assert delivery.partition == (murmur2(key) & 0x7FFFFFFF) % PARTITIONS
 
 
-def test_confluent_kafkas_habits(broker, topic):
+def test_the_methods_of_confluent_kafka_work(broker, topic):
     told = []
     producer = Producer({"bootstrap.servers": broker.bootstrap, "queue.buffering.max.ms": 1})
     producer.produce(topic, "v", "k", on_delivery=lambda error, message: told.append(error))
@@ -64,7 +64,7 @@ def test_confluent_kafkas_habits(broker, topic):
     producer.close()
 
 
-def test_who_learns_that_a_record_is_written_finds_room_for_the_next(broker, topic):
+def test_a_delivery_callback_finds_the_buffer_free(broker, topic):
     refused = []
     with Producer(brokers=broker.bootstrap, buffer_memory=1000, on_full="raise") as producer:
 
@@ -82,7 +82,7 @@ def test_who_learns_that_a_record_is_written_finds_room_for_the_next(broker, top
             producer.send(topic, "v" * 900, partition=0).result(LONG_S)
 
 
-def test_a_record_whose_outcome_is_told_is_not_open_any_more(broker, topic):
+def test_a_delivered_record_no_longer_counts_as_queued(broker, topic):
     open_records = []
     with Producer(brokers=broker.bootstrap) as producer:
         producer.send(topic, "v", on_delivery=lambda *_: open_records.append(len(producer)))
@@ -108,7 +108,7 @@ def test_threads_may_share_a_producer(broker, topic):
         assert own == [b"%d:%d" % (name, number) for number in range(each)]
 
 
-def test_a_small_buffer_holds_up_senders_and_loses_nothing(broker, topic):
+def test_a_full_buffer_blocks_senders_and_loses_nothing(broker, topic):
     with Producer(brokers=broker.bootstrap, batch_size=1_000, buffer_memory=4_000) as producer:
         for number in range(500):
             producer.send(topic, b"%04d" % number + b"x" * 300, partition=0)
@@ -116,7 +116,7 @@ def test_a_small_buffer_holds_up_senders_and_loses_nothing(broker, topic):
     assert [value[:4] for value in found] == [b"%04d" % number for number in range(500)]
 
 
-def test_a_callback_may_send_and_must_not_wait(broker, topic):
+def test_a_callback_may_send_and_may_not_flush(broker, topic):
     outcome: list[object] = []
     done = threading.Event()
     with Producer(brokers=broker.bootstrap) as producer:
@@ -143,7 +143,7 @@ def test_futures_can_be_awaited_in_any_loop(broker, topic):
         assert asyncio.run(main()) == 9
 
 
-def test_done_callbacks_of_futures(broker, topic):
+def test_done_callbacks_of_futures_are_called_before_and_after_delivery(broker, topic):
     told: list[object] = []
     with Producer(brokers=broker.bootstrap) as producer:
         future = producer.send(topic, "x")
@@ -154,14 +154,14 @@ def test_done_callbacks_of_futures(broker, topic):
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_codecs(broker, topic, codec):
+def test_records_of_every_codec_are_read_back(broker, topic, codec):
     with Producer(brokers=broker.bootstrap, compression_type=codec) as producer:
         producer.send_many(topic, [b"%d" % n * 50 for n in range(200)], partition=0)
     assert values(read(broker, topic, 200)) == [b"%d" % n * 50 for n in range(200)]
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_acks(broker, topic, acks):
+def test_every_acks_setting_delivers(broker, topic, acks):
     with Producer(brokers=broker.bootstrap, acks=acks) as producer:
         delivery = producer.send(topic, "x", partition=0).result(LONG_S)
         assert delivery.offset == (-1 if acks == "0" else 0)
@@ -171,7 +171,7 @@ def test_acks(broker, topic, acks):
 # Invalid input.
 
 
-def test_what_is_refused_at_once(broker, topic):
+def test_invalid_records_are_refused_by_the_call(broker, topic):
     with Producer(brokers=broker.bootstrap, max_request_size=1_000) as producer:
         with pytest.raises(SerializationError, match='value="json"'):
             producer.send(topic, {"a": 1})
@@ -186,13 +186,13 @@ def test_what_is_refused_at_once(broker, topic):
         producer.send(topic, "x")
 
 
-def test_nobody_there():
+def test_an_unreachable_broker_ends_in_a_max_block_timeout():
     producer = Producer(brokers="127.0.0.1:1", max_block_ms=300)
     with producer, pytest.raises(MaxBlockTimeout, match=r"bootstrap\.servers"):
         producer.send("t", "x")
 
 
-def test_a_full_buffer_may_be_an_error_at_once(broker, topic):
+def test_with_on_full_raise_a_full_buffer_is_an_error_at_once(broker, topic):
     settings = {"batch_size": 1_000, "buffer_memory": 1_000, "linger_ms": 60_000}
     with Producer(brokers=broker.bootstrap, on_full="raise", **settings) as producer:
         producer.send(topic, "x" * 500, partition=0)
@@ -212,6 +212,6 @@ def test_a_full_buffer_may_be_an_error_at_once(broker, topic):
         ({"transactional_id": "x"}, "transactions"),
     ],
 )
-def test_bad_settings(settings, said):
+def test_invalid_producer_settings_are_refused(settings, said):
     with pytest.raises(ConfigError, match=said):
         Producer(brokers="127.0.0.1:1", **settings)

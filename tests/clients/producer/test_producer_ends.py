@@ -21,7 +21,7 @@ def test_leaving_the_block_delivers(broker, topic):
     assert values(read(broker, topic, 100)) == [b"%d" % number for number in range(100)]
 
 
-def test_leaving_the_block_by_an_exception_delivers_too(broker, topic):
+def test_leaving_the_block_by_an_exception_delivers(broker, topic):
     sent = []
 
     def fail() -> None:
@@ -74,17 +74,17 @@ def run(program: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_a_forked_process_is_told_to_make_a_producer_of_its_own(broker, topic):
+def test_a_producer_used_in_a_forked_process_raises(broker, topic):
     assert "make a client in each process" in run(FORKING, broker.bootstrap, topic)
     assert values(read(broker, topic, 2)) == [b"parent", b"parent again"]
 
 
-def test_the_end_of_the_process_delivers_what_a_forgotten_producer_has(broker, topic):
+def test_the_end_of_the_process_delivers_queued_records(broker, topic):
     run(FORGETTING, broker.bootstrap, topic)
     assert values(read(broker, topic, 1)) == [b"not forgotten"]
 
 
-def test_a_producer_that_is_thrown_away_leaves_nobody_waiting(broker, topic):
+def test_a_garbage_collected_producer_fails_its_futures(broker, topic):
     producer = Producer(brokers=broker.bootstrap, linger_ms=60_000)
     future = producer.send(topic, "x", partition=0)
     outcomes: list[BaseException | None] = []

@@ -10,7 +10,7 @@ from odradek import Producer
 from odradek.client.errors import ClientClosed, SerializationError
 
 
-def test_confluent_kafkas_batches(broker, topic):
+def test_produce_batch_works_as_in_confluent_kafka(broker, topic):
     told = []
 
     def tell(error, delivery):
@@ -53,14 +53,14 @@ def test_confluent_kafkas_batches(broker, topic):
         ([{"value": "x"}, {"value": "x", "partition": -7}], ValueError),
     ],
 )
-def test_nothing_is_taken_of_messages_that_are_none(broker, topic, messages, refused):
+def test_produce_batch_takes_nothing_of_invalid_messages(broker, topic, messages, refused):
     with Producer(brokers=broker.bootstrap) as producer:
         with pytest.raises(refused):
             producer.produce_batch(topic, messages)
         assert len(producer) == 0
 
 
-def test_many_at_once(broker, topic):
+def test_send_many_delivers_all_records(broker, topic):
     with Producer(brokers=broker.bootstrap, batch_size=1_000, buffer_memory=4_000) as producer:
         deliveries = producer.send_many(
             topic,
@@ -75,13 +75,13 @@ def test_many_at_once(broker, topic):
     assert sorted(values(messages)) == sorted(b"v%d" % number for number in range(1_000))
 
 
-def test_many_at_once_need_as_many_keys(broker, topic):
+def test_send_many_refuses_another_number_of_keys(broker, topic):
     with Producer(brokers=broker.bootstrap) as producer, pytest.raises(ValueError, match="1 keys"):
         producer.send_many(topic, ["a", "b"], keys=["k"])
 
 
 @pytest.mark.parametrize("one", ["abc", b"abc", bytearray(b"abc"), {"a": 1, "b": 2, "c": 3}])
-def test_one_value_or_key_is_no_list_of_what_is_in_it(broker, topic, one):
+def test_send_many_refuses_a_single_value_or_key(broker, topic, one):
     with Producer(brokers=broker.bootstrap, key="json", value="json") as producer:
         with pytest.raises(TypeError, match=r"values.*What to do: give a list"):
             producer.send_many(topic, one)
@@ -91,7 +91,7 @@ def test_one_value_or_key_is_no_list_of_what_is_in_it(broker, topic, one):
         assert len(producer.send_many(topic, ("a", "bc"), keys=("k", "k"))) == 2
 
 
-def test_arrow(broker, topic):
+def test_send_arrow_takes_keys_headers_partitions_and_timestamps_from_columns(broker, topic):
     table = pa.table(
         {
             "payload": ["a", None, "c", "d"],
@@ -141,7 +141,7 @@ def test_arrow(broker, topic):
     ],
     ids=str,
 )
-def test_arrow_of_many_kinds(broker, topic, kind):
+def test_send_arrow_takes_columns_of_many_types(broker, topic, kind):
     texts = ["a", "bb", None, "", "a"]
     array = pa.array([None if t is None else t.encode() for t in texts], pa.binary())
     wanted = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -153,7 +153,7 @@ def test_arrow_of_many_kinds(broker, topic, kind):
     assert values(read(broker, topic, 4)) == [b"bb", None, b"", b"a"]
 
 
-def test_arrow_rows_as_json(broker, topic):
+def test_send_arrow_writes_rows_as_json(broker, topic):
     table = pa.table({"k": ["x", "y"], "a": [1, 2], "b": ["p", None]})
     with Producer(brokers=broker.bootstrap) as producer:
         producer.send_arrow(topic, table, key="k", value="json", partition=0).result(LONG_S)
@@ -174,13 +174,13 @@ def test_arrow_rows_as_json(broker, topic):
         (pa.chunked_array([[b"1"]]), {}, "a ChunkedArray exports no rows.*give a table"),
     ],
 )
-def test_arrow_that_is_no_records(broker, topic, data, arguments, said):
+def test_send_arrow_refuses_invalid_data(broker, topic, data, arguments, said):
     producer = Producer(brokers=broker.bootstrap)
     with producer, pytest.raises(SerializationError, match=said):
         producer.send_arrow(topic, data, **arguments)
 
 
-def test_a_column_is_given_by_its_name(broker, topic):
+def test_send_arrow_refuses_a_column_not_given_by_name(broker, topic):
     producer = Producer(brokers=broker.bootstrap)
     with producer, pytest.raises(TypeError, match=r'names no column: give .*value="json"'):
         producer.send_arrow(topic, pa.table({"id": [1]}), value=["id"])
