@@ -88,7 +88,7 @@ class Ledger:
         self.unanswered.clear()
         self.leaders = {each: who for each, who in self.leaders.items() if each <= generation}
 
-    def told(self, generation: int, who: str, assignment: bytes) -> None:
+    def record_assignment(self, generation: int, who: str, assignment: bytes) -> None:
         for partition in assignment:
             owner = self.owners.setdefault((generation, partition), who)
             assert owner == who, f"{partition} of generation {generation}: {owner} and {who}"
@@ -206,7 +206,7 @@ class FlakyMember:
             done()
             if response.error_code == ErrorCode.NONE:
                 who = self.instance or member_id
-                self.ledger.told(generation, who, response.assignment)
+                self.ledger.record_assignment(generation, who, response.assignment)
             if life != self.life or generation != self.generation or member_id != self.member_id:
                 return
             self.heard(ErrorCode(response.error_code))

@@ -113,11 +113,11 @@ class GroupMachine(RuleBasedStateMachine):
     @rule()
     def disk_is_well(self) -> None:
         self.stage.slow = self.stage.disk.full = False
-        self.stage.settle()
+        self.stage.run_until_idle()
 
     @rule()
     def settles(self) -> None:
-        self.stage.settle()
+        self.stage.run_until_idle()
 
     @precondition(lambda self: not self.stage.disk.full)
     @rule()
@@ -130,7 +130,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.disk_is_well()
         kept = self.kept()
         self.stage.groups.runtime.opened(self.stage.partition)
-        self.stage.settle()
+        self.stage.run_until_idle()
         assert not self.ledger.unanswered
         self.as_kept(kept)
 
@@ -201,11 +201,11 @@ class GroupMachine(RuleBasedStateMachine):
 
     def restart(self) -> None:
         """Restart the broker; the group's state is that of the log's last records."""
-        self.stage.settle()
+        self.stage.run_until_idle()
         kept = self.kept()
         self.stage.crash()
         self.stage.open()
-        self.stage.settle()
+        self.stage.run_until_idle()
         self.as_kept(kept)
 
     def kept(self) -> tuple[object, ...]:

@@ -55,7 +55,7 @@ from transcripts.transcript import arguments
 
 
 class Client:
-    """What a client remembers."""
+    """The state of a client."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -67,7 +67,7 @@ class Client:
 
 
 class GroupMachine(Stage):
-    """Carries out commands, and tells what came of them."""
+    """Runs the commands of a transcript and writes their effects."""
 
     def __init__(self) -> None:
         self._output: list[str] = []
@@ -77,13 +77,13 @@ class GroupMachine(Stage):
         super().__init__()
 
     def run(self, line: str) -> list[str]:
-        """Carry out one command."""
+        """Run one command."""
         command, words, values = arguments(line)
         self._output = []
         before = self.states()
         handler: Callable[[list[str], dict[str, str]], None] = getattr(self, f"do_{command}")
         handler(words, values)
-        self.settle()
+        self.run_until_idle()
         after = self.states()
         self._output += [text for group, text in after.items() if before.get(group) != text]
         self._output += [f"{group}: gone" for group in before if group not in after]
@@ -233,17 +233,17 @@ class GroupMachine(Stage):
 
     def do_history(self, words: list[str], values: dict[str, str]) -> None:
         reading = CoordinatorLoader(
-            self.partition, lambda record: self.tell_record(record, ErrorCode.NONE)
+            self.partition, lambda record: self.on_record(record, ErrorCode.NONE)
         )
         while reading.load_some():
-            """Goes on to the end."""
+            """Not used: the log is read to its end."""
 
     # What came of it.
 
     def tell(self, who: str, what: str) -> None:
         self._output.append(f"{who} <- {what}")
 
-    def tell_record(self, record: CoordinatorRecord, error: ErrorCode) -> None:
+    def on_record(self, record: CoordinatorRecord, error: ErrorCode) -> None:
         key, value = record
         if error is not ErrorCode.NONE:
             self._output.append(f"record refused: {error.name}")
@@ -263,11 +263,11 @@ class GroupMachine(Stage):
     def has(self, member_id: str, assignment: bytes) -> str:
         return f"{self.name(member_id)} has {assignment.decode() or 'nothing'}"
 
-    def tell_timer(self, key: TimerKey, delay_ms: int) -> None:
+    def on_timer(self, key: TimerKey, delay_ms: int) -> None:
         when = "off" if delay_ms == CANCELLED else f"in {duration(delay_ms)}"
         self._output.append(f"timer {self.key_text(key)} {when}")
 
-    def tell_fired(self, key: TimerKey) -> None:
+    def on_fired(self, key: TimerKey) -> None:
         self._output.append(f"fires {self.key_text(key)}")
 
     def key_text(self, key: TimerKey) -> str:
@@ -292,7 +292,7 @@ class GroupMachine(Stage):
         return self.name(member.id) + waits
 
     def name(self, member_id: str, client: Client | None = None) -> str:
-        """Of an id: its client and which of that client's incarnations."""
+        """The name of a member id: its client, and the number of the incarnation."""
         if not member_id:
             return client.name if client is not None else "nobody"
         if member_id not in self._names:

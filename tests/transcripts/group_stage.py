@@ -1,4 +1,4 @@
-"""A group coordinator over a log in memory, that moves when told to and tells all it does."""
+"""A group coordinator over a log in memory, which runs on demand and reports all that it does."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ NOW_MS = 1_700_000_000_000
 Work = tuple[Callable[[], Any], Callable[[Any], None], Callable[[BaseException], None]]
 
 
-class RoomyDisk(MemoryDisk):
-    """Until it is `full`."""
+class LimitedDisk(MemoryDisk):
+    """Refuses writes while it is `full`."""
 
     full = False
 
@@ -52,60 +52,60 @@ class Clock:
         return NOW_MS + self.passed_ms
 
 
-class ToldShard(Shard):
-    """Tells of records that were appended, and of timers that are set and fire."""
+class RecordingShard(Shard):
+    """Reports records that are appended, and timers that are set and fire."""
 
     stage: Stage
 
     def _append(self, result: OperationResult) -> ErrorCode:
         error = super()._append(result)
         for record in result.records:
-            self.stage.tell_record(record, error)
+            self.stage.on_record(record, error)
         return error
 
     def _set_timers(self, result: OperationResult) -> None:
         for key, delay_ms in result.timers:
-            self.stage.tell_timer(key, delay_ms)
+            self.stage.on_timer(key, delay_ms)
         super()._set_timers(result)
 
     def _expired(self, key: TimerKey) -> None:
-        self.stage.tell_fired(key)
+        self.stage.on_fired(key)
         super()._expired(key)
 
 
-class ToldRuntime(CoordinatorRuntime[GroupShard]):
-    """Makes shards that tell."""
+class RecordingRuntime(CoordinatorRuntime[GroupShard]):
+    """Makes a `RecordingShard`."""
 
     stage: Stage
 
     def new_shard(self, partition: Partition, state_machine: GroupShard) -> Shard:
         stage = self.stage
-        shard = ToldShard(partition, state_machine, stage.replicas, stage.clock, stage.timer)
+        shard = RecordingShard(partition, state_machine, stage.replicas, stage.clock, stage.timer)
         shard.stage = stage
-        stage.told = shard
+        stage.recording_shard = shard
         return shard
 
 
 class Stage:
-    """One partition of groups. The disk syncs when `settle` is called, unless it is `slow`."""
+    """One partition of groups. `run_until_idle` syncs the disk, unless it is `slow`."""
 
     def __init__(self, **settings: int) -> None:
         self._settings: dict[str, str] = {}
         self.configure(settings)
-        self.disk = RoomyDisk()
+        self.disk = LimitedDisk()
         self.clock = Clock()
         self.random = Random(1)
         self.slow = False
         self.open()
 
     def configure(self, settings: Mapping[str, object]) -> None:
-        """From its next start on the broker goes by these too."""
+        """Set more settings; they apply from the next start."""
         for name, value in settings.items():
             self._settings[name.replace("_", ".")] = str(value)
         self.config = BrokerConfig.load(self._settings, "the test")
 
     def open(self) -> None:
-        """The broker starts, with what is on the disk."""
+        """Start the broker from the disk."""
         self.soon: list[Callable[[], None]] = []
         self.work: list[Work] = []
         self.timer = SystemTimer(self.clock.passed_ms)
@@ -113,7 +113,7 @@ class Stage:
         directory = LogDirectory(self.disk, "data", self.random, cluster_id=None, node_id=1)
         self.release = directory.release
         self.replicas = ReplicaManager(env, self.timer, 1, Durability(fsync=True))
-        runtime = ToldRuntime(
+        runtime = RecordingRuntime(
             TOPIC,
             lambda: 1,
             lambda: GroupShard(self.config, self.random, lambda topic: ZERO_UUID),
@@ -129,7 +129,7 @@ class Stage:
         self.partition = self.replicas.add(TopicPartition(TOPIC, 0), TOPIC_ID, opened, 0, rules)
 
     def crash(self) -> None:
-        """The process is gone: everything that was not written is lost."""
+        """Kill the process: what was not written is lost."""
         self.release()
 
     @property
@@ -137,8 +137,8 @@ class Stage:
         return next(self.groups.runtime.state_machines())
 
     def shard_timers(self) -> set[TimerKey]:
-        """The keys that are scheduled."""
-        return {*self.told._timers.keys()}
+        """The keys of the timers that are scheduled."""
+        return {*self.recording_shard._timers.keys()}
 
     # -- the environment ---------------------------------------------------------------------------
 
@@ -150,8 +150,8 @@ class Stage:
     ) -> None:
         self.work.append((work, done, failed))
 
-    def settle(self) -> None:
-        """What is due now, and the disk if it is not slow."""
+    def run_until_idle(self) -> None:
+        """Run what is due now, and the disk if it is not slow."""
         while self.soon or (self.work and not self.slow):
             while self.soon:
                 self.soon.pop(0)()
@@ -168,23 +168,23 @@ class Stage:
             done(result)
 
     def pass_time(self, milliseconds: int) -> None:
-        """Every deadline until then, in order; whatever it starts is settled before the next."""
+        """Advance the clock from deadline to deadline, and run until idle at each."""
         end = self.clock.passed_ms + milliseconds
         while True:
             deadline = self.timer.next_deadline_ms()
             self.clock.passed_ms = end if deadline is None else min(end, max(deadline, 0))
             self.timer.advance_clock(self.clock.passed_ms)
-            self.settle()
+            self.run_until_idle()
             if self.clock.passed_ms == end and (deadline is None or deadline > end):
                 return
 
     # -- what there is to tell ---------------------------------------------------------------------
 
-    def tell_record(self, record: CoordinatorRecord, error: ErrorCode) -> None:
+    def on_record(self, record: CoordinatorRecord, error: ErrorCode) -> None:
         """A record was appended, or refused."""
 
-    def tell_timer(self, key: TimerKey, delay_ms: int) -> None:
+    def on_timer(self, key: TimerKey, delay_ms: int) -> None:
         """A timer was set or cancelled."""
 
-    def tell_fired(self, key: TimerKey) -> None:
-        """The time of a timer has come."""
+    def on_fired(self, key: TimerKey) -> None:
+        """A timer fired."""

@@ -20,12 +20,12 @@ RULE = "----"
 
 
 def play(path: Path, run: Callable[[str], Sequence[str]]) -> str:
-    """The transcript with what comes of its commands now. `run` carries out one of them."""
+    """The transcript with the present effects of its commands. `run` runs one of them."""
     return "".join(f"{line}\n" for line in played(path.read_text(encoding="utf-8"), run))
 
 
 def played(text: str, run: Callable[[str], Sequence[str]]) -> Iterator[str]:
-    """Comments and empty lines as they are, commands with new effects."""
+    """Keep comments and empty lines; replace the effects of commands."""
     in_effects = False
     for line in text.splitlines():
         if not line:
@@ -41,7 +41,7 @@ def played(text: str, run: Callable[[str], Sequence[str]]) -> Iterator[str]:
 
 
 def arguments(line: str) -> tuple[str, list[str], dict[str, str]]:
-    """A command in parts: its name, its words, and what is said as `key=value`."""
+    """The parts of a command: its name, its words, and its `key=value` arguments."""
     command, *rest = line.split()
     words = [word for word in rest if "=" not in word]
     values = dict(word.split("=", 1) for word in rest if "=" in word)

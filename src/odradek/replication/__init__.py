@@ -14,5 +14,5 @@ Which event checks which delayed operations:
 | partition removed, or its directory offline   | produce, fetch, delete records          |
 | deadline                                      | that operation                          |
 
-Tests: unit/replication, seeds/test_purgatory_document.py, unit/broker/test_produce_answers.py
+Tests: unit/replication, seeds/test_purgatory_document.py, unit/broker/test_produce_responses.py
 """

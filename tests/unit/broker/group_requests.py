@@ -1,11 +1,11 @@
-"""A broker with a coordinator of groups: what is committed there, and how."""
+"""Requests of consumer groups to a `MemoryBroker`: join, sync, leave, commit and fetch offsets."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from serving import Serving
+from memory_broker import MemoryBroker
 
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
@@ -52,17 +52,17 @@ SETTINGS = {
 Offsets = dict[tuple[str, int], int]
 
 
-def serving(disk: MemoryDisk | None = None, /, **settings: str) -> Serving:
-    """A broker with a coordinator."""
-    node = Serving(disk, **{**SETTINGS, **settings})
+def serving(disk: MemoryDisk | None = None, /, **settings: str) -> MemoryBroker:
+    """A broker with `__consumer_offsets`."""
+    node = MemoryBroker(disk, **{**SETTINGS, **settings})
     asked = FindCoordinatorRequest(coordinator_keys=["any"])
-    found = node.ask(asked, 4, FindCoordinatorResponse).coordinators[0]
+    found = node.call(asked, 4, FindCoordinatorResponse).coordinators[0]
     assert found.error_code == ErrorCode.NONE
     return node
 
 
 def commit(
-    node: Serving,
+    node: MemoryBroker,
     group: str,
     offsets: Offsets,
     *,
@@ -72,7 +72,7 @@ def commit(
     retention_ms: int = -1,
     metadata: str = "",
 ) -> set[int]:
-    """Commit, and the errors of all partitions."""
+    """Commit offsets; return the errors of all partitions."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, index), offset in offsets.items():
         topics.setdefault(topic, []).append(
@@ -90,14 +90,14 @@ def commit(
             for name, partitions in topics.items()
         ],
     )
-    response = node.ask(request, version, OffsetCommitResponse)
+    response = node.call(request, version, OffsetCommitResponse)
     return {p.error_code for topic in response.topics for p in topic.partitions}
 
 
-def committed(node: Serving, group: str) -> Offsets:
-    """Everything that the group has committed."""
+def committed(node: MemoryBroker, group: str) -> Offsets:
+    """All committed offsets of a group."""
     asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
-    (found,) = node.ask(asked, 9, OffsetFetchResponse).groups
+    (found,) = node.call(asked, 9, OffsetFetchResponse).groups
     assert found.error_code == ErrorCode.NONE
     return {
         (topic.name, partition.partition_index): partition.committed_offset
@@ -106,8 +106,8 @@ def committed(node: Serving, group: str) -> Offsets:
     }
 
 
-def groups(node: Serving) -> list[str]:
-    found = node.ask(ListGroupsRequest(), 4, ListGroupsResponse)
+def groups(node: MemoryBroker) -> list[str]:
+    found = node.call(ListGroupsRequest(), 4, ListGroupsResponse)
     return sorted(group.group_id for group in found.groups)
 
 
@@ -120,9 +120,7 @@ def joining(
     session_ms: int = 1 << 29,
     rebalance_ms: int = 1000,
 ) -> JoinGroupRequest:
-    """A consumer that reads these topics, or says something else; its session is as good as
-    endless.
-    """
+    """A join of a consumer with these topics or this metadata; its session does not expire."""
     if metadata is None:
         metadata = encode_subscription(Subscription(topics))
     return JoinGroupRequest(
@@ -136,21 +134,21 @@ def joining(
     )
 
 
-def with_id(node: Serving, join: JoinGroupRequest) -> JoinGroupRequest:
-    """The same join, with the id that the coordinator wants it to come back with."""
-    answer = node.ask(join, 9, JoinGroupResponse)
+def with_id(node: MemoryBroker, join: JoinGroupRequest) -> JoinGroupRequest:
+    """Join again with the member id of a MEMBER_ID_REQUIRED response."""
+    answer = node.call(join, 9, JoinGroupResponse)
     assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
     return replace(join, member_id=answer.member_id)
 
 
 def assign(
-    node: Serving,
+    node: MemoryBroker,
     group: str,
     leader: str,
     generation: int = 1,
     protocol_type: str = "consumer",
 ) -> None:
-    """The leader of a generation assigns nothing to anybody: the group is stable."""
+    """Sync as the leader with an empty assignment, which makes the group stable."""
     request = SyncGroupRequest(
         group_id=group,
         generation_id=generation,
@@ -159,28 +157,28 @@ def assign(
         protocol_name="range",
         assignments=[SyncGroupRequestAssignment(member_id=leader, assignment=b"")],
     )
-    assert node.ask(request, 5, SyncGroupResponse).error_code == ErrorCode.NONE
+    assert node.call(request, 5, SyncGroupResponse).error_code == ErrorCode.NONE
 
 
-def stable_member(node: Serving, group: str, *topics: str, **said: Any) -> str:
-    """A group of one, which reads these topics or says something else (see `joining`)."""
+def stable_member(node: MemoryBroker, group: str, *topics: str, **said: Any) -> str:
+    """A stable group of one member, with these topics or this metadata (see `joining`)."""
     asked = node.send(with_id(node, joining(group, *topics, **said)), 9)
-    node.settle()
+    node.run_until_idle()
     node.pass_time(1)
     member = asked.answer(JoinGroupResponse).member_id
     assign(node, group, member, protocol_type=said.get("protocol_type", "consumer"))
     return member
 
 
-def leave(node: Serving, group: str, member: str = "", instance: str | None = None) -> None:
-    """A member leaves, or somebody takes an instance out."""
+def leave(node: MemoryBroker, group: str, member: str = "", instance: str | None = None) -> None:
+    """Remove a member by its member id or its instance id."""
     who = MemberIdentity(member_id=member, group_instance_id=instance)
-    answer = node.ask(LeaveGroupRequest(group_id=group, members=[who]), 5, LeaveGroupResponse)
+    answer = node.call(LeaveGroupRequest(group_id=group, members=[who]), 5, LeaveGroupResponse)
     assert answer.members[0].error_code == ErrorCode.NONE
 
 
-def delete(node: Serving, topic: str) -> None:
+def delete(node: MemoryBroker, topic: str) -> None:
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=topic, topic_id=ZERO_UUID)], timeout_ms=1000
     )
-    assert node.ask(request, 6, DeleteTopicsResponse).responses[0].error_code == ErrorCode.NONE
+    assert node.call(request, 6, DeleteTopicsResponse).responses[0].error_code == ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""A whole node over memory, without sockets or threads, that moves when told to."""
+"""A broker in memory, without sockets and threads: it runs only when the test says so."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ class ServerSocket:
     address = ("127.0.0.1", 9092)
 
     def close(self) -> None:
-        """Nobody can connect anyway."""
+        """Nothing to close."""
 
 
-class Unconnected:
-    """A network on which nobody comes."""
+class NoNetwork:
+    """A network without connections."""
 
     def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> ServerSocket:
         return ServerSocket()
 
 
-class Asked:
-    """An exchange: a request, and what became of it."""
+class SentRequest:
+    """The exchange of one request, with the response to it."""
 
     peer = ("127.0.0.1", 50_000)
 
@@ -95,8 +95,8 @@ class Asked:
         return decode(expect, self.version, frame, position)
 
 
-class Serving:
-    """A started node; `settle` runs all that is due now, `pass_time` what is due until then."""
+class MemoryBroker:
+    """A started node; `run_until_idle` runs what is due now, `pass_time` what is due until then."""
 
     def __init__(self, disk: MemoryDisk | None = None, **settings: str) -> None:
         self.disk = disk if disk is not None else MemoryDisk()
@@ -104,13 +104,13 @@ class Serving:
         self.timer = SystemTimer(0)
         self.soon: list[Callable[[], None]] = []
         self.work: list[Work] = []
-        env = Env(self.clock, Random(1), Unconnected(), self.disk, self, self.soon.append)  # type: ignore[arg-type]
+        env = Env(self.clock, Random(1), NoNetwork(), self.disk, self, self.soon.append)  # type: ignore[arg-type]
         values = {name.replace("_", "."): value for name, value in settings.items()}
         config = BrokerConfig.load({"log.dirs": "/data", **values}, "the test")
         self.node = Node(config, env, self.timer, own_host="own.example")
         self.node.start()
         self.dispatcher = Dispatcher(self.node.broker)
-        self.settle()
+        self.run_until_idle()
 
     def submit(
         self,
@@ -121,7 +121,7 @@ class Serving:
         self.work.append((work, done, failed))
 
     def run_work(self) -> None:
-        """The oldest piece of work, and its end."""
+        """Run the oldest piece of work and its callback."""
         work, done, failed = self.work.pop(0)
         try:
             result = work()
@@ -130,8 +130,8 @@ class Serving:
         else:
             done(result)
 
-    def turn(self) -> None:
-        """One turn of the loop: the callbacks that were there when it began."""
+    def run_round(self) -> None:
+        """One round of the loop: the callbacks that were queued when it began."""
         soon, self.soon[:] = list(self.soon), []
         for callback in soon:
             callback()
@@ -140,33 +140,33 @@ class Serving:
         while self.soon:
             self.soon.pop(0)()
 
-    def settle(self) -> None:
+    def run_until_idle(self) -> None:
         while self.soon or self.work:
             self.run_soon()
             if self.work:
                 self.run_work()
 
     def pass_time(self, milliseconds: int) -> None:
-        """Every deadline until then, in order; whatever it starts is settled before the next."""
+        """Advance the clock from deadline to deadline, and run until idle at each."""
         end = self.clock.passed_ms + milliseconds
         while True:
             deadline = self.timer.next_deadline_ms()
             self.clock.passed_ms = end if deadline is None else min(end, max(deadline, 0))
             self.timer.advance_clock(self.clock.passed_ms)
-            self.settle()
+            self.run_until_idle()
             if self.clock.passed_ms == end and (deadline is None or deadline > end):
                 return
 
-    def send(self, request: Any, version: int) -> Asked:
-        """Hand a request over and settle nothing."""
-        asked = Asked(request, version)
+    def send(self, request: Any, version: int) -> SentRequest:
+        """Send a request and run nothing."""
+        asked = SentRequest(request, version)
         self.dispatcher.received(asked)  # type: ignore[arg-type]
         return asked
 
-    def ask(self, request: Any, version: int, expect: type[T]) -> T:
-        """The answer to a request that needs no time."""
+    def call(self, request: Any, version: int, expect: type[T]) -> T:
+        """Send a request, run until idle, and return its response."""
         asked = self.send(request, version)
-        self.settle()
+        self.run_until_idle()
         return asked.answer(expect)
 
     def create(self, name: str, partitions: int = 1, configs: Sequence[Any] = ()) -> None:
@@ -177,14 +177,14 @@ class Serving:
             assignments=[],
             configs=list(configs),
         )
-        answer = self.ask(
+        answer = self.call(
             CreateTopicsRequest(topics=[topic], timeout_ms=1000), 7, CreateTopicsResponse
         )
         assert answer.topics[0].error_code == 0, answer
 
     def produce(
         self, topic: str, *, index: int = 0, count: int = 1, size: int = 10, acks: int = -1
-    ) -> Asked:
+    ) -> SentRequest:
         data = build([(None, b"." * size, [], NOW_MS + n) for n in range(count)])
         partition = PartitionProduceData(index=index, records=ByteRange(data, 0, len(data)))
         request = ProduceRequest(
@@ -194,8 +194,8 @@ class Serving:
         )
         return self.send(request, 9)
 
-    def produced(self, topic: str, **given: int) -> int:
-        """Produce and settle; the error code."""
+    def produce_and_wait(self, topic: str, **given: int) -> int:
+        """Produce, run until idle, and return the error code."""
         asked = self.produce(topic, **given)
-        self.settle()
+        self.run_until_idle()
         return asked.answer(ProduceResponse).responses[0].partition_responses[0].error_code

@@ -1,4 +1,4 @@
-"""Work on workers: counted, and in turn."""
+"""Work on workers: counted, and in sequence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.broker.background import SerialOffload
 
 
 class Workers:
-    """An Offload whose work runs when the test says so."""
+    """An `Offload` whose work runs when the test says so."""
 
     def __init__(self) -> None:
         self.under_way: list[Callable[[], None]] = []
@@ -54,7 +54,7 @@ def test_the_next_piece_of_work_starts_when_the_one_before_has_ended() -> None:
     assert workers.under_way == []
 
 
-def test_a_failure_does_not_hold_up_the_next() -> None:
+def test_work_that_fails_does_not_stop_the_next() -> None:
     workers = Workers()
     in_turn = SerialOffload(workers)
     failures: list[str] = []
@@ -66,7 +66,7 @@ def test_a_failure_does_not_hold_up_the_next() -> None:
     assert (len(failures), told) == (1, [2])
 
 
-def test_an_error_in_the_callback_does_not_hold_up_the_next() -> None:
+def test_a_callback_that_raises_does_not_stop_the_next() -> None:
     workers = Workers()
     in_turn = SerialOffload(workers)
     told: list[int] = []
@@ -78,7 +78,7 @@ def test_an_error_in_the_callback_does_not_hold_up_the_next() -> None:
     assert told == [2]
 
 
-def test_work_submitted_while_told_of_the_one_before_waits_its_turn() -> None:
+def test_work_submitted_in_a_callback_runs_after_the_queued_work() -> None:
     workers = Workers()
     in_turn = SerialOffload(workers)
     told: list[str] = []

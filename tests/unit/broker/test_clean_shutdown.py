@@ -1,44 +1,44 @@
-"""A clean stop flushes logs many at once, says how far it is, and does not take for ever."""
+"""A clean shutdown flushes many logs at once, reports its progress, and takes bounded time."""
 
 from __future__ import annotations
 
 import pytest
-from serving import Serving
+from memory_broker import MemoryBroker
 
 from odradek.broker.shutdown import FLUSH_TIME_MS
 
 MARKER = ".kafka_cleanshutdown"
 
 
-def serving_with_unflushed_logs(partitions: int) -> Serving:
-    serving = Serving(log_durability="os")
+def serving_with_unflushed_logs(partitions: int) -> MemoryBroker:
+    serving = MemoryBroker(log_durability="os")
     serving.create("t", partitions=partitions)
     for index in range(partitions):
-        assert serving.produced("t", index=index, acks=1) == 0
+        assert serving.produce_and_wait("t", index=index, acks=1) == 0
     return serving
 
 
-def let_time_pass(serving: Serving, milliseconds: int) -> None:
-    """The clock goes on and no worker comes back."""
+def let_time_pass(serving: MemoryBroker, milliseconds: int) -> None:
+    """Advance the clock while no work on a worker ends."""
     serving.clock.passed_ms += milliseconds
     serving.timer.advance_clock(serving.clock.passed_ms)
     serving.run_soon()
 
 
-def test_a_stop_flushes_all_logs_and_leaves_the_marker():
+def test_a_shutdown_flushes_all_logs_and_writes_the_marker():
     serving = serving_with_unflushed_logs(50)
     stopped: list[bool] = []
     serving.node.stop(lambda: stopped.append(True))
     assert len(serving.work) > 8, "together"
-    serving.settle()
+    serving.run_until_idle()
     assert stopped == [True]
     assert MARKER in serving.disk.list("/data")
-    again = Serving(serving.disk)
+    again = MemoryBroker(serving.disk)
     assert again.node.directory.was_clean
     assert {part.log.log_end_offset for part in again.node.replicas} == {1}
 
 
-def test_whoever_stops_it_is_told_every_second_how_far_it_is():
+def test_progress_is_reported_every_second():
     serving = serving_with_unflushed_logs(50)
     told: list[tuple[int, int]] = []
     serving.node.stop(lambda: None, lambda flushed, total: told.append((flushed, total)))
@@ -48,12 +48,12 @@ def test_whoever_stops_it_is_told_every_second_how_far_it_is():
     serving.run_work()
     let_time_pass(serving, 1000)
     assert told == [(1, 50), (3, 50)]
-    serving.settle()
+    serving.run_until_idle()
     let_time_pass(serving, 5000)
     assert len(told) == 2
 
 
-def test_a_disk_that_takes_too_long_is_not_waited_for(caplog: pytest.LogCaptureFixture):
+def test_a_shutdown_does_not_wait_for_a_slow_disk_past_its_time(caplog: pytest.LogCaptureFixture):
     serving = serving_with_unflushed_logs(50)
     stopped: list[bool] = []
     serving.node.stop(lambda: stopped.append(True))
@@ -61,15 +61,15 @@ def test_a_disk_that_takes_too_long_is_not_waited_for(caplog: pytest.LogCaptureF
     let_time_pass(serving, FLUSH_TIME_MS)
     assert "1 of 50 logs" in caplog.text
     assert not stopped, "flushes that have begun hold files"
-    serving.settle()
+    serving.run_until_idle()
     assert stopped == [True]
     assert MARKER not in serving.disk.list("/data")
-    again = Serving(serving.disk)
+    again = MemoryBroker(serving.disk)
     assert {part.log.log_end_offset for part in again.node.replicas} == {1}
 
 
-def test_a_stop_waits_for_what_is_out_on_workers_before_it_flushes():
-    serving = Serving()
+def test_a_shutdown_waits_for_workers_before_it_flushes():
+    serving = MemoryBroker()
     serving.create("t")
     serving.produce("t")
     serving.run_soon()
@@ -77,5 +77,5 @@ def test_a_stop_waits_for_what_is_out_on_workers_before_it_flushes():
     serving.node.stop(lambda: None)
     serving.run_soon()
     assert serving.work == [work]
-    serving.settle()
+    serving.run_until_idle()
     assert MARKER in serving.disk.list("/data")

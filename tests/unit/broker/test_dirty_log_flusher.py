@@ -1,11 +1,9 @@
-"""With `log.durability=os`: what waits for the disk gets there by `flush.ms`, or when it is much,
-whoever wrote it; and where nobody writes, nobody looks.
-"""
+"""With `log.durability=os`: appends are flushed by `flush.ms` and `flush.messages`."""
 
 from __future__ import annotations
 
 import pytest
-from serving import Serving
+from memory_broker import MemoryBroker
 
 from odradek.broker.housekeeping import CHECK_MS
 from odradek.model.errors import ErrorCode
@@ -18,13 +16,13 @@ from odradek.protocol.api.incremental_alter_configs import (
 )
 
 NEVER_MS = 10**9
-"""Of a checkpoint, which flushes too."""
+"""The interval of checkpoints, which flush too."""
 TOPIC = 2
 
 
-def serving(**configs: str) -> Serving:
-    """A broker with a topic `t`, and nothing that flushes it but these settings."""
-    node = Serving(log_durability="os", log_flush_offset_checkpoint_interval_ms=str(NEVER_MS))
+def serving(**configs: str) -> MemoryBroker:
+    """A broker with a topic `t` that is flushed only by these settings."""
+    node = MemoryBroker(log_durability="os", log_flush_offset_checkpoint_interval_ms=str(NEVER_MS))
     named = {name.replace("_", "."): value for name, value in configs.items()}
     settings = [CreatableTopicConfig(name=name, value=value) for name, value in named.items()]
     node.create("t", configs=settings)
@@ -32,14 +30,12 @@ def serving(**configs: str) -> Serving:
     return node
 
 
-def flushed(node: Serving) -> int:
+def flushed(node: MemoryBroker) -> int:
     return node.node.replicas.by_name["t", 0].log.flushed_offset
 
 
-def looks(node: Serving, milliseconds: int) -> int:
-    """How often the logs are looked at in that time: after each of the timer's deadlines, a look
-    would have set itself another one.
-    """
+def checks(node: MemoryBroker, milliseconds: int) -> int:
+    """The number of checks in that time: each check that runs schedules the next one."""
     flushes = node.node.housekeeping.dirty_log_flusher
     assert flushes is not None
     end, count = node.clock.passed_ms + milliseconds, 0
@@ -51,55 +47,55 @@ def looks(node: Serving, milliseconds: int) -> int:
 
 
 @pytest.mark.parametrize("flush_ms", [0, 1_000, 10_000, 500_000])
-def test_what_was_written_is_on_disk_within_flush_ms_and_a_look(flush_ms: int):
+def test_an_append_is_flushed_within_flush_ms_and_one_check(flush_ms: int):
     node = serving(flush_ms=str(flush_ms))
     for n in range(1, 4):
-        assert node.produced("t") == 0
+        assert node.produce_and_wait("t") == 0
         node.pass_time(flush_ms - 1 if flush_ms > CHECK_MS else 0)
         assert flushed(node) == n - 1
         node.pass_time(CHECK_MS + 1)
         assert flushed(node) == n
 
 
-def test_many_records_do_not_wait_for_their_time():
+def test_flush_messages_does_not_wait_for_flush_ms():
     node = serving(flush_messages="3")
     for _ in range(3):
         assert flushed(node) == 0
-        assert node.produced("t") == 0
+        assert node.produce_and_wait("t") == 0
     assert flushed(node) == 3
 
 
-def test_a_full_segment_is_flushed_when_another_has_begun():
+def test_a_rolled_segment_is_flushed():
     node = serving(segment_bytes="1048576")
     for _ in range(2):
-        assert node.produced("t", size=900_000) == 0
+        assert node.produce_and_wait("t", size=900_000) == 0
     assert flushed(node) == 0
     node.pass_time(CHECK_MS)
     assert flushed(node) == 2
 
 
-def test_nobody_looks_where_nobody_writes():
+def test_there_is_no_check_without_appends():
     node = serving(flush_ms="1000")
-    assert looks(node, 600_000) == 0
-    assert node.produced("t") == 0
-    assert looks(node, 600_000) == 2, "one that flushes, one that finds it done"
+    assert checks(node, 600_000) == 0
+    assert node.produce_and_wait("t") == 0
+    assert checks(node, 600_000) == 2, "one that flushes, one that finds it done"
     assert flushed(node) == 1
 
 
-def test_while_nothing_is_due_the_next_look_is_when_it_will_be():
+def test_the_next_check_is_when_a_flush_is_due():
     node = serving(flush_ms="500000")
-    assert node.produced("t") == 0
-    assert looks(node, 400_000) == 1
+    assert node.produce_and_wait("t") == 0
+    assert checks(node, 400_000) == 1
     node.pass_time(150_000)
     assert flushed(node) == 1
 
 
-def test_a_shorter_flush_ms_holds_for_what_is_there_already():
+def test_a_shorter_flush_ms_applies_to_earlier_appends():
     node = serving()
-    assert node.produced("t") == 0
+    assert node.produce_and_wait("t") == 0
     node.pass_time(60_000)
     assert flushed(node) == 0
-    node.ask(
+    node.call(
         IncrementalAlterConfigsRequest(
             validate_only=False,
             resources=[
@@ -117,17 +113,17 @@ def test_a_shorter_flush_ms_holds_for_what_is_there_already():
     assert flushed(node) == 1
 
 
-def test_an_offline_partition_keeps_nobody_awake():
+def test_an_offline_partition_causes_no_checks():
     node = serving(flush_ms="1000")
-    assert node.produced("t") == 0
+    assert node.produce_and_wait("t") == 0
     node.node.replicas.by_name["t", 0].close(ErrorCode.KAFKA_STORAGE_ERROR)
-    assert looks(node, 600_000) == 1
+    assert checks(node, 600_000) == 1
     assert flushed(node) == 0
 
 
-def test_after_a_stop_nothing_is_looked_at():
+def test_there_is_no_check_after_stop():
     node = serving(flush_ms="1000")
-    assert node.produced("t") == 0
+    assert node.produce_and_wait("t") == 0
     node.node.housekeeping.stop()
     node.pass_time(600_000)
     assert flushed(node) == 0

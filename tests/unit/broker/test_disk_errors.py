@@ -1,4 +1,4 @@
-"""What a broker does when its disk is full or cannot be read: no bug, no silence; it goes on."""
+"""A full disk, or one that cannot be read: the broker logs it, and goes on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 from itertools import pairwise
 
 import pytest
-from serving import Serving
+from memory_broker import MemoryBroker
 
 from odradek.broker.partitions import OPEN_RETRY_MS, SLICE_JOBS
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
@@ -36,7 +36,7 @@ class TroubledFile(MemoryFile):
 
 
 class TroubledDisk(MemoryDisk):
-    """No room for, or no reading from, files whose paths end like this."""
+    """Refuses writes to, or reads from, files whose paths end like this."""
 
     full_for: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
@@ -49,14 +49,14 @@ class TroubledDisk(MemoryDisk):
         return TroubledFile(self, path)
 
 
-def test_retention_goes_on_after_a_full_disk():
+def test_retention_continues_after_a_full_disk():
     disk = TroubledDisk()
-    serving = Serving(disk)
+    serving = MemoryBroker(disk)
     settings = {"retention.ms": "1000", "segment.bytes": "1048576"}
     serving.create(
         "t", configs=[CreatableTopicConfig(name=n, value=v) for n, v in settings.items()]
     )
-    assert serving.produced("t") == 0
+    assert serving.produce_and_wait("t") == 0
     disk.full_for = SEGMENTS
     serving.pass_time(RETENTION_MS + 1)  # the segment is too old, and a new one cannot be begun
     disk.full_for = ()
@@ -64,18 +64,18 @@ def test_retention_goes_on_after_a_full_disk():
     assert log.log_start_offset == 0
     serving.pass_time(RETENTION_MS + 1)
     assert log.log_start_offset == 1
-    assert serving.produced("t") == 0
+    assert serving.produce_and_wait("t") == 0
 
 
-def test_segments_that_retention_took_go_though_the_disk_was_full_then():
+def test_segments_expired_during_a_full_disk_are_deleted_later():
     disk = TroubledDisk()
-    serving = Serving(disk)
+    serving = MemoryBroker(disk)
     settings = {"retention.bytes": "0", "segment.bytes": "1048576"}
     serving.create(
         "t", configs=[CreatableTopicConfig(name=n, value=v) for n, v in settings.items()]
     )
     for _ in range(3):
-        assert serving.produced("t", size=900_000) == 0
+        assert serving.produce_and_wait("t", size=900_000) == 0
     disk.full_for = CHECKPOINTS
     serving.pass_time(RETENTION_MS + 1)
     disk.full_for = ()
@@ -86,42 +86,42 @@ def test_segments_that_retention_took_go_though_the_disk_was_full_then():
     ), "the active segment of the topic, and that of the metadata"
 
 
-def test_metadata_goes_on_after_a_snapshot_found_no_room():
+def test_metadata_continues_after_a_snapshot_on_a_full_disk():
     disk = TroubledDisk()
-    serving = Serving(disk)
+    serving = MemoryBroker(disk)
     disk.full_for = (".checkpoint",)
     serving.create("before")
     serving.node.metadata.snapshot()
-    serving.settle()
+    serving.run_until_idle()
     assert not serving.node.replicas.directory_failed
     disk.full_for = ()
     serving.create("after")
     serving.node.metadata.snapshot()
-    serving.settle()
+    serving.run_until_idle()
     assert any(path.endswith(".checkpoint") for path in disk.files)
 
 
 @pytest.mark.parametrize("timestamp", [0, -3])
 def test_a_log_that_cannot_be_searched_by_time_goes_offline_alone(timestamp: int):
     disk = TroubledDisk()
-    serving = Serving(disk)
+    serving = MemoryBroker(disk)
     serving.create("t", partitions=2)
-    assert serving.produced("t") == serving.produced("t", index=1) == 0
+    assert serving.produce_and_wait("t") == serving.produce_and_wait("t", index=1) == 0
     disk.unreadable = OF_SECOND_LOG
     asked = [ListOffsetsPartition(partition_index=n, timestamp=timestamp) for n in (0, 1)]
-    answer = serving.ask(
+    answer = serving.call(
         ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=asked)]),
         7,
         ListOffsetsResponse,
     )
     errors = [partition.error_code for partition in answer.topics[0].partitions]
     assert errors == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]
-    assert serving.produced("t") == 0
+    assert serving.produce_and_wait("t") == 0
 
 
-def test_a_log_that_found_no_room_is_not_opened_any_more_during_a_stop():
+def test_a_refused_log_is_not_opened_during_a_shutdown():
     disk = TroubledDisk()
-    serving = Serving(disk)
+    serving = MemoryBroker(disk)
     disk.full_for = OF_SECOND_LOG
     serving.create("t", partitions=2)
     disk.full_for = ()
@@ -129,14 +129,14 @@ def test_a_log_that_found_no_room_is_not_opened_any_more_during_a_stop():
     serving.node.stop(lambda: stopped.append(True))
     serving.clock.passed_ms += OPEN_RETRY_MS
     serving.timer.advance_clock(serving.clock.passed_ms)
-    serving.settle()
+    serving.run_until_idle()
     assert stopped == [True]
     assert not [path for path in disk.files if path.endswith(OF_SECOND_LOG)]
 
 
-def test_many_logs_that_found_no_room_are_opened_again_a_few_at_a_time():
+def test_refused_logs_are_opened_again_in_slices():
     disk = TroubledDisk()
-    serving = Serving(disk)
+    serving = MemoryBroker(disk)
     disk.full_for = tuple(f"-{number}/{0:020d}.log" for number in range(1, 100))
     serving.create("t", partitions=100)
     disk.full_for = ()
@@ -146,21 +146,21 @@ def test_many_logs_that_found_no_room_are_opened_again_a_few_at_a_time():
     serving.timer.advance_clock(serving.clock.passed_ms)
     opened = [1, len(logs)]
     while serving.soon:
-        serving.turn()
+        serving.run_round()
         opened.append(len(logs))
     assert max(after - before for before, after in pairwise(opened)) == SLICE_JOBS
     assert len(logs) == 100
-    assert serving.produced("t", index=99) == 0
+    assert serving.produce_and_wait("t", index=99) == 0
 
 
-def test_log_dirs_are_described_with_a_partition_offline():
+def test_describe_log_dirs_leaves_out_an_offline_partition():
     disk = TroubledDisk()
-    serving = Serving(disk)
+    serving = MemoryBroker(disk)
     disk.full_for = OF_SECOND_LOG
     serving.create("t", partitions=2)
     disk.full_for = ()
-    assert serving.produced("t", index=1) == ErrorCode.KAFKA_STORAGE_ERROR
-    (directory,) = serving.ask(
+    assert serving.produce_and_wait("t", index=1) == ErrorCode.KAFKA_STORAGE_ERROR
+    (directory,) = serving.call(
         DescribeLogDirsRequest(topics=None), 4, DescribeLogDirsResponse
     ).results
     assert directory.error_code == 0
@@ -168,32 +168,32 @@ def test_log_dirs_are_described_with_a_partition_offline():
     assert [partition.partition_index for partition in topic.partitions] == [0]
 
 
-def test_log_dirs_of_a_fenced_directory_are_an_error():
+def test_describe_log_dirs_of_a_fenced_directory_is_a_storage_error():
     disk = TroubledDisk()
-    serving = Serving(disk)
+    serving = MemoryBroker(disk)
     serving.create("t")
     serving.node.replicas.fail_directory(
         serving.node.directory.fence.fail(OSError(errno.EIO, "Input/output error"))
     )
-    (directory,) = serving.ask(
+    (directory,) = serving.call(
         DescribeLogDirsRequest(topics=None), 4, DescribeLogDirsResponse
     ).results
     assert (directory.error_code, directory.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
 
 
-def test_a_log_that_could_not_be_made_is_made_when_there_is_room():
+def test_a_log_refused_by_a_full_disk_is_created_when_there_is_space():
     disk = TroubledDisk()
-    serving = Serving(disk)
+    serving = MemoryBroker(disk)
     disk.full_for = OF_SECOND_LOG
     serving.create("t", partitions=2)
-    assert serving.produced("t", index=1) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert serving.produce_and_wait("t", index=1) == ErrorCode.KAFKA_STORAGE_ERROR
     disk.full_for = ()
     serving.pass_time(5_000)
-    assert serving.produced("t", index=1) == ErrorCode.NONE
+    assert serving.produce_and_wait("t", index=1) == ErrorCode.NONE
 
 
-def test_how_far_a_damaged_log_was_durable_is_itself_made_durable():
-    """Else a power loss would make a torn tail of the damage, and the next start cut it off."""
+def test_the_durable_end_of_a_damaged_log_is_made_durable():
+    """Else after a power loss the damage would look like a torn tail, and be truncated."""
     synced: list[str] = []
 
     class Recording(MemoryDisk):
@@ -202,32 +202,32 @@ def test_how_far_a_damaged_log_was_durable_is_itself_made_durable():
                 synced.append(path)
 
     disk = Recording()
-    serving = Serving(disk)
+    serving = MemoryBroker(disk)
     serving.create("t")
-    assert serving.produced("t") == 0
+    assert serving.produce_and_wait("t") == 0
     path = next(path for path in disk.files if path.endswith(".log") and "metadata" not in path)
     disk.files[path].content[-1] ^= 1
     disk.locks.clear()
     synced.clear()
-    again = Serving(disk)
+    again = MemoryBroker(disk)
     assert again.node.replicas.by_name["t", 0].failure == ErrorCode.KAFKA_STORAGE_ERROR
     assert "/data/durable-ends" in synced
 
 
-def test_a_log_that_retention_cannot_read_is_offline_at_once_and_the_others_are_trimmed(
+def test_a_log_that_retention_cannot_read_goes_offline_and_the_others_are_trimmed(
     caplog: pytest.LogCaptureFixture,
 ):
-    """Not with its next fetch, which may be days away."""
+    """Not only with its next fetch, which may be days away."""
     disk = TroubledDisk()
-    serving = Serving(disk)
+    serving = MemoryBroker(disk)
     settings = {"retention.ms": "1000", "segment.bytes": "1048576"}
     configs = [CreatableTopicConfig(name=name, value=value) for name, value in settings.items()]
     serving.create("t", partitions=2, configs=configs)
     for index in (0, 0, 0, 1, 1, 1):
-        assert serving.produced("t", index=index, size=900_000) == 0
+        assert serving.produce_and_wait("t", index=index, size=900_000) == 0
     serving.node.stop(lambda: None)
-    serving.settle()
-    serving = Serving(disk)
+    serving.run_until_idle()
+    serving = MemoryBroker(disk)
     disk.unreadable = OF_SECOND_LOG
     serving.pass_time(RETENTION_MS + 1)
     first, second = (serving.node.replicas.by_name["t", index] for index in (0, 1))

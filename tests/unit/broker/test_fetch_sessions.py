@@ -18,7 +18,7 @@ def cache(slots: int = 10) -> FetchSessionCache:
 def request(
     session_id: int, epoch: int, *offsets: tuple[int, int], forget: tuple[int, ...] = ()
 ) -> FetchRequest:
-    """Asks for partitions of topic `t`: (partition, fetch offset) each."""
+    """A request for partitions of topic `t`: (partition, fetch offset) each."""
     partitions = [
         FetchPartition(partition=p, fetch_offset=offset, partition_max_bytes=100)
         for p, offset in offsets
@@ -41,7 +41,7 @@ def asked(plan: FetchPlan | ErrorCode) -> list[tuple[int, int]]:
 
 
 def told(plan: FetchPlan | ErrorCode, sizes: dict[int, int], mark: int = 5) -> list[int]:
-    """Which partitions the answer lists, if it brings these many bytes of each."""
+    """The partitions that the response lists, if it returns so many bytes of each."""
     assert isinstance(plan, FetchPlan), plan
     return [
         wanted.partition
@@ -57,7 +57,7 @@ def open_session(sessions: FetchSessionCache, *offsets: tuple[int, int], now: in
     return plan.session_id
 
 
-def test_a_sessionless_request_lists_all_and_keeps_nothing() -> None:
+def test_a_sessionless_request_lists_all_partitions_and_makes_no_session() -> None:
     sessions = cache()
     plan = sessions.plan(request(0, -1, (0, 7), (1, 8)), V, 0)
     assert asked(plan) == [(0, 7), (1, 8)]
@@ -75,7 +75,7 @@ def test_an_incremental_request_carries_only_changes() -> None:
     assert asked(plan) == [(1, 9), (2, 0)]
 
 
-def test_an_incremental_answer_lists_only_news() -> None:
+def test_an_incremental_response_lists_only_changed_partitions() -> None:
     sessions = cache()
     number = open_session(sessions, (0, 0), (1, 0), (2, 0))
     assert told(sessions.plan(request(number, 1), V, 0), {1: 50}) == [1]
@@ -83,7 +83,7 @@ def test_an_incremental_answer_lists_only_news() -> None:
     assert told(sessions.plan(request(number, 3), V, 0), {}, mark=6) == [0, 2, 1]
 
 
-def test_a_partition_that_brought_records_goes_to_the_end() -> None:
+def test_a_partition_that_returned_records_moves_to_the_end() -> None:
     sessions = cache()
     number = open_session(sessions, (0, 0), (1, 0), (2, 0))
     told(sessions.plan(request(number, 1), V, 0), {0: 50})
@@ -97,7 +97,7 @@ def test_an_unknown_session_and_a_wrong_epoch_are_errors() -> None:
     assert sessions.plan(request(number, 2), V, 0) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_a_session_does_not_change_between_names_and_ids() -> None:
+def test_a_session_of_names_refuses_topic_ids() -> None:
     sessions = cache()
     number = open_session(sessions, (0, 0))
     plan = sessions.plan(request(number, 1, (0, 0)), 13, 0)
@@ -111,14 +111,14 @@ def test_a_final_request_closes_its_session() -> None:
     assert not sessions.sessions
 
 
-def test_a_session_that_forgot_everything_is_gone() -> None:
+def test_a_session_without_partitions_is_removed() -> None:
     sessions = cache()
     number = open_session(sessions, (0, 0))
     plan = sessions.plan(request(number, 1, forget=(0,)), V, 0)
     assert asked(plan) == [] and not sessions.sessions
 
 
-def test_the_cache_is_bounded_and_gives_up_what_nobody_used() -> None:
+def test_a_full_cache_evicts_the_least_recently_used_session() -> None:
     sessions = cache(slots=2)
     first = open_session(sessions, (0, 0), now=0)
     second = open_session(sessions, (0, 0), now=1)
@@ -137,8 +137,8 @@ def test_epochs_begin_again_at_1_after_the_largest() -> None:
     assert sessions.sessions[number].epoch == 1
 
 
-def test_all_sessions_together_hold_so_many_partitions() -> None:
-    """Beyond that a client has no session, and one that grows beyond it has none any more."""
+def test_the_partitions_of_all_sessions_are_bounded() -> None:
+    """Beyond the limit a new session is not made, and one that grows is removed."""
     sessions = FetchSessionCache(10, Random(1), max_partitions=3)
     first = sessions.plan(request(0, 0, (0, 0), (1, 0)), V, 0)
     second = sessions.plan(request(0, 0, (0, 0), (1, 0)), V, 0)

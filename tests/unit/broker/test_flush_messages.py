@@ -1,29 +1,29 @@
-"""`flush.messages`: that many records get to the disk before the last of them is acknowledged."""
+"""`flush.messages`: that many records are flushed before the last of them is acknowledged."""
 
 from __future__ import annotations
 
 import pytest
-from serving import Asked, Serving
+from memory_broker import MemoryBroker, SentRequest
 
 from odradek.protocol.api.create_topics import CreatableTopicConfig
 
 
-def serving_topic(flush_messages: int, durability: str) -> Serving:
-    serving = Serving(log_durability=durability)
+def serving_topic(flush_messages: int, durability: str) -> MemoryBroker:
+    serving = MemoryBroker(log_durability=durability)
     config = CreatableTopicConfig(name="flush.messages", value=str(flush_messages))
     serving.create("t", configs=[config])
     return serving
 
 
-def produce(serving: Serving, acks: int) -> Asked:
-    """Send one record; what is not for the disk is done."""
+def produce(serving: MemoryBroker, acks: int) -> SentRequest:
+    """Send one record and run the callbacks, but no flush."""
     asked = serving.produce("t", acks=acks)
     serving.run_soon()
     return asked
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_the_record_that_completes_them_waits_for_the_disk(acks: int):
+def test_the_record_that_reaches_flush_messages_waits_for_the_flush(acks: int):
     serving = serving_topic(3, "os")
     partition = serving.node.replicas.by_name["t", 0]
     assert produce(serving, acks).parts is not None
@@ -40,7 +40,7 @@ def test_the_record_that_completes_them_waits_for_the_disk(acks: int):
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_those_that_come_while_they_are_flushed(acks: int):
+def test_records_that_arrive_during_the_flush(acks: int):
     serving = serving_topic(2, "os")
     partition = serving.node.replicas.by_name["t", 0]
     asked = [produce(serving, acks) for _ in range(5)]
@@ -54,7 +54,7 @@ def test_those_that_come_while_they_are_flushed(acks: int):
     assert partition.high_watermark == 5
 
 
-def test_with_fsync_they_hold_for_one_acknowledgement_too():
+def test_with_fsync_acks_1_waits_for_flush_messages_too():
     serving = serving_topic(1, "fsync")
     asked = produce(serving, 1)
     assert asked.parts is None
@@ -62,14 +62,14 @@ def test_with_fsync_they_hold_for_one_acknowledgement_too():
     assert asked.parts is not None
 
 
-def test_without_it_one_acknowledgement_does_not_wait():
-    serving = Serving()
+def test_without_flush_messages_acks_1_does_not_wait():
+    serving = MemoryBroker()
     serving.create("t")
     assert produce(serving, 1).parts is not None
 
 
-def test_who_wants_no_acknowledgement_gets_none():
+def test_acks_0_gets_no_response():
     serving = serving_topic(1, "os")
     assert produce(serving, 0).parts == ()
-    serving.settle()
+    serving.run_until_idle()
     assert serving.node.replicas.by_name["t", 0].log.flushed_offset == 1

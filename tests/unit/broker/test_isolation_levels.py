@@ -1,17 +1,17 @@
-"""Values that decode but mean nothing: the connection's end, in one line, and no bug."""
+"""An unknown isolation level is a protocol violation, which closes the connection."""
 
 from __future__ import annotations
 
 import pytest
-from serving import Serving
+from memory_broker import MemoryBroker
 
 from odradek.model.errors import ProtocolError
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.api.list_offsets import ListOffsetsRequest
 
 
-def test_an_isolation_level_that_there_is_not_is_a_violation_and_makes_no_session():
-    serving = Serving()
+def test_an_unknown_isolation_level_raises_protocol_error_and_makes_no_session():
+    serving = MemoryBroker()
     serving.create("t")
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
     fetch = FetchRequest(

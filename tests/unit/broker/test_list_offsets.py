@@ -1,9 +1,9 @@
-"""ListOffsets: the timestamps that ask for a special place, in every version that may."""
+"""ListOffsets: the special timestamps, in each version."""
 
 from __future__ import annotations
 
 import pytest
-from serving import NOW_MS, Serving
+from memory_broker import NOW_MS, MemoryBroker
 
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.list_offsets import (
@@ -37,27 +37,33 @@ FOUND = {
 
 
 @pytest.fixture(scope="module")
-def serving() -> Serving:
+def serving() -> MemoryBroker:
     """Records of times 0 to 3, then 0 and 1; the first two are deleted."""
-    running = Serving()
+    running = MemoryBroker()
     running.create("t")
-    assert running.produced("t", count=4) == running.produced("t", count=2) == ErrorCode.NONE
+    assert (
+        running.produce_and_wait("t", count=4)
+        == running.produce_and_wait("t", count=2)
+        == ErrorCode.NONE
+    )
     log = running.node.replicas.by_name["t", 0].log
     assert log.delete_records(2) == ErrorCode.NONE
     return running
 
 
-def listed(serving: Serving, timestamp: int, version: int) -> ListOffsetsPartitionResponse:
+def listed(serving: MemoryBroker, timestamp: int, version: int) -> ListOffsetsPartitionResponse:
     asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     request = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])]
     )
-    return serving.ask(request, version, ListOffsetsResponse).topics[0].partitions[0]
+    return serving.call(request, version, ListOffsetsResponse).topics[0].partitions[0]
 
 
 @pytest.mark.parametrize("version", range(1, LAST_VERSION + 1))
 @pytest.mark.parametrize("timestamp", FOUND)
-def test_special_timestamps(serving: Serving, timestamp: int, version: int):
+def test_a_special_timestamp_is_answered_from_its_version_on(
+    serving: MemoryBroker, timestamp: int, version: int
+):
     answer = listed(serving, timestamp, version)
     if version < SINCE[timestamp]:
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -70,5 +76,7 @@ def test_special_timestamps(serving: Serving, timestamp: int, version: int):
 
 
 @pytest.mark.parametrize("timestamp", [-7, -(1 << 63)])
-def test_what_means_nothing_is_not_supported(serving: Serving, timestamp: int):
+def test_an_unknown_negative_timestamp_is_unsupported_version(
+    serving: MemoryBroker, timestamp: int
+):
     assert listed(serving, timestamp, LAST_VERSION).error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -1,4 +1,4 @@
-"""Which log the broker compacts when, how fast, and what it does when something is in the way."""
+"""The log cleaner: which log it compacts when, how fast, and its errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import logging
 
 import pytest
-from serving import Serving
+from memory_broker import MemoryBroker
 
 from odradek.log.log import Log
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
@@ -38,7 +38,7 @@ COMPACTED = {"cleanup.policy": "compact", "internal.segment.bytes": "2000"}
 
 
 class FullDisk(MemoryDisk):
-    """Has no room for some files, as long as that is wanted."""
+    """Refuses writes to some files while it is full."""
 
     refused = ""
 
@@ -47,14 +47,14 @@ class FullDisk(MemoryDisk):
             raise OSError(errno.ENOSPC, "no room", path)
 
 
-def created(node: Serving, name: str, **settings: str) -> None:
+def created(node: MemoryBroker, name: str, **settings: str) -> None:
     values = {**COMPACTED, **{key.replace("_", "."): value for key, value in settings.items()}}
     configs = [CreatableTopicConfig(name=key, value=value) for key, value in values.items()]
     node.create(name, configs=configs)
 
 
-def produce(node: Serving, topic: str, first: int, count: int, keys: int = 5) -> None:
-    """Records `first`, `first + 1`, ... of some keys, each in a batch of its own, of now."""
+def produce(node: MemoryBroker, topic: str, first: int, count: int, keys: int = 5) -> None:
+    """Append records `first`, `first + 1`, ... of some keys, each in a batch of its own."""
     for number in range(first, first + count):
         data = build([(b"%d" % (number % keys), b"%d" % number, [], node.clock.wall_ms())])
         partition = PartitionProduceData(index=0, records=ByteRange(data, 0, len(data)))
@@ -63,16 +63,16 @@ def produce(node: Serving, topic: str, first: int, count: int, keys: int = 5) ->
             timeout_ms=5000,
             topic_data=[TopicProduceData(name=topic, partition_data=[partition])],
         )
-        answer = node.ask(request, 9, ProduceResponse)
+        answer = node.call(request, 9, ProduceResponse)
         assert answer.responses[0].partition_responses[0].error_code == 0
 
 
-def log_of(node: Serving, topic: str) -> Log:
+def log_of(node: MemoryBroker, topic: str) -> Log:
     return node.node.replicas.by_name[topic, 0].log
 
 
-def left(node: Serving, topic: str) -> list[bytes | None]:
-    """The values that a reader gets, in order."""
+def left(node: MemoryBroker, topic: str) -> list[bytes | None]:
+    """The values that a fetch returns, in order."""
     log = log_of(node, topic)
     found = log.read(0, 1 << 30, log.log_end_offset)
     data = b"".join(piece.read() for piece in found.slices)
@@ -80,17 +80,17 @@ def left(node: Serving, topic: str) -> list[bytes | None]:
     return [record.value for header in batches(data) for record in records_of(data, header)]
 
 
-def is_compacted(node: Serving, topic: str) -> bool:
+def is_compacted(node: MemoryBroker, topic: str) -> bool:
     values = left(node, topic)
     return len(values) < log_of(node, topic).log_end_offset
 
 
-def checkpoint(node: Serving) -> str:
+def checkpoint(node: MemoryBroker) -> str:
     return node.disk.read_file("/data/cleaner-offset-checkpoint").decode()
 
 
 def test_a_dirty_log_is_compacted_within_the_backoff_and_not_before():
-    node = Serving()
+    node = MemoryBroker()
     created(node, "t")
     produce(node, "t", 0, 100)
     node.pass_time(BACKOFF_MS - 1)
@@ -105,17 +105,17 @@ def test_a_dirty_log_is_compacted_within_the_backoff_and_not_before():
     assert checkpoint(node).splitlines()[2].split()[1:] == ["0", str(active)]
 
 
-def test_other_topics_are_left_alone():
-    node = Serving()
+def test_topics_without_compaction_are_not_cleaned():
+    node = MemoryBroker()
     created(node, "t", cleanup_policy="delete")
     produce(node, "t", 0, 100)
     node.pass_time(5 * BACKOFF_MS)
     assert len(left(node, "t")) == 100
 
 
-def test_what_waits_for_longer_than_it_may_is_compacted_however_little_it_is():
-    """Also when it is in the active segment: that ends with the first record after the time."""
-    node = Serving()
+def test_a_log_past_max_compaction_lag_is_compacted_below_the_dirty_ratio():
+    """Also in the active segment, which is rolled by the first record after the lag."""
+    node = MemoryBroker()
     lag_ms = 60_000
     roomy = {"internal_segment_bytes": "1000000", "max_compaction_lag_ms": str(lag_ms)}
     for topic, policy in (("t", "compact"), ("kept", "delete")):
@@ -134,15 +134,15 @@ def test_what_waits_for_longer_than_it_may_is_compacted_however_little_it_is():
     assert len(log_of(node, "kept").segments.items) == 1, "it goes by segment.ms alone"
 
 
-def test_what_was_cleaned_is_remembered_over_a_restart():
-    node = Serving()
+def test_the_cleaned_offset_survives_a_restart():
+    node = MemoryBroker()
     created(node, "t")
     produce(node, "t", 0, 100)
     node.pass_time(BACKOFF_MS + 10)
     before = checkpoint(node)
     node.node.stop(lambda: None)
-    node.settle()
-    again = Serving(node.disk)
+    node.run_until_idle()
+    again = MemoryBroker(node.disk)
     segments = list(log_of(again, "t").segments.items)
     again.pass_time(BACKOFF_MS + 10)
     assert checkpoint(again) == before
@@ -150,7 +150,7 @@ def test_what_was_cleaned_is_remembered_over_a_restart():
 
 
 def test_the_dirtiest_log_comes_first_and_the_next_one_follows_at_once():
-    node = Serving(log_cleaner_io_max_bytes_per_second="100000")
+    node = MemoryBroker(log_cleaner_io_max_bytes_per_second="100000")
     for topic in ("a", "b"):
         created(node, topic)
         produce(node, topic, 0, 100)
@@ -169,8 +169,10 @@ def test_the_dirtiest_log_comes_first_and_the_next_one_follows_at_once():
     assert order == ["b", "a"]
 
 
-def test_it_goes_no_faster_than_it_may():
-    node = Serving(log_cleaner_io_max_bytes_per_second="1000", log_cleaner_io_buffer_size="1024")
+def test_a_pass_keeps_the_configured_rate():
+    node = MemoryBroker(
+        log_cleaner_io_max_bytes_per_second="1000", log_cleaner_io_buffer_size="1024"
+    )
     created(node, "t")
     produce(node, "t", 0, 200)
     size = sum(segment.size for segment in log_of(node, "t").segments.items[:-1])
@@ -184,13 +186,13 @@ def test_it_goes_no_faster_than_it_may():
     assert is_compacted(node, "t")
 
 
-def checkpointed(node: Serving) -> bool:
+def checkpointed(node: MemoryBroker) -> bool:
     log = log_of(node, "t")
     return not log.cleaning and is_compacted(node, "t")
 
 
 def test_settings_of_the_cleaner_change_while_it_runs():
-    node = Serving()
+    node = MemoryBroker()
     created(node, "t")
     alter(node, "log.cleaner.io.max.bytes.per.second", "10")
     produce(node, "t", 0, 100)
@@ -202,39 +204,43 @@ def test_settings_of_the_cleaner_change_while_it_runs():
     assert is_compacted(node, "t")
 
 
-def alter(node: Serving, name: str, value: str) -> None:
+def alter(node: MemoryBroker, name: str, value: str) -> None:
     resource = AlterConfigsResource(
         resource_type=4,
         resource_name="",
         configs=[AlterableConfig(name=name, config_operation=0, value=value)],
     )
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-    answer = node.ask(request, 1, IncrementalAlterConfigsResponse)
+    answer = node.call(request, 1, IncrementalAlterConfigsResponse)
     assert answer.responses[0].error_code == 0, answer
 
 
-def test_a_stop_does_not_wait_for_a_pass_and_the_next_start_cleans_up():
-    node = Serving(log_cleaner_io_max_bytes_per_second="1000", log_cleaner_io_buffer_size="1024")
+def test_a_shutdown_does_not_wait_for_a_pass_and_the_next_start_cleans_up():
+    node = MemoryBroker(
+        log_cleaner_io_max_bytes_per_second="1000", log_cleaner_io_buffer_size="1024"
+    )
     created(node, "t")
     produce(node, "t", 0, 100)
     node.pass_time(BACKOFF_MS + 5_000)
     assert log_of(node, "t").cleaning
     stopped: list[bool] = []
     node.node.stop(lambda: stopped.append(True))
-    node.settle()
+    node.run_until_idle()
     assert stopped
-    again = Serving(node.disk)
+    again = MemoryBroker(node.disk)
     assert left(again, "t")[-5:] == [b"95", b"96", b"97", b"98", b"99"]
     again.pass_time(BACKOFF_MS + 10)
     assert is_compacted(again, "t")
     assert not [name for name in node.disk.files if name.endswith((".cleaned", ".swap"))]
 
 
-def test_a_topic_that_is_deleted_meanwhile_is_nobody_s_trouble(
+def test_an_error_of_a_topic_deleted_meanwhile_is_ignored(
     caplog: pytest.LogCaptureFixture,
 ):
     caplog.set_level(logging.ERROR)
-    node = Serving(log_cleaner_io_max_bytes_per_second="2000", log_cleaner_io_buffer_size="1024")
+    node = MemoryBroker(
+        log_cleaner_io_max_bytes_per_second="2000", log_cleaner_io_buffer_size="1024"
+    )
     created(node, "t")
     created(node, "u")
     produce(node, "t", 0, 100)
@@ -243,7 +249,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_nobody_s_trouble(
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name="t", topic_id=ZERO_UUID)], timeout_ms=1000
     )
-    assert node.ask(request, 6, DeleteTopicsResponse).responses[0].error_code == 0
+    assert node.call(request, 6, DeleteTopicsResponse).responses[0].error_code == 0
     produce(node, "u", 0, 100)
     node.pass_time(300_000)
     assert is_compacted(node, "u")
@@ -251,9 +257,9 @@ def test_a_topic_that_is_deleted_meanwhile_is_nobody_s_trouble(
     assert node.node.directory.fence.failure is None
 
 
-def test_without_room_it_is_tried_again_until_there_is(caplog: pytest.LogCaptureFixture):
+def test_a_pass_without_space_is_tried_again(caplog: pytest.LogCaptureFixture):
     disk = FullDisk()
-    node = Serving(disk)
+    node = MemoryBroker(disk)
     created(node, "t")
     produce(node, "t", 0, 100)
     disk.refused = ".cleaned"
@@ -266,8 +272,8 @@ def test_without_room_it_is_tried_again_until_there_is(caplog: pytest.LogCapture
     assert is_compacted(node, "t")
 
 
-def test_a_damaged_log_is_told_of_once_and_left_as_it_is(caplog: pytest.LogCaptureFixture):
-    node = Serving()
+def test_a_damaged_log_is_logged_once_and_not_changed(caplog: pytest.LogCaptureFixture):
+    node = MemoryBroker()
     for topic in ("damaged", "sound"):
         created(node, topic)
         produce(node, topic, 0, 100)

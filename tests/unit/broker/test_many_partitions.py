@@ -1,8 +1,8 @@
-"""Thousands of partitions made or removed at once hold nobody up."""
+"""Thousands of partitions created or deleted at once do not block other requests."""
 
 from __future__ import annotations
 
-from serving import Asked, Serving
+from memory_broker import MemoryBroker, SentRequest
 
 from odradek.broker.partitions import OPEN_AT_ONCE, SLICE_JOBS
 from odradek.model.errors import ErrorCode
@@ -27,8 +27,10 @@ from odradek.protocol.api.incremental_alter_configs import (
 MANY = OPEN_AT_ONCE + 5 * SLICE_JOBS
 
 
-def creating(serving: Serving, name: str, partitions: int, timeout_ms: int = 1000) -> Asked:
-    """A creation whose records are committed, and whose partitions may not all be open."""
+def creating(
+    serving: MemoryBroker, name: str, partitions: int, timeout_ms: int = 1000
+) -> SentRequest:
+    """Create a topic and run until its records are committed, not until all partitions are open."""
     topic = CreatableTopic(
         name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
     )
@@ -37,30 +39,30 @@ def creating(serving: Serving, name: str, partitions: int, timeout_ms: int = 100
     return asked
 
 
-def commit(serving: Serving) -> None:
-    """Run what leads to the commit of metadata, and no turn of the loop more."""
-    serving.turn()
+def commit(serving: MemoryBroker) -> None:
+    """Run until metadata is committed, and no round of the loop more."""
+    serving.run_round()
     while serving.work:
         serving.run_work()
 
 
-def error_of(asked: Asked) -> int:
+def error_of(asked: SentRequest) -> int:
     return asked.answer(CreateTopicsResponse).topics[0].error_code
 
 
 def test_few_partitions_are_open_with_the_commit():
-    serving = Serving()
+    serving = MemoryBroker()
     asked = creating(serving, "t", OPEN_AT_ONCE)
     assert error_of(asked) == 0
     assert len(serving.node.replicas.by_name) == OPEN_AT_ONCE
 
 
-def test_many_are_opened_in_slices_and_the_answer_waits_for_the_last():
-    serving = Serving()
+def test_many_partitions_are_opened_in_slices_and_the_response_waits_for_the_last():
+    serving = MemoryBroker()
     asked = creating(serving, "t", MANY)
     opened = [len(serving.node.replicas.by_name)]
     while asked.parts is None:
-        serving.turn()
+        serving.run_round()
         opened.append(len(serving.node.replicas.by_name))
     assert opened == [*range(OPEN_AT_ONCE, MANY, SLICE_JOBS), MANY]
     assert error_of(asked) == 0
@@ -68,7 +70,7 @@ def test_many_are_opened_in_slices_and_the_answer_waits_for_the_last():
 
 
 def test_a_slice_ends_early_when_the_disk_is_slow():
-    serving = Serving()
+    serving = MemoryBroker()
     asked = creating(serving, "t", OPEN_AT_ONCE + 3)
     make_directory = serving.disk.make_directory
 
@@ -78,14 +80,14 @@ def test_a_slice_ends_early_when_the_disk_is_slow():
 
     serving.disk.make_directory = slowly  # type: ignore[method-assign]
     for opened in (1, 2):
-        serving.turn()
+        serving.run_round()
         assert len(serving.node.replicas.by_name) == OPEN_AT_ONCE + opened
-    serving.turn()
+    serving.run_round()
     assert error_of(asked) == 0
 
 
-def test_others_are_answered_meanwhile():
-    serving = Serving()
+def test_other_requests_are_answered_between_slices():
+    serving = MemoryBroker()
     serving.create("u")
     asked = creating(serving, "t", MANY)
     assert serving.produce("u", acks=0).parts == ()
@@ -97,7 +99,7 @@ def test_others_are_answered_meanwhile():
     altered = serving.send(
         IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1
     )
-    serving.settle()
+    serving.run_until_idle()
     assert altered.answer(IncrementalAlterConfigsResponse).responses[0].error_code == 0
     assert [error_of(each) for each in (asked, other)] == [0, 0]
     retention = {
@@ -108,21 +110,21 @@ def test_others_are_answered_meanwhile():
     assert retention == {5000}, "also of those that were opened after the change"
 
 
-def test_a_creation_that_is_not_open_in_time_says_so_and_goes_on():
-    serving = Serving()
+def test_a_creation_past_its_timeout_times_out_and_continues():
+    serving = MemoryBroker()
     asked = creating(serving, "t", MANY, timeout_ms=50)
     serving.clock.passed_ms = 50
     serving.timer.advance_clock(50)
     assert error_of(asked) == ErrorCode.REQUEST_TIMED_OUT
-    serving.settle()
+    serving.run_until_idle()
     assert len(serving.node.replicas.by_name) == MANY
 
 
-def test_a_topic_may_be_deleted_before_all_of_it_is_open():
-    serving = Serving()
+def test_a_topic_can_be_deleted_before_all_partitions_are_open():
+    serving = MemoryBroker()
     asked = creating(serving, "t", MANY)
     deleted = serving.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
-    serving.settle()
+    serving.run_until_idle()
     assert deleted.answer(DeleteTopicsResponse).responses[0].error_code == 0
     assert error_of(asked) == 0
     assert not serving.node.replicas.by_name
@@ -130,22 +132,22 @@ def test_a_topic_may_be_deleted_before_all_of_it_is_open():
 
 
 def test_the_files_of_a_large_topic_are_renamed_in_slices():
-    serving = Serving()
+    serving = MemoryBroker()
     serving.create("t", partitions=MANY)
     serving.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
-    serving.turn()
+    serving.run_round()
     serving.run_work()
     assert not serving.node.replicas.by_name, "all of them are gone for clients"
     left = len(serving.node.directory.partitions)
     assert left == MANY - OPEN_AT_ONCE
-    serving.turn()
+    serving.run_round()
     assert len(serving.node.directory.partitions) == left - SLICE_JOBS
-    serving.settle()
+    serving.run_until_idle()
     assert not serving.node.directory.partitions
 
 
-def test_a_stop_renames_what_is_left_and_opens_no_more():
-    serving = Serving()
+def test_a_shutdown_renames_queued_deletions_and_opens_no_more_logs():
+    serving = MemoryBroker()
     serving.create("t", partitions=MANY)
     serving.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
     commit(serving)
@@ -153,16 +155,16 @@ def test_a_stop_renames_what_is_left_and_opens_no_more():
     assert serving.node.directory.partitions
     serving.node.stop(lambda: None)
     assert len(serving.work) == 1, "of the removals, the one under way"
-    serving.settle()
+    serving.run_until_idle()
     assert [name for name in serving.disk.list("/data") if name.endswith("-delete")]
-    again = Serving(serving.disk)
+    again = MemoryBroker(serving.disk)
     assert {name for name, _ in again.node.replicas.by_name} == {"u"}
     assert not [name for name in serving.disk.list("/data") if name.endswith("-delete")]
     assert len(again.node.directory.partitions) == len(again.node.replicas.by_name) == 2 * MANY
 
 
-def test_more_partitions_of_a_topic_are_opened_in_slices_too():
-    serving = Serving()
+def test_added_partitions_are_opened_in_slices_too():
+    serving = MemoryBroker()
     serving.create("t")
     more = CreatePartitionsTopic(name="t", count=MANY + 1, assignments=None)
     asked = serving.send(
@@ -170,13 +172,13 @@ def test_more_partitions_of_a_topic_are_opened_in_slices_too():
     )
     commit(serving)
     assert asked.parts is None
-    serving.settle()
+    serving.run_until_idle()
     assert asked.answer(CreatePartitionsResponse).results[0].error_code == 0
     assert len(serving.node.replicas.by_name) == MANY + 1
 
 
-def test_a_partition_that_is_put_in_line_twice_is_opened_once():
-    serving = Serving()
+def test_a_partition_queued_twice_is_opened_once():
+    serving = MemoryBroker()
     asked = creating(serving, "t", MANY)
     more = CreatePartitionsTopic(name="t", count=MANY + 3, assignments=None)
     added = serving.send(
@@ -187,7 +189,7 @@ def test_a_partition_that_is_put_in_line_twice_is_opened_once():
     replicas = serving.node.replicas
     opened = dict(replicas.by_id)
     while serving.soon:
-        serving.turn()
+        serving.run_round()
         for key, partition in replicas.by_id.items():
             assert opened.setdefault(key, partition) is partition, f"{key} was opened again"
     assert added.answer(CreatePartitionsResponse).results[0].error_code == 0

@@ -1,9 +1,9 @@
-"""Who wants transactions is told at once that there are none: nothing that it would try again."""
+"""Requests for transactions fail at once, with errors that clients do not retry."""
 
 from __future__ import annotations
 
 import pytest
-from serving import Serving
+from memory_broker import MemoryBroker
 
 from odradek.broker.apis import APIS
 from odradek.model.errors import ErrorCode
@@ -17,14 +17,14 @@ ALSO = ("TxnOffsetCommit", "DescribeTransactions", "ListTransactions")
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_there_is_no_coordinator_of_transactions(version: int) -> None:
-    serving = Serving()
+def test_find_coordinator_of_a_transaction_is_unsupported_version(version: int) -> None:
+    serving = MemoryBroker()
     asked = FindCoordinatorRequest(key_type=TRANSACTION)
     if version < 4:
         asked.key = "an id"
     else:
         asked.coordinator_keys = ["an id"]
-    answer = serving.ask(asked, version, FindCoordinatorResponse)
+    answer = serving.call(asked, version, FindCoordinatorResponse)
     found = answer if version < 4 else answer.coordinators[0]
     assert found.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert "no transactions" in (found.error_message or "")
@@ -32,16 +32,16 @@ def test_there_is_no_coordinator_of_transactions(version: int) -> None:
     assert not serving.node.broker.image.topics, "nothing is made for it"
 
 
-def test_no_transactional_id_is_initialised() -> None:
+def test_init_producer_id_with_a_transactional_id_is_unsupported_version() -> None:
     request = InitProducerIdRequest(transactional_id="an id", transaction_timeout_ms=1000)
-    answer = Serving().ask(request, 4, InitProducerIdResponse)
+    answer = MemoryBroker().call(request, 4, InitProducerIdResponse)
     assert (answer.error_code, answer.producer_id) == (ErrorCode.UNSUPPORTED_VERSION, -1)
 
 
-def test_clients_do_not_try_again() -> None:
+def test_unsupported_version_is_not_retriable() -> None:
     assert not ErrorCode.UNSUPPORTED_VERSION.retriable
 
 
-def test_what_only_transactions_need_is_not_listed() -> None:
+def test_api_versions_lists_no_transaction_requests() -> None:
     served = {MESSAGES[key].name for key in APIS}
     assert served.isdisjoint((*FOR_TRANSACTIONS_ONLY, *ALSO))

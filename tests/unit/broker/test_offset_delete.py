@@ -1,13 +1,13 @@
-"""OffsetDelete, KIP-496: offsets of topics that a group does not read any more go when asked to.
+"""OffsetDelete (KIP-496): deletes offsets of topics that a group does not subscribe to.
 
-What it reads is what its generation began with, whatever its members have said since.
+The subscription of a group is that of its members when the generation began.
 """
 
 from __future__ import annotations
 
 import pytest
-from committing import assign, commit, committed, joining, leave, serving, stable_member
-from serving import Asked, Serving
+from group_requests import assign, commit, committed, joining, leave, serving, stable_member
+from memory_broker import MemoryBroker, SentRequest
 
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
@@ -24,8 +24,8 @@ BOTH = {("a", 0): 1, ("b", 0): 2}
 
 
 @pytest.fixture
-def node() -> Serving:
-    """Two topics, and the offsets that a group has committed for both."""
+def node() -> MemoryBroker:
+    """A broker with two topics, for both of which a group has committed offsets."""
     node = serving(MemoryDisk())
     node.create("a")
     node.create("b")
@@ -33,27 +33,27 @@ def node() -> Serving:
     return node
 
 
-def join(node: Serving, topic: str, instance: str) -> Asked:
-    """A static member, which reads a topic, joins or comes back."""
+def join(node: MemoryBroker, topic: str, instance: str) -> SentRequest:
+    """A static member that subscribes to a topic joins, or joins again."""
     asked = node.send(joining("g", topic, instance=instance), 9)
-    node.settle()
+    node.run_until_idle()
     node.pass_time(1)
     return asked
 
 
-def first(node: Serving, topic: str, instance: str = "i") -> str:
-    """The first generation, of one member, which has yet to assign; its id."""
+def first(node: MemoryBroker, topic: str, instance: str = "i") -> str:
+    """Begin the first generation, of one member that has yet to sync; return its member id."""
     return join(node, topic, instance).answer(JoinGroupResponse).member_id
 
 
-def delete_offsets(node: Serving) -> dict[str, int]:
-    """Ask for the end of all that the group has committed; the error per topic."""
+def delete_offsets(node: MemoryBroker) -> dict[str, int]:
+    """Delete all offsets of the group; return the error of each topic."""
     response = asked_to_delete(node)
     assert response.error_code == NONE
     return {topic.name: topic.partitions[0].error_code for topic in response.topics}
 
 
-def asked_to_delete(node: Serving) -> OffsetDeleteResponse:
+def asked_to_delete(node: MemoryBroker) -> OffsetDeleteResponse:
     topics = [
         OffsetDeleteRequestTopic(
             name=name, partitions=[OffsetDeleteRequestPartition(partition_index=0)]
@@ -61,49 +61,51 @@ def asked_to_delete(node: Serving) -> OffsetDeleteResponse:
         for name in ("a", "b")
     ]
     request = OffsetDeleteRequest(group_id="g", topics=topics)
-    return node.ask(request, 0, OffsetDeleteResponse)
+    return node.call(request, 0, OffsetDeleteResponse)
 
 
-def test_what_a_group_reads_stays_and_the_rest_goes(node: Serving) -> None:
+def test_offsets_of_subscribed_topics_stay_and_others_are_deleted(node: MemoryBroker) -> None:
     assign(node, "g", first(node, "a"))
     assert delete_offsets(node) == {"a": SUBSCRIBED, "b": NONE}
     assert committed(node, "g") == {("a", 0): 1}
 
 
-def test_all_go_of_a_group_without_members(node: Serving) -> None:
+def test_all_offsets_of_a_group_without_members_are_deleted(node: MemoryBroker) -> None:
     assert delete_offsets(node) == {"a": NONE, "b": NONE}
     assert committed(node, "g") == {}
 
 
-def test_all_go_when_the_last_member_has_left(node: Serving) -> None:
+def test_all_offsets_are_deleted_after_the_last_member_left(node: MemoryBroker) -> None:
     first(node, "a")
     leave(node, "g", instance="i")
     assert delete_offsets(node) == {"a": NONE, "b": NONE}
 
 
-def test_all_stay_of_consumers_of_whom_it_is_not_known_what_they_read(node: Serving) -> None:
+def test_all_offsets_stay_if_the_subscription_of_consumers_is_unknown(node: MemoryBroker) -> None:
     stable_member(node, "g", metadata=b"unreadable")
     assert delete_offsets(node) == {"a": SUBSCRIBED, "b": SUBSCRIBED}
     assert committed(node, "g") == BOTH
 
 
-def test_all_stay_of_a_group_whose_members_are_no_consumers(node: Serving) -> None:
+def test_all_offsets_stay_if_the_members_are_not_consumers(node: MemoryBroker) -> None:
     stable_member(node, "g", protocol_type="connect")
     response = asked_to_delete(node)
     assert (response.error_code, response.topics) == (ErrorCode.NON_EMPTY_GROUP, [])
     assert committed(node, "g") == BOTH
 
 
-def test_a_member_that_comes_back_for_another_topic_reads_it_from_the_next_generation(
-    node: Serving,
+def test_a_changed_subscription_counts_from_the_next_generation(
+    node: MemoryBroker,
 ) -> None:
-    """In a stable group there is none: its assignment goes on."""
+    """A stable group has none yet: the static member gets its assignment back."""
     assign(node, "g", first(node, "a"))
     join(node, "b", "i").answer(JoinGroupResponse)
     assert delete_offsets(node) == {"a": SUBSCRIBED, "b": NONE}
 
 
-def test_so_does_one_that_comes_back_while_the_next_generation_is_prepared(node: Serving) -> None:
+def test_a_subscription_changed_during_a_rebalance_counts_from_the_next_generation(
+    node: MemoryBroker,
+) -> None:
     first(node, "a")
     joining = join(node, "a", "j")
     back = join(node, "b", "i")
@@ -117,7 +119,9 @@ def test_so_does_one_that_comes_back_while_the_next_generation_is_prepared(node:
     assert delete_offsets(node) == {"a": NONE, "b": SUBSCRIBED}
 
 
-def test_what_a_member_reads_that_leaves_is_read_until_the_next_generation(node: Serving) -> None:
+def test_the_subscription_of_a_leaving_member_counts_until_the_next_generation(
+    node: MemoryBroker,
+) -> None:
     first(node, "a", "i")
     joining = join(node, "b", "j")
     join(node, "a", "i")
@@ -128,7 +132,7 @@ def test_what_a_member_reads_that_leaves_is_read_until_the_next_generation(node:
     assert delete_offsets(node) == {"a": SUBSCRIBED, "b": NONE}
 
 
-def test_a_generation_that_was_loaded_reads_what_is_kept_of_its_members(node: Serving) -> None:
+def test_a_loaded_generation_has_the_subscriptions_in_its_record(node: MemoryBroker) -> None:
     assign(node, "g", first(node, "a"))
     join(node, "b", "i")
     node.disk.locks.clear()  # as the system does for a process that was killed

@@ -1,13 +1,11 @@
-"""What a coordinator keeps of committed offsets: over restarts, no more than is needed, and while
-the disk is full.
-"""
+"""Committed offsets over restarts, under compaction, and on a full disk."""
 
 from __future__ import annotations
 
 import errno
 
-from committing import MINUTE_MS, commit, committed, delete, groups, serving
-from serving import Serving
+from group_requests import MINUTE_MS, commit, committed, delete, groups, serving
+from memory_broker import MemoryBroker
 
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
@@ -28,7 +26,7 @@ MIB = 1 << 20
 
 
 class TestRestarts:
-    def test_what_was_acknowledged_is_there_after_a_stop_and_after_none(self) -> None:
+    def test_acknowledged_offsets_survive_a_shutdown_and_a_crash(self) -> None:
         disk = MemoryDisk()
         node = serving(disk)
         node.create("t", 2)
@@ -38,10 +36,10 @@ class TestRestarts:
         killed = serving(disk)
         assert committed(killed, "g") == {("t", 0): 6, ("t", 1): 7}
         killed.node.stop(lambda: None)
-        killed.settle()
+        killed.run_until_idle()
         assert committed(serving(disk), "g") == {("t", 0): 6, ("t", 1): 7}
 
-    def test_a_commit_is_not_told_to_others_before_it_is_on_disk(self) -> None:
+    def test_a_fetch_of_offsets_waits_until_the_commit_is_on_disk(self) -> None:
         node = serving()
         node.create("t")
         request = OffsetCommitRequest(
@@ -63,12 +61,12 @@ class TestRestarts:
         look = node.send(fetch, 9)
         node.run_soon()
         assert asked.parts is None and look.parts is None
-        node.settle()
+        node.run_until_idle()
         assert asked.answer(OffsetCommitResponse).topics[0].partitions[0].error_code == 0
         (group,) = look.answer(OffsetFetchResponse).groups
         assert group.topics[0].partitions[0].committed_offset == 5
 
-    def test_a_topic_that_went_while_nobody_could_be_told_leaves_no_offsets(self) -> None:
+    def test_offsets_of_a_topic_deleted_before_loading_are_deleted_after_it(self) -> None:
         disk = MemoryDisk()
         node = serving(disk)
         node.create("kept")
@@ -81,7 +79,7 @@ class TestRestarts:
         assert committed(again, "g") == {("kept", 0): 1}
 
 
-def test_metadata_have_a_length_that_is_set() -> None:
+def test_metadata_above_the_limit_is_offset_metadata_too_large() -> None:
     node = serving(offset_metadata_max_bytes="3")
     node.create("t")
     assert commit(node, "g", {("t", 0): 1}, metadata="€€€") == {ErrorCode.NONE}
@@ -90,7 +88,7 @@ def test_metadata_have_a_length_that_is_set() -> None:
     assert committed(node, "g") == {("t", 0): 1}
 
 
-def test_the_topic_of_the_groups_stays_small_by_compaction() -> None:
+def test_the_offsets_topic_stays_small_by_compaction() -> None:
     small = {"offsets_topic_num_partitions": "1", "offsets_topic_segment_bytes": str(MIB)}
     node = serving(
         **small,
@@ -111,8 +109,8 @@ def test_the_topic_of_the_groups_stays_small_by_compaction() -> None:
     assert committed(serving(node.disk, **small), "g") == {("t", 0): 1499}
 
 
-def size_of_groups(node: Serving) -> int:
-    """Bytes of the groups' topic."""
+def size_of_groups(node: MemoryBroker) -> int:
+    """The size of `__consumer_offsets` in bytes."""
     return sum(
         partition.log.size
         for partition in node.node.replicas
@@ -121,7 +119,7 @@ def size_of_groups(node: Serving) -> int:
 
 
 class DiskWithRoomFor(MemoryDisk):
-    """Everything but what is under `full`; `refused` counts."""
+    """Refuses writes to paths under `full`, and counts them in `refused`."""
 
     full = ""
     refused = 0
@@ -133,17 +131,19 @@ class DiskWithRoomFor(MemoryDisk):
 
 
 class TestFullDisks:
-    def full(self, **settings: str) -> tuple[DiskWithRoomFor, Serving]:
+    def full(self, **settings: str) -> tuple[DiskWithRoomFor, MemoryBroker]:
         disk = DiskWithRoomFor()
         return disk, serving(disk, **settings)
 
-    def fill(self, disk: DiskWithRoomFor, node: Serving) -> None:
-        """No room for what groups say; topics come and go."""
+    def fill(self, disk: DiskWithRoomFor, node: MemoryBroker) -> None:
+        """Refuse writes to `__consumer_offsets`, but not to the metadata log."""
         topic = node.node.metadata.committed.topic(CONSUMER_OFFSETS)
         assert topic is not None
         disk.full = uuid_text(topic.id)
 
-    def test_offsets_of_a_deleted_topic_go_when_there_is_room_and_its_successors_stay(self) -> None:
+    def test_after_a_full_disk_offsets_of_a_deleted_topic_are_deleted_and_its_successors_stay(
+        self,
+    ) -> None:
         disk, node = self.full()
         node.create("t")
         node.create("u")
@@ -159,7 +159,7 @@ class TestFullDisks:
         assert committed(node, "g") == {("u", 0): 9}
         assert committed(node, "h") == {("t", 0): 3}
 
-    def test_a_commit_that_is_refused_leaves_no_group(self) -> None:
+    def test_a_refused_commit_creates_no_group(self) -> None:
         disk, node = self.full()
         node.create("t")
         self.fill(disk, node)
@@ -167,7 +167,7 @@ class TestFullDisks:
         disk.full = ""
         assert groups(node) == []
 
-    def test_very_many_are_not_refused_over_and_over(self) -> None:
+    def test_a_refused_deletion_is_not_retried_before_the_next_check(self) -> None:
         disk, node = self.full()
         node.create("t", 50)
         for number in range(30):

@@ -1,6 +1,4 @@
-"""When committed offsets end: with their topic, with their group, and when they are too old, which
-they are not while somebody reads.
-"""
+"""Committed offsets are deleted with their topic, with their group, and when they expire."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from committing import (
+from group_requests import (
     MINUTE_MS,
     assign,
     commit,
@@ -21,7 +19,7 @@ from committing import (
     stable_member,
     with_id,
 )
-from serving import Serving
+from memory_broker import MemoryBroker
 
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
@@ -31,7 +29,7 @@ from odradek.protocol.api.join_group import JoinGroupResponse
 
 
 class TestTopics:
-    def test_offsets_of_a_deleted_topic_go_and_its_successor_begins_without(self) -> None:
+    def test_a_deleted_topic_loses_its_offsets_and_its_successor_has_none(self) -> None:
         node = serving()
         node.create("t", 2)
         node.create("u")
@@ -42,7 +40,7 @@ class TestTopics:
         for group in ("g", "h"):
             assert committed(node, group) == {("u", 0): 9}
 
-    def test_very_many_go_some_at_a_time(self) -> None:
+    def test_many_offsets_are_deleted_in_batches(self) -> None:
         node = serving()
         node.create("t", 50)
         for number in range(60):
@@ -55,8 +53,8 @@ class TestTopics:
         assert all(committed(node, f"g{number}") == {} for number in range(60))
 
 
-def records(node: Serving) -> int:
-    """How many records all partitions of the groups' topic hold."""
+def records(node: MemoryBroker) -> int:
+    """The number of records in all partitions of `__consumer_offsets`."""
     return sum(
         partition.log.log_end_offset
         for partition in node.node.replicas
@@ -65,7 +63,7 @@ def records(node: Serving) -> int:
 
 
 class TestExpiration:
-    def test_of_a_group_without_members_each_offset_has_its_time_from_its_commit(self) -> None:
+    def test_offsets_of_a_group_without_members_expire_after_their_commit(self) -> None:
         node = serving()
         node.create("t", 2)
         commit(node, "g", {("t", 0): 1})
@@ -80,7 +78,7 @@ class TestExpiration:
         node.pass_time(MINUTE_MS)
         assert groups(node) == []
 
-    def test_of_a_group_with_members_nothing_goes_that_they_read(self) -> None:
+    def test_offsets_of_subscribed_topics_do_not_expire(self) -> None:
         node = serving()
         node.create("read")
         node.create("left")
@@ -95,7 +93,7 @@ class TestExpiration:
         [{"metadata": b"unreadable"}, {"protocol_type": "connect"}],
         ids=["bytes", "connect"],
     )
-    def test_nothing_goes_while_it_is_not_known_what_members_read(self, said: Any) -> None:
+    def test_offsets_do_not_expire_while_the_subscription_is_unknown(self, said: Any) -> None:
         node = serving()
         node.create("t")
         member = stable_member(node, "g", **said)
@@ -103,8 +101,8 @@ class TestExpiration:
         node.pass_time(200 * MINUTE_MS)
         assert committed(node, "g") == {("t", 0): 1}
 
-    def test_nothing_goes_while_a_group_rebalances(self) -> None:
-        """What it is going to read is not known yet."""
+    def test_offsets_do_not_expire_while_a_group_rebalances(self) -> None:
+        """The subscription of the next generation is unknown."""
         node = serving()
         node.create("read")
         node.create("left")
@@ -116,15 +114,14 @@ class TestExpiration:
         node.pass_time(90 * MINUTE_MS)
         assert committed(node, "g") == offsets, "the first member has yet to join again"
         again = replace(joining("g", "read", rebalance_ms=100 * MINUTE_MS), member_id=member)
-        assert node.ask(again, 9, JoinGroupResponse).generation_id == 2
+        assert node.call(again, 9, JoinGroupResponse).generation_id == 2
         node.pass_time(90 * MINUTE_MS)
         assert committed(node, "g") == offsets, "it has yet to assign"
         assign(node, "g", member, generation=2)
         node.pass_time(MINUTE_MS)
         assert committed(node, "g") == {("read", 0): 1}
 
-    def test_a_group_that_somebody_is_about_to_join_stays(self) -> None:
-        """An empty one without offsets goes, but not while an id of it is out."""
+    def test_an_empty_group_with_a_pending_member_id_is_not_deleted(self) -> None:
         node = serving()
         long = {"session_ms": 10 * MINUTE_MS, "rebalance_ms": 10 * MINUTE_MS}
         join = with_id(node, joining("g", "t", **long))
@@ -136,7 +133,7 @@ class TestExpiration:
         assert asked.answer(JoinGroupResponse).error_code == ErrorCode.NONE
         assert groups(node) == ["g"]
 
-    def test_of_a_group_that_lost_its_last_member_all_have_their_time_from_then(self) -> None:
+    def test_offsets_of_an_emptied_group_expire_after_its_last_member_left(self) -> None:
         node = serving()
         node.create("t")
         member = stable_member(node, "g", "t")
@@ -149,7 +146,7 @@ class TestExpiration:
         assert committed(node, "g") == {}
         assert groups(node) == []
 
-    def test_a_time_that_an_old_client_asked_for_counts_instead(self) -> None:
+    def test_a_retention_time_in_the_request_takes_precedence(self) -> None:
         node = serving()
         node.create("t", 2)
         commit(node, "g", {("t", 0): 1}, version=4, retention_ms=5 * MINUTE_MS)
@@ -161,33 +158,33 @@ class TestExpiration:
         node.pass_time(100 * MINUTE_MS)
         assert committed(node, "g") == {}
 
-    def test_what_has_gone_is_gone_after_a_restart(self) -> None:
+    def test_expired_offsets_are_gone_after_a_restart(self) -> None:
         disk = MemoryDisk()
         node = serving(disk)
         node.create("t")
         commit(node, "g", {("t", 0): 1})
         node.pass_time(62 * MINUTE_MS)
         node.node.stop(lambda: None)
-        node.settle()
+        node.run_until_idle()
         again = serving(disk)
         assert committed(again, "g") == {}
         assert groups(again) == []
 
 
-def test_a_deleted_group_takes_its_offsets_with_it() -> None:
+def test_a_deleted_group_loses_its_offsets() -> None:
     disk = MemoryDisk()
     node = serving(disk)
     node.create("t", 2)
     commit(node, "g", {("t", 0): 1, ("t", 1): 2})
     request = DeleteGroupsRequest(groups_names=["g"])
-    assert node.ask(request, 2, DeleteGroupsResponse).results[0].error_code == ErrorCode.NONE
+    assert node.call(request, 2, DeleteGroupsResponse).results[0].error_code == ErrorCode.NONE
     assert committed(node, "g") == {}
     disk.locks.clear()
     assert committed(serving(disk), "g") == {}
 
 
-def check_that_commits_keep_it_alive(node: Serving, member: str) -> None:
-    """A member with a session of ten minutes, for as long as it commits."""
+def check_that_commits_keep_it_alive(node: MemoryBroker, member: str) -> None:
+    """Commit as a member whose session is ten minutes, and let time pass."""
     for number in range(5):
         node.pass_time(9 * MINUTE_MS)
         error = commit(node, "g", {("t", 0): number}, generation=1, member=member)
@@ -204,8 +201,8 @@ def test_a_commit_keeps_the_session_of_a_member_alive() -> None:
     check_that_commits_keep_it_alive(node, member)
 
 
-def test_so_does_a_commit_while_a_rebalance_waits_for_the_member() -> None:
-    """It finishes what it has before it joins again. Whoever began the rebalance need not stay."""
+def test_a_commit_during_a_rebalance_keeps_the_session_alive() -> None:
+    """A member commits before it joins again."""
     node = serving()
     node.create("t")
     member = stable_member(node, "g", "t", session_ms=10 * MINUTE_MS)

@@ -1,9 +1,9 @@
-"""What the answer to a produce says of a partition whose records are in the log, or are not."""
+"""The response to a produce, for records that are in the log and records that are not."""
 
 from __future__ import annotations
 
 import pytest
-from serving import NOW_MS, Serving
+from memory_broker import NOW_MS, MemoryBroker
 
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreatableTopicConfig
@@ -12,8 +12,8 @@ from odradek.protocol.api.produce import PartitionProduceResponse, ProduceRespon
 TIMEOUT_MS = 5000
 
 
-def the_answer(serving: Serving, **produce: int) -> PartitionProduceResponse:
-    """Of a produce whose records never come to the disk before its deadline."""
+def the_answer(serving: MemoryBroker, **produce: int) -> PartitionProduceResponse:
+    """The response to a produce whose records are not flushed before its deadline."""
     asked = serving.produce("t", **produce)
     serving.run_soon()
     serving.clock.passed_ms += TIMEOUT_MS
@@ -24,14 +24,14 @@ def the_answer(serving: Serving, **produce: int) -> PartitionProduceResponse:
 @pytest.mark.parametrize(
     ("timestamps", "append_time_ms"), [("CreateTime", -1), ("LogAppendTime", NOW_MS)]
 )
-def test_what_timed_out_keeps_the_offset_and_the_times_it_was_appended_with(
+def test_a_timed_out_produce_keeps_the_offset_and_times_of_its_append(
     timestamps: str, append_time_ms: int
 ):
-    """As a real Kafka answers where a follower does not follow."""
-    serving = Serving()
+    """As in Kafka, where a follower does not follow."""
+    serving = MemoryBroker()
     config = CreatableTopicConfig(name="message.timestamp.type", value=timestamps)
     serving.create("t", configs=[config])
-    assert serving.produced("t", count=3) == ErrorCode.NONE
+    assert serving.produce_and_wait("t", count=3) == ErrorCode.NONE
     answer = the_answer(serving, count=2)
     assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
     assert answer.base_offset == 3
@@ -39,8 +39,8 @@ def test_what_timed_out_keeps_the_offset_and_the_times_it_was_appended_with(
     assert answer.log_start_offset == 0
 
 
-def test_a_partition_that_goes_offline_while_they_wait_says_where_they_were():
-    serving = Serving()
+def test_a_partition_offline_during_the_wait_keeps_the_offset_of_the_append():
+    serving = MemoryBroker()
     serving.create("t")
     asked = serving.produce("t")
     serving.node.replicas.fail_directory(
@@ -51,8 +51,8 @@ def test_a_partition_that_goes_offline_while_they_wait_says_where_they_were():
     assert (answer.base_offset, answer.log_start_offset) == (0, 0)
 
 
-def test_what_was_refused_has_no_offset():
-    serving = Serving()
+def test_a_refused_batch_has_no_offset():
+    serving = MemoryBroker()
     serving.create("t", configs=[CreatableTopicConfig(name="max.message.bytes", value="100")])
     answer = the_answer(serving, size=1000)
     assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE

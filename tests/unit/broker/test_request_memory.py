@@ -1,4 +1,4 @@
-"""What a request took is given back when it is answered, not when the collector comes by."""
+"""The memory of a request is freed when it is answered, without the garbage collector."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ KINDS = (Exchange, RequestContext, ProduceRequest, FetchRequest)
 
 
 def alive() -> Counter[type]:
-    """How many objects of requests there are in the process, other tests' included."""
+    """The number of objects of requests in the process, those of other tests included."""
     return Counter(type(each) for each in gc.get_objects() if isinstance(each, KINDS))
 
 
 def exchanged(client: socket.socket, api: tuple[int, int], request: object) -> None:
-    """Send a request, take its answer."""
+    """Send a request and decode its response."""
     client.sendall(joined(request_parts(*api, 1, "test", encode(request, api[1]))))
     size = int.from_bytes(client.recv(4, socket.MSG_WAITALL), "big")
     assert len(client.recv(size, socket.MSG_WAITALL)) == size
 
 
 def produce(topic: str) -> ProduceRequest:
-    """Waits for an fsync of two partitions."""
+    """A produce that waits for the fsync of two partitions."""
     data = [
         PartitionProduceData(index=index, records=build([(None, b"." * 1000, (), 1)]))
         for index in range(2)
@@ -60,7 +60,7 @@ def produce(topic: str) -> ProduceRequest:
 
 
 def fetch(topic: str) -> FetchRequest:
-    """Waits for its deadline."""
+    """A fetch that waits for its deadline."""
     wanted = [
         FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1000)
         for index in range(2)
@@ -71,7 +71,7 @@ def fetch(topic: str) -> FetchRequest:
 
 
 @pytest.mark.usefixtures("no_collector")
-def test_answered_requests_leave_nothing_behind(tmp_path: Path) -> None:
+def test_answered_requests_leave_no_garbage(tmp_path: Path) -> None:
     before = alive()
     with Broker(data_dir=tmp_path) as broker:
         host, _, port = broker.bootstrap.rpartition(":")

@@ -1,4 +1,4 @@
-"""The broker's process: what its signals do to its sleep."""
+"""The broker's process: signals, settings, data directory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from odradek.broker.server import BadSettings, Server
 from odradek.network.reactor import Reactor
 
 
-def test_while_it_runs_a_signal_ends_the_sleep_at_once() -> None:
-    """Else one that comes between the last look and the sleep waits for the end of the sleep."""
+def test_a_signal_ends_the_sleep_of_a_running_server_at_once() -> None:
+    """Else a signal just before the sleep would wait for its end."""
     server = Server({}, host="127.0.0.1", port=0, data_dir=None)
     server.start()
     reactor = server.node.env.network
@@ -33,14 +33,14 @@ def test_while_it_runs_a_signal_ends_the_sleep_at_once() -> None:
 
 
 @pytest.mark.parametrize("given", [{"num.partitons": "3"}, {"num.partitions": "three"}])
-def test_settings_that_cannot_stand_are_told_from_a_start_that_failed(
+def test_invalid_settings_raise_bad_settings(
     given: dict[str, str],
 ) -> None:
     with pytest.raises(BadSettings, match=r"num\.partitions"):
         Server(given, host="127.0.0.1", port=0, data_dir=None)
 
 
-def test_the_data_directory_is_that_of_the_settings_where_they_name_one(tmp_path: Path) -> None:
+def test_log_dirs_in_the_settings_is_the_data_directory(tmp_path: Path) -> None:
     given = {"log.dirs": f"{tmp_path}/named"}
     server = Server(given, host="127.0.0.1", port=0, data_dir=f"{tmp_path}/other")
     assert server.data_dir == f"{tmp_path}/named"

@@ -1,11 +1,11 @@
-"""Topics that go while they are used, and stopping."""
+"""Topics that are deleted while they are used; settings of topics; failed starts and stops."""
 
 from __future__ import annotations
 
 import errno
 
 import pytest
-from serving import Asked, Serving
+from memory_broker import MemoryBroker, SentRequest
 
 from odradek.broker.partitions import Partitions
 from odradek.broker.server import Server, StartFailed
@@ -39,11 +39,11 @@ from odradek.protocol.api.incremental_alter_configs import (
 from odradek.protocol.api.produce import ProduceResponse
 
 
-def delete(serving: Serving, name: str) -> Asked:
+def delete(serving: MemoryBroker, name: str) -> SentRequest:
     return serving.send(DeleteTopicsRequest(topic_names=[name], timeout_ms=1000), 5)
 
 
-def long_poll(serving: Serving, name: str, offset: int = 0) -> Asked:
+def long_poll(serving: MemoryBroker, name: str, offset: int = 0) -> SentRequest:
     partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     request = FetchRequest(
         max_wait_ms=30_000,
@@ -57,12 +57,12 @@ def long_poll(serving: Serving, name: str, offset: int = 0) -> Asked:
     return serving.send(request, 11)
 
 
-def error_of(fetch: Asked) -> int:
+def error_of(fetch: SentRequest) -> int:
     return fetch.answer(FetchResponse).responses[0].partitions[0].error_code
 
 
-def test_whoever_waits_for_a_topic_is_answered_when_it_is_deleted():
-    serving = Serving()
+def test_delayed_requests_are_answered_when_their_topic_is_deleted():
+    serving = MemoryBroker()
     serving.create("t")
     fetch = long_poll(serving, "t")
     assert fetch.parts is None
@@ -71,7 +71,7 @@ def test_whoever_waits_for_a_topic_is_answered_when_it_is_deleted():
     delete(serving, "t")
     serving.run_soon()
     serving.work.append(serving.work.pop(0))  # the flush of the topic is the last to end
-    serving.settle()
+    serving.run_until_idle()
     assert error_of(fetch) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     answer = produce.answer(ProduceResponse).responses[0].partition_responses[0]
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -81,30 +81,30 @@ def test_whoever_waits_for_a_topic_is_answered_when_it_is_deleted():
     assert not [path for path, file in serving.disk.files.items() if file.pins > 1]
 
 
-def test_a_topic_of_the_same_name_begins_anew():
-    serving = Serving()
+def test_a_new_topic_of_a_deleted_name_is_empty():
+    serving = MemoryBroker()
     serving.create("t")
     for _ in range(3):
-        assert serving.produced("t") == 0
+        assert serving.produce_and_wait("t") == 0
     produce = serving.produce("t")
     serving.run_soon()
     delete(serving, "t")
     flush = serving.work.pop(0)  # of the old topic; it ends after the new one has begun
-    serving.settle()
+    serving.run_until_idle()
     serving.create("t")
     serving.work.append(flush)
-    serving.settle()
+    serving.run_until_idle()
     assert produce.parts is not None
     log = serving.node.replicas.by_name["t", 0].log
     assert (log.log_end_offset, log.flushed_offset) == (0, 0)
     fetch = long_poll(serving, "t")
-    assert serving.produced("t") == 0
+    assert serving.produce_and_wait("t") == 0
     assert error_of(fetch) == 0
     assert log.flushed_offset == 1
 
 
 def test_the_files_of_a_large_topic_are_removed_one_partition_after_the_other():
-    serving = Serving()
+    serving = MemoryBroker()
     serving.create("t", partitions=50)
     serving.create("u")
     deleted = delete(serving, "t")
@@ -115,7 +115,7 @@ def test_the_files_of_a_large_topic_are_removed_one_partition_after_the_other():
     produce = serving.produce("u")
     serving.run_soon()
     assert len(serving.work) <= 3
-    serving.settle()
+    serving.run_until_idle()
     assert produce.parts is not None
     assert not [path for path in serving.disk.directories if "-delete" in path]
 
@@ -128,28 +128,28 @@ class FailingDisk(MemoryDisk):
             raise OSError(errno.EIO, "Input/output error", path)
 
 
-def test_a_stop_that_fails_lets_go_of_the_directory():
+def test_a_failed_shutdown_releases_the_directory():
     disk = FailingDisk()
-    serving = Serving(disk)
+    serving = MemoryBroker(disk)
     disk.broken = "__cluster_metadata"
     stopped: list[bool] = []
     serving.node.stop(lambda: stopped.append(True))
-    serving.settle()
+    serving.run_until_idle()
     assert (stopped, disk.locks) == ([True], {})
     disk.broken = ""
     assert ".kafka_cleanshutdown" not in disk.list("/data")
-    Serving(disk)
+    MemoryBroker(disk)
 
 
-def test_an_address_that_cannot_be_had_is_a_failed_start():
+def test_an_address_that_cannot_be_bound_fails_the_start():
     with pytest.raises(StartFailed, match=r"192\.0\.2\.1"):
         Server({}, host="192.0.2.1", port=0, data_dir=None).start()
 
 
-def test_the_settings_of_a_topic_are_looked_at_once_however_many_partitions_it_gets(
+def test_the_settings_of_a_topic_are_read_once_for_all_partitions(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    serving = Serving()
+    serving = MemoryBroker()
     serving.create("t")
     looked: list[str] = []
     find = Partitions.config_of
@@ -160,7 +160,7 @@ def test_the_settings_of_a_topic_are_looked_at_once_however_many_partitions_it_g
 
     monkeypatch.setattr(Partitions, "config_of", counted)
     more = CreatePartitionsTopic(name="t", count=100, assignments=None)
-    serving.ask(
+    serving.call(
         CreatePartitionsRequest(topics=[more], timeout_ms=1000, validate_only=False),
         3,
         CreatePartitionsResponse,
@@ -171,8 +171,8 @@ def test_the_settings_of_a_topic_are_looked_at_once_however_many_partitions_it_g
     assert looked == ["t"]
 
 
-def test_a_setting_that_contradicts_a_new_default_is_left_out_and_no_other():
-    serving = Serving()
+def test_a_setting_that_contradicts_a_new_default_is_left_out_alone():
+    serving = MemoryBroker()
     settings = {"retention.ms": "-1", "min.compaction.lag.ms": "5000", "segment.ms": "77000"}
     serving.create(
         "t", configs=[CreatableTopicConfig(name=n, value=v) for n, v in settings.items()]
@@ -181,7 +181,7 @@ def test_a_setting_that_contradicts_a_new_default_is_left_out_and_no_other():
         name="log.cleaner.max.compaction.lag.ms", config_operation=0, value="1000"
     )
     resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[change])
-    answer = serving.ask(
+    answer = serving.call(
         IncrementalAlterConfigsRequest(resources=[resource], validate_only=False),
         1,
         IncrementalAlterConfigsResponse,
@@ -189,7 +189,7 @@ def test_a_setting_that_contradicts_a_new_default_is_left_out_and_no_other():
     assert answer.responses[0].error_code == 0
     config = serving.node.replicas.by_name["t", 0].log.config
     assert (config.retention_ms, config.segment_ms) == (-1, 77000)
-    described = serving.ask(
+    described = serving.call(
         DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=None)
@@ -203,8 +203,8 @@ def test_a_setting_that_contradicts_a_new_default_is_left_out_and_no_other():
     assert (values["retention.ms"], values["min.compaction.lag.ms"]) == ("-1", "0")
 
 
-def test_defaults_that_contradict_each_other_are_refused():
-    serving = Serving()
+def test_contradicting_defaults_are_refused():
+    serving = MemoryBroker()
     serving.create("t")
     change = AlterableConfig(
         name="log.cleaner.max.compaction.lag.ms", config_operation=0, value="1000"
@@ -213,7 +213,7 @@ def test_defaults_that_contradict_each_other_are_refused():
         name="log.cleaner.min.compaction.lag.ms", config_operation=0, value="5000"
     )
     resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[change, other])
-    answer = serving.ask(
+    answer = serving.call(
         IncrementalAlterConfigsRequest(resources=[resource], validate_only=False),
         1,
         IncrementalAlterConfigsResponse,

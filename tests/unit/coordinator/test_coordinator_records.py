@@ -53,8 +53,8 @@ EXPIRING = CoordinatorRecord(
 )
 
 
-def test_a_group() -> None:
-    """Type 2; version 3: everything with plain lengths, the instance after the member's id."""
+def test_a_group_is_written_in_version_3() -> None:
+    """Plain lengths; the instance id stands after the member id."""
     assert key_bytes(GROUP) == b"\0\2\0\1g"
     assert value_bytes(GROUP) == (
         b"\0\3" b"\0\x08consumer" b"\0\0\0\3" b"\0\5range" b"\0\1m" b"\0\0\0\0\0\0\0\1"
@@ -63,8 +63,8 @@ def test_a_group() -> None:
     )  # fmt: skip
 
 
-def test_an_offset() -> None:
-    """Type 1; version 4: compact lengths, the topic's id in tag 0."""
+def test_an_offset_is_written_in_version_4() -> None:
+    """Compact lengths; the topic id is in tag 0."""
     assert key_bytes(OFFSET) == b"\0\1\0\1g\0\1t\0\0\0\5"
     assert value_bytes(OFFSET) == (
         b"\0\4" b"\0\0\0\0\0\0\0\7" b"\0\0\0\2" b"\5kept" b"\0\0\0\0\0\0\0\x09"
@@ -72,20 +72,19 @@ def test_an_offset() -> None:
     )  # fmt: skip
 
 
-def test_an_offset_that_expires() -> None:
-    """Version 1, the only one with room for that."""
+def test_an_offset_with_an_expiration_time_is_written_in_version_1() -> None:
     assert value_bytes(EXPIRING) == (
         b"\0\1" b"\0\0\0\0\0\0\0\7" b"\0\0" b"\0\0\0\0\0\0\0\x09" b"\0\0\0\0\0\0\0\x0b"
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("record", [GROUP, OFFSET, EXPIRING, OFFSET._replace(value=None)])
-def test_read_as_written(record: CoordinatorRecord) -> None:
+def test_a_record_decodes_to_what_was_encoded(record: CoordinatorRecord) -> None:
     assert decode_record(key_bytes(record), value_bytes(record)) == record
 
 
-def test_what_older_brokers_wrote() -> None:
-    """Offsets under keys of type 0; groups of version 0, whose sessions are rebalance timeouts."""
+def test_older_versions_of_keys_and_values_are_read() -> None:
+    """Offsets under keys of type 0; groups of version 0, without a rebalance timeout."""
     key = b"\0\0\0\1g\0\1t\0\0\0\5"
     read = decode_record(key, b"\0\0" + (7).to_bytes(8, "big") + b"\0\0" + (9).to_bytes(8, "big"))
     assert read is not None
@@ -104,8 +103,8 @@ def test_what_older_brokers_wrote() -> None:
     assert read.value.members[0].group_instance_id is None
 
 
-def test_keys_that_are_not_known_are_left_alone() -> None:
-    """A consumer group of the newer protocol has records of its own."""
+def test_a_key_of_an_unknown_type_decodes_to_none() -> None:
+    """A group of the consumer protocol has record types of its own."""
     assert decode_record(b"\0\3\0\1g", b"\0\0") is None
 
 
@@ -120,6 +119,6 @@ def test_keys_that_are_not_known_are_left_alone() -> None:
         (key_bytes(GROUP), (value_bytes(GROUP) or b"")[:-1]),
     ],
 )
-def test_what_is_no_record(key: bytes | None, value: bytes) -> None:
+def test_bytes_that_are_no_record_raise_protocol_error(key: bytes | None, value: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_record(key, value)

@@ -1,4 +1,4 @@
-"""One answer for requests that ask the same, each of which gets it once."""
+"""Replies: repeated requests of a client get the same response, each once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ AGAIN = ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def replies(count: int) -> tuple[Reply[str], dict[int, list[str]]]:
-    """The way back to so many requests, and what each was answered."""
+    """A merged reply of so many requests, and the responses of each."""
     answers: dict[int, list[str]] = {number: [] for number in range(count)}
     each: list[Reply[str]] = [
         Reply(answers[number].append, lambda error: error.name) for number in range(count)
@@ -20,20 +20,20 @@ def replies(count: int) -> tuple[Reply[str], dict[int, list[str]]]:
     return first, answers
 
 
-def test_whoever_asks_again_is_answered_as_often() -> None:
+def test_repeated_requests_each_get_the_response() -> None:
     reply, answers = replies(3)
     reply.send("here")
     assert answers == {0: ["here"], 1: ["here"], 2: ["here"]}
 
 
-def test_what_cannot_be_done_is_told_to_all() -> None:
+def test_an_error_goes_to_all_repeated_requests() -> None:
     reply, answers = replies(2)
     reply.refuse(ErrorCode.NOT_COORDINATOR)
     assert answers == {0: ["NOT_COORDINATOR"], 1: ["NOT_COORDINATOR"]}
 
 
-def test_of_very_many_the_oldest_are_told_to_ask_again() -> None:
-    """So that they do not pile up for a client that opens connection after connection."""
+def test_beyond_the_limit_the_oldest_requests_are_refused() -> None:
+    """Else they would pile up for a client that opens one connection after the other."""
     reply, answers = replies(MAX_REQUESTS_PER_REPLY + 2)
     assert [number for number, told in answers.items() if told] == [0, 1]
     reply.send("here")

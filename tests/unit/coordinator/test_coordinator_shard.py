@@ -1,4 +1,4 @@
-"""A shard: answers wait for the disk, records are all or nothing, loading is replay."""
+"""A shard: responses wait for the disk, records are all or nothing, loading is replay."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def group_record(name: str, generation: int = 0) -> CoordinatorRecord:
 
 
 class Asking:
-    """Operations on a stage, and what was answered, in order."""
+    """Runs operations on a stage, and keeps the responses in order."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -42,7 +42,7 @@ class Asking:
         return Reply(self.answers.append, lambda error: error.name)
 
     def write(self, name: str, answer: str, times: int = 1) -> None:
-        """Write a group, as often as that in one batch, then answer."""
+        """Write a group `times` times in one batch, then respond."""
         reply = self._reply()
 
         def operation(shard: object, result: OperationResult) -> None:
@@ -53,7 +53,7 @@ class Asking:
         self.stage.groups.runtime.run(name, operation, reply.refuse)
 
     def read(self, answer: str) -> None:
-        """Answer without writing."""
+        """Respond without writing."""
         reply = self._reply()
         self.stage.groups.runtime.run(
             "any", lambda shard, result: result.answer(reply, answer), reply.refuse
@@ -64,21 +64,21 @@ def names(stage: Stage) -> list[str]:
     return [group.id for group in stage.shard.groups]
 
 
-def test_an_answer_leaves_when_its_records_are_on_disk() -> None:
+def test_a_response_is_sent_when_its_records_are_on_disk() -> None:
     stage = Stage()
     asking = Asking(stage)
     stage.slow = True
     asking.write("a", "written")
-    stage.settle()
+    stage.run_until_idle()
     assert names(stage) == ["a"]
     assert asking.answers == []
     stage.slow = False
-    stage.settle()
+    stage.run_until_idle()
     assert asking.answers == ["written"]
 
 
-def test_nobody_is_told_of_what_is_not_on_disk() -> None:
-    """Also who only reads: what he would be told of may be gone after a crash."""
+def test_a_read_waits_for_the_records_before_it() -> None:
+    """It may have read a state that a crash takes back."""
     stage = Stage()
     asking = Asking(stage)
     asking.read("nothing before")
@@ -88,18 +88,18 @@ def test_nobody_is_told_of_what_is_not_on_disk() -> None:
     asking.read("between")
     asking.write("b", "second")
     asking.read("last")
-    stage.settle()
+    stage.run_until_idle()
     assert asking.answers == ["nothing before"]
     stage.slow = False
-    stage.settle()
+    stage.run_until_idle()
     assert asking.answers[1:] == ["first", "between", "second", "last"]
 
 
-def test_refused_records_change_nothing() -> None:
+def test_refused_records_change_no_state() -> None:
     stage = Stage()
     asking = Asking(stage)
     asking.write("kept", "kept")
-    stage.settle()
+    stage.run_until_idle()
     stage.disk.full = True
     asking.write("refused", "never")
     assert asking.answers == ["kept", "NOT_COORDINATOR"]
@@ -109,11 +109,11 @@ def test_refused_records_change_nothing() -> None:
     assert asking.answers[2:] == ["UNKNOWN_SERVER_ERROR", "UNKNOWN_SERVER_ERROR"]
     assert names(stage) == ["kept"]
     asking.write("next", "next")
-    stage.settle()
+    stage.run_until_idle()
     assert asking.answers[4:] == ["next"]
 
 
-def test_what_was_to_follow_from_refused_records_does_not() -> None:
+def test_steps_after_refused_records_do_not_run() -> None:
     stage = Stage()
     stage.disk.full = True
     told: list[str] = []
@@ -129,13 +129,13 @@ def test_what_was_to_follow_from_refused_records_does_not() -> None:
     assert ("retry",) in stage.shard_timers()
 
 
-def test_a_directory_that_fails_ends_the_shard() -> None:
-    """Who waits is refused, whether for the disk or for other members; and so is who comes."""
+def test_a_failed_directory_ends_the_shard_and_refuses_all_requests() -> None:
+    """Those that wait for the disk, those that wait for other members, and new ones."""
     stage = Stage(group_initial_rebalance_delay_ms=1000)
     asking = Asking(stage)
     stage.slow = True
     asking.write("a", "never")
-    stage.settle()
+    stage.run_until_idle()
     stage.replicas.fail_directory(LogDirFailure("data", OSError(errno.EIO, "broken")))
     assert asking.answers == ["NOT_COORDINATOR"]
     asking.read("too late")
@@ -143,24 +143,24 @@ def test_a_directory_that_fails_ends_the_shard() -> None:
     assert stage.shard_timers() == set()
 
 
-def test_a_topic_that_is_deleted_ends_the_shard_and_another_begins_one() -> None:
+def test_a_deleted_topic_ends_the_shard_and_a_new_one_begins_another() -> None:
     stage = Stage()
     asking = Asking(stage)
     asking.write("a", "written")
-    stage.settle()
+    stage.run_until_idle()
     stage.replicas.remove(TopicPartition("__consumer_offsets", 0))
     asking.read("gone")
     assert asking.answers == ["written", "NOT_COORDINATOR"]
 
 
-def test_loading_goes_on_between_requests() -> None:
-    """Requests are told to come again, but for heartbeats: a member that is known to the log must
-    not be made to think that it was forgotten."""
+def test_loading_continues_between_requests() -> None:
+    """Requests get COORDINATOR_LOAD_IN_PROGRESS, but heartbeats no error: a member that is in the
+    log must not believe that it was removed."""
     stage = Stage()
     asking = Asking(stage)
     for number in range(4):
         asking.write(f"group {number}", "", times=READ_BYTES // 60)
-    stage.settle()
+    stage.run_until_idle()
     stage.crash()
     stage.open()
     asking.answers.clear()
@@ -180,8 +180,8 @@ def test_loading_goes_on_between_requests() -> None:
     assert names(stage) == [f"group {number}" for number in range(4)]
 
 
-def test_loading_waits_until_the_log_is_on_disk() -> None:
-    """After a crash the tail may be in the page cache only: nobody is told of it before."""
+def test_loading_waits_for_the_high_watermark() -> None:
+    """After a crash the tail may be in the page cache only."""
     stage = Stage()
     asking = Asking(stage)
     stage.slow = True
@@ -190,22 +190,22 @@ def test_loading_waits_until_the_log_is_on_disk() -> None:
     asking.read("early")
     assert asking.answers == ["NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"]
     stage.slow = False
-    stage.settle()
+    stage.run_until_idle()
     asking.read("loaded")
     assert asking.answers[2:] == ["loaded"]
     assert names(stage) == ["a"]
 
 
 def read_from_log(key: bytes, value: bytes) -> Stage:
-    """A start that finds this record, which somebody else wrote."""
+    """Start with this record in the log."""
     stage = Stage()
     data = build([(key, value, (), NOW_MS)])
     stage.replicas.append(stage.partition, ByteRange(data, 0, len(data)), 13)
     stage.replicas.appended(stage.partition)
-    stage.settle()
+    stage.run_until_idle()
     stage.crash()
     stage.open()
-    stage.settle()
+    stage.run_until_idle()
     return stage
 
 
@@ -213,16 +213,15 @@ def read_from_log(key: bytes, value: bytes) -> Stage:
     ("key", "value", "served"),
     [(b"\0\3\0\1g", b"\0\0", True), (b"\0\2\0\5g", b"\0\3", False), (b"\0\2\0\1g", b"", False)],
 )
-def test_a_log_with_strange_records(key: bytes, value: bytes, served: bool) -> None:
-    """Records of kinds that are not known are left alone. What cannot be read is not guessed at:
-    the groups of that partition are not served."""
+def test_loading_skips_unknown_record_types_and_fails_on_damaged_records(
+    key: bytes, value: bytes, served: bool
+) -> None:
     asking = Asking(read_from_log(key, value))
     asking.read("served")
     assert asking.answers == ["served" if served else "NOT_COORDINATOR"]
 
 
-def test_a_group_that_an_old_broker_wrote() -> None:
-    """Version 0 says nothing of a time to rebalance: each member has as long as its session."""
+def test_a_group_of_version_0_has_the_session_timeout_as_rebalance_timeout() -> None:
     value = (
         b"\0\0" b"\0\x08consumer" b"\0\0\0\3" b"\0\5range" b"\0\1m" b"\0\0\0\1"
         b"\0\1m" b"\0\1c" b"\0\2/h" b"\0\0\x27\x10" b"\0\0\0\1S" b"\0\0\0\1A"

@@ -1,4 +1,4 @@
-"""Timers by key: one for each, put off at no cost, exact to the tick, and gone without a trace."""
+"""Timers by key: one task for each key, rescheduled at no cost, exact to the tick."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS = st.lists(
 
 
 class CountingTimer(SystemTimer):
-    """Counts how often a task was put on the wheel."""
+    """Counts how often a task is put on the wheel."""
 
     placed = 0
 
@@ -32,7 +32,7 @@ class CountingTimer(SystemTimer):
 
 
 class Firing:
-    """Timers, and what fired when."""
+    """Timers, with the keys that fired and the times."""
 
     def __init__(self) -> None:
         self.timer = CountingTimer(0)
@@ -43,13 +43,13 @@ class Firing:
         self.fired.append((key, self.timer.now_ms))
 
     def pass_until(self, now_ms: int) -> None:
-        """As a loop does: never past a deadline of the timer."""
+        """Advance the clock as a loop does: to each deadline of the timer."""
         while (deadline_ms := self.timer.next_deadline_ms()) is not None and deadline_ms <= now_ms:
             self.timer.advance_clock(deadline_ms)
         self.timer.advance_clock(now_ms)
 
 
-def test_a_key_fires_once_and_when_it_was_last_set_for() -> None:
+def test_a_key_fires_once_at_its_last_deadline() -> None:
     timer = SystemTimer(0)
     fired: list[TimerKey] = []
     timers = KeyedTimers(timer, fired.append)
@@ -65,7 +65,7 @@ def test_a_key_fires_once_and_when_it_was_last_set_for() -> None:
     assert timer.size == 0
 
 
-def test_a_session_is_put_on_the_wheel_once_in_its_length_not_at_every_heartbeat() -> None:
+def test_a_session_is_put_on_the_wheel_once_per_timeout_not_per_heartbeat() -> None:
     firing = Firing()
     for _ in range(100):
         firing.timers.schedule(("heartbeat", "g", "m"), SESSION_MS)
@@ -82,7 +82,7 @@ def test_a_session_is_put_on_the_wheel_once_in_its_length_not_at_every_heartbeat
     assert firing.timer.size == 0
 
 
-def test_what_is_set_for_earlier_fires_earlier_also_after_it_was_put_off() -> None:
+def test_an_earlier_deadline_holds_also_after_a_later_one() -> None:
     firing = Firing()
     firing.timers.schedule(("put off, then set for earlier",), 100)
     firing.timers.schedule(("put off, then put off for less",), 100)
@@ -101,7 +101,7 @@ def test_what_is_set_for_earlier_fires_earlier_also_after_it_was_put_off() -> No
     ]
 
 
-def test_a_key_that_is_put_off_by_another_that_fires_at_the_same_time_waits() -> None:
+def test_a_key_rescheduled_by_another_at_the_same_tick_does_not_fire() -> None:
     timer = SystemTimer(0)
     fired: list[tuple[TimerKey, int]] = []
 
@@ -119,7 +119,7 @@ def test_a_key_that_is_put_off_by_another_that_fires_at_the_same_time_waits() ->
 
 
 @given(STEPS)
-def test_keys_fire_at_the_tick_they_were_last_set_for(
+def test_keys_fire_at_the_tick_of_their_last_deadline(
     steps: list[tuple[str, TimerKey, int]],
 ) -> None:
     firing = Firing()
@@ -142,7 +142,7 @@ def test_keys_fire_at_the_tick_they_were_last_set_for(
     assert firing.timer.size == 0
 
 
-def test_what_is_cancelled_does_not_fire() -> None:
+def test_a_cancelled_key_does_not_fire() -> None:
     timer = SystemTimer(0)
     fired: list[TimerKey] = []
     timers = KeyedTimers(timer, fired.append)
@@ -158,7 +158,7 @@ def test_what_is_cancelled_does_not_fire() -> None:
     assert fired == [("a",), ("c",)]
 
 
-def test_a_key_may_be_set_again_while_it_fires() -> None:
+def test_a_key_can_be_scheduled_while_it_fires() -> None:
     timer = SystemTimer(0)
     fired: list[int] = []
 
@@ -174,7 +174,7 @@ def test_a_key_may_be_set_again_while_it_fires() -> None:
     assert fired == [10, 20, 30]
 
 
-def test_heartbeats_of_many_members_hold_one_task_each() -> None:
+def test_heartbeats_of_many_members_keep_one_task_each() -> None:
     timer = SystemTimer(0)
     timers = KeyedTimers(timer, lambda key: None)
     for _ in range(20):

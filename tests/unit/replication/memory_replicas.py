@@ -1,4 +1,4 @@
-"""A replica manager over logs in memory, in an environment that moves when told to."""
+"""A replica manager over logs in memory, which runs only when the test says so."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Clock:
         return NOW_MS
 
 
-class Leading:
-    """`events` are what `call_soon` and the workers would run; `settle` runs all of it."""
+class MemoryReplicas:
+    """`soon` and `work` are the callbacks and the work of workers; `run_until_idle` runs all."""
 
     def __init__(
         self, *, fsync: bool = True, config: LogConfig | None = None, disk: Disk | None = None
@@ -88,7 +88,7 @@ class Leading:
             self.soon.pop(0)()
 
     def end_flush(self) -> None:
-        """Run the oldest piece of work and tell its end."""
+        """Run the oldest piece of work and its callback."""
         work, done, failed = self.work.pop(0)
         try:
             result = work()
@@ -97,7 +97,7 @@ class Leading:
         else:
             done(result)
 
-    def settle(self) -> None:
+    def run_until_idle(self) -> None:
         while self.soon or self.work:
             self.begin_flushes()
             if self.work:

@@ -1,9 +1,9 @@
-"""A fetch waits for bytes, its deadline, or a reason why waiting is pointless."""
+"""A fetch waits for bytes, for its deadline, or for a reason not to wait."""
 
 from __future__ import annotations
 
 import pytest
-from leading import Leading
+from memory_replicas import MemoryReplicas
 
 from odradek.log.log_config import LogConfig
 from odradek.model.errors import ErrorCode
@@ -17,7 +17,7 @@ from odradek.replication.fetch import (
 from odradek.replication.partition import Isolation, Partition
 
 BATCH = 73
-"""Bytes of a batch of one of `Leading`'s records."""
+"""The size of a batch of one record of `MemoryReplicas`."""
 
 
 def params(min_bytes: int = 1, max_bytes: int = 1 << 20) -> FetchParams:
@@ -35,9 +35,9 @@ def target(partition: Partition | None, offset: int = 0, **more: int) -> FetchTa
 
 
 def parked(
-    leading: Leading, *targets: FetchTarget, min_bytes: int = 1
+    leading: MemoryReplicas, *targets: FetchTarget, min_bytes: int = 1
 ) -> tuple[DelayedFetch, list[FetchOutcome]]:
-    """Read as the handler does, then wait."""
+    """Read once and then wait, as the handler does."""
     asked = params(min_bytes)
     read_targets([*targets], asked).release()
     answers: list[FetchOutcome] = []
@@ -47,8 +47,8 @@ def parked(
     return operation, answers
 
 
-def test_it_is_answered_when_the_high_watermark_moves_not_when_bytes_are_appended() -> None:
-    leading = Leading()
+def test_a_fetch_completes_when_the_high_watermark_moves_not_at_the_append() -> None:
+    leading = MemoryReplicas()
     partition = leading.partition()
     _, answers = parked(leading, target(partition))
     leading.append(partition)
@@ -58,8 +58,8 @@ def test_it_is_answered_when_the_high_watermark_moves_not_when_bytes_are_appende
     assert [answer.size for answer in answers] == [BATCH]
 
 
-def test_it_waits_until_min_bytes_are_there_over_all_partitions() -> None:
-    leading = Leading(fsync=False)
+def test_a_fetch_waits_for_min_bytes_over_all_partitions() -> None:
+    leading = MemoryReplicas(fsync=False)
     first, second = leading.partition(0), leading.partition(1)
     _, answers = parked(leading, target(first), target(second), min_bytes=3 * BATCH)
     leading.append(first)
@@ -69,8 +69,8 @@ def test_it_waits_until_min_bytes_are_there_over_all_partitions() -> None:
     assert [answer.size for answer in answers] == [3 * BATCH]
 
 
-def test_what_a_partition_may_send_counts_no_more_than_its_limit() -> None:
-    leading = Leading(fsync=False)
+def test_a_partition_counts_at_most_its_limit_towards_min_bytes() -> None:
+    leading = MemoryReplicas(fsync=False)
     partition = leading.partition()
     operation, answers = parked(leading, target(partition, max_bytes=BATCH), min_bytes=2 * BATCH)
     leading.append(partition)
@@ -80,8 +80,8 @@ def test_what_a_partition_may_send_counts_no_more_than_its_limit() -> None:
     assert [answer.size for answer in answers] == [BATCH]
 
 
-def test_at_its_deadline_it_answers_with_what_there_is() -> None:
-    leading = Leading(fsync=False)
+def test_at_its_deadline_a_fetch_returns_what_is_there() -> None:
+    leading = MemoryReplicas(fsync=False)
     partition = leading.partition()
     _, answers = parked(leading, target(partition))
     leading.timer.advance_clock(499)
@@ -90,8 +90,8 @@ def test_at_its_deadline_it_answers_with_what_there_is() -> None:
     assert [(a.size, a.results[0].error) for a in answers] == [(0, ErrorCode.NONE)]
 
 
-def test_bytes_on_an_older_segment_are_enough_whatever_min_bytes_says() -> None:
-    leading = Leading(fsync=False, config=LogConfig(segment_bytes=2 * BATCH))
+def test_a_fetch_offset_on_an_older_segment_completes_the_fetch() -> None:
+    leading = MemoryReplicas(fsync=False, config=LogConfig(segment_bytes=2 * BATCH))
     partition = leading.partition()
     _, answers = parked(leading, target(partition), min_bytes=1 << 20)
     leading.append(partition)
@@ -101,8 +101,8 @@ def test_bytes_on_an_older_segment_are_enough_whatever_min_bytes_says() -> None:
     assert len(answers) == 1
 
 
-def test_a_freshly_rolled_segment_is_not_data() -> None:
-    leading = Leading(fsync=False)
+def test_a_freshly_rolled_segment_does_not_complete_a_fetch() -> None:
+    leading = MemoryReplicas(fsync=False)
     partition = leading.partition()
     leading.append(partition)
     operation, _ = parked(leading, target(partition, 1))
@@ -111,16 +111,16 @@ def test_a_freshly_rolled_segment_is_not_data() -> None:
     assert not operation.is_completed
 
 
-def test_a_partition_that_goes_away_ends_the_wait() -> None:
-    leading = Leading(fsync=False)
+def test_a_removed_partition_completes_the_fetch() -> None:
+    leading = MemoryReplicas(fsync=False)
     partition = leading.partition()
     _, answers = parked(leading, target(partition))
     leading.replicas.remove(partition.topic_partition)
     assert [a.results[0].error for a in answers] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_a_newer_leader_epoch_ends_the_wait() -> None:
-    leading = Leading(fsync=False)
+def test_a_newer_leader_epoch_completes_the_fetch() -> None:
+    leading = MemoryReplicas(fsync=False)
     partition = leading.partition()
     _, answers = parked(leading, target(partition, current_leader_epoch=0))
     partition.leader_epoch = 1
@@ -132,8 +132,8 @@ def test_a_newer_leader_epoch_ends_the_wait() -> None:
     ("offset", "error"),
     [(0, ErrorCode.NONE), (1, ErrorCode.NONE), (2, ErrorCode.OFFSET_OUT_OF_RANGE)],
 )
-def test_an_offset_beyond_the_end_is_answered_at_once(offset: int, error: ErrorCode) -> None:
-    leading = Leading(fsync=False)
+def test_an_offset_beyond_the_end_completes_at_once(offset: int, error: ErrorCode) -> None:
+    leading = MemoryReplicas(fsync=False)
     partition = leading.partition()
     leading.append(partition)
     outcome = read_targets([target(partition, offset)], params())
@@ -142,8 +142,8 @@ def test_an_offset_beyond_the_end_is_answered_at_once(offset: int, error: ErrorC
     outcome.release()
 
 
-def test_the_first_batch_comes_even_if_it_is_larger_than_every_limit() -> None:
-    leading = Leading(fsync=False)
+def test_the_first_batch_is_returned_even_above_every_limit() -> None:
+    leading = MemoryReplicas(fsync=False)
     first, second = leading.partition(0), leading.partition(1)
     leading.append(first, count=100)
     leading.append(second, count=100)
@@ -153,14 +153,14 @@ def test_the_first_batch_comes_even_if_it_is_larger_than_every_limit() -> None:
     outcome.release()
 
 
-def test_an_unknown_partition_is_an_answer() -> None:
+def test_an_unknown_partition_completes_at_once_with_its_error() -> None:
     outcome = read_targets([target(None)], params())
     assert outcome.at_once
     assert outcome.results[0].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_log_that_left_ours_is_told_where() -> None:
-    leading = Leading(fsync=False)
+def test_a_diverging_log_gets_the_diverging_epoch() -> None:
+    leading = MemoryReplicas(fsync=False)
     partition = leading.partition(leader_epoch=3)
     leading.append(partition)
     outcome = read_targets([target(partition, 1, last_fetched_epoch=2)], params())

@@ -1,16 +1,18 @@
-"""A produce with acks=-1 waits for its high watermarks, and is answered once."""
+"""A produce with acks=-1 waits for its high watermarks and gets one response."""
 
 from __future__ import annotations
 
-from leading import Leading
+from memory_replicas import MemoryReplicas
 
 from odradek.model.errors import ErrorCode
 from odradek.replication.partition import Partition
 from odradek.replication.produce import DelayedProduce
 
 
-def parked(leading: Leading, *partitions: Partition) -> tuple[DelayedProduce, list[list[str]]]:
-    """Append to each and wait; the answers are the names of the errors."""
+def parked(
+    leading: MemoryReplicas, *partitions: Partition
+) -> tuple[DelayedProduce, list[list[str]]]:
+    """Append to each and wait; a response is the list of the names of the errors."""
     answers: list[list[str]] = []
     statuses = [leading.produce_status(partition) for partition in partitions]
     operation = DelayedProduce(
@@ -23,8 +25,8 @@ def parked(leading: Leading, *partitions: Partition) -> tuple[DelayedProduce, li
     return operation, answers
 
 
-def test_it_is_answered_when_the_flush_has_ended_and_not_before() -> None:
-    leading = Leading()
+def test_a_produce_completes_when_the_flush_has_ended() -> None:
+    leading = MemoryReplicas()
     partition = leading.partition()
     _, answers = parked(leading, partition)
     leading.begin_flushes()
@@ -33,14 +35,14 @@ def test_it_is_answered_when_the_flush_has_ended_and_not_before() -> None:
     assert answers == [["NONE"]] and partition.high_watermark == 1
 
 
-def test_with_durability_os_it_need_not_wait() -> None:
-    leading = Leading(fsync=False)
+def test_a_produce_does_not_wait_with_durability_os() -> None:
+    leading = MemoryReplicas(fsync=False)
     _, answers = parked(leading, leading.partition())
     assert answers == [["NONE"]] and not leading.work
 
 
-def test_it_waits_for_all_its_partitions() -> None:
-    leading = Leading()
+def test_a_produce_waits_for_all_its_partitions() -> None:
+    leading = MemoryReplicas()
     _, answers = parked(leading, leading.partition(0), leading.partition(1))
     leading.begin_flushes()
     leading.end_flush()
@@ -49,8 +51,8 @@ def test_it_waits_for_all_its_partitions() -> None:
     assert answers == [["NONE", "NONE"]]
 
 
-def test_at_its_deadline_it_says_what_is_still_pending() -> None:
-    leading = Leading()
+def test_at_the_deadline_pending_partitions_get_request_timed_out() -> None:
+    leading = MemoryReplicas()
     first, second = leading.partition(0), leading.partition(1)
     operation, answers = parked(leading, first, second)
     leading.begin_flushes()
@@ -61,8 +63,8 @@ def test_at_its_deadline_it_says_what_is_still_pending() -> None:
     assert operation.is_completed and len(answers) == 1
 
 
-def test_appends_during_a_flush_share_the_next_one() -> None:
-    leading = Leading()
+def test_appends_during_a_flush_share_the_next_flush() -> None:
+    leading = MemoryReplicas()
     partition = leading.partition()
     _, first = parked(leading, partition)
     leading.begin_flushes()
@@ -76,8 +78,8 @@ def test_appends_during_a_flush_share_the_next_one() -> None:
     assert later == [[["NONE"]]] * 10 and not leading.work
 
 
-def test_a_partition_that_goes_away_is_answered_at_once() -> None:
-    leading = Leading()
+def test_a_removed_partition_completes_its_produce_at_once() -> None:
+    leading = MemoryReplicas()
     partition = leading.partition()
     _, answers = parked(leading, partition)
     leading.replicas.remove(partition.topic_partition)
@@ -85,7 +87,7 @@ def test_a_partition_that_goes_away_is_answered_at_once() -> None:
 
 
 def test_after_a_failed_fsync_nothing_is_acknowledged() -> None:
-    leading = Leading()
+    leading = MemoryReplicas()
     first, second = leading.partition(0), leading.partition(1)
     _, answers = parked(leading, first)
     leading.begin_flushes()

@@ -1,4 +1,4 @@
-"""DeleteRecords: answered when what was deleted cannot come back."""
+"""DeleteRecords: the response is sent when the deleted records cannot come back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 from collections.abc import Callable, Sequence
 
 import pytest
-from leading import NOW_MS, TOPIC_ID, Leading
+from memory_replicas import NOW_MS, TOPIC_ID, MemoryReplicas
 
 from odradek.log.log_config import LogConfig
 from odradek.log.memory_disk import MemoryDisk
@@ -17,7 +17,7 @@ from odradek.replication.partition import Partition
 
 
 class BrokenDisk(MemoryDisk):
-    """Fails these kinds of effects on `durable-ends`, and counts its syncs."""
+    """Fails effects of the kind `broken` on `durable-ends`, and counts its syncs."""
 
     broken = ""
     code = errno.EIO
@@ -32,19 +32,17 @@ class BrokenDisk(MemoryDisk):
 
 def leading_with_records(
     partitions: int = 1, *, fsync: bool = True, disk: MemoryDisk | None = None
-) -> tuple[Leading, list[Partition]]:
-    leading = Leading(fsync=fsync, disk=disk)
+) -> tuple[MemoryReplicas, list[Partition]]:
+    leading = MemoryReplicas(fsync=fsync, disk=disk)
     made = [leading.partition(number) for number in range(partitions)]
     for partition in made:
         leading.append(partition, 5)
-    leading.settle()
+    leading.run_until_idle()
     return leading, made
 
 
-def delete(leading: Leading, *offsets: int) -> list[DeleteRecordsStatus]:
-    """Delete from partition 0, 1, ... up to these offsets; what is pending waits as it does in a
-    request.
-    """
+def delete(leading: MemoryReplicas, *offsets: int) -> list[DeleteRecordsStatus]:
+    """Delete from partition 0, 1, ... up to these offsets, and wait as the handler does."""
     replicas = leading.replicas
     statuses = [replicas.delete_records("t", number, to) for number, to in enumerate(offsets)]
     if any(status.pending for status in statuses):
@@ -53,7 +51,7 @@ def delete(leading: Leading, *offsets: int) -> list[DeleteRecordsStatus]:
 
 
 def wait(
-    leading: Leading,
+    leading: MemoryReplicas,
     statuses: list[DeleteRecordsStatus],
     answer: Callable[[Sequence[DeleteRecordsStatus]], None],
 ) -> None:
@@ -62,26 +60,26 @@ def wait(
     leading.replicas.delete_records_purgatory.try_complete_else_watch(operation, keys)
 
 
-def after_a_kill(leading: Leading, disk: MemoryDisk) -> int:
-    """The log start offset that the next process finds."""
+def after_a_kill(leading: MemoryReplicas, disk: MemoryDisk) -> int:
+    """The log start offset after a restart."""
     disk.locks.clear()
-    return Leading(disk=disk).partition().log.log_start_offset
+    return MemoryReplicas(disk=disk).partition().log.log_start_offset
 
 
-def test_it_waits_for_one_sync_for_all_partitions():
+def test_one_sync_serves_all_partitions_of_a_request():
     disk = BrokenDisk()
     leading, partitions = leading_with_records(3, disk=disk)
     before = disk.syncs
     statuses = delete(leading, 1, 2, -1)
     assert [status.error for status in statuses] == [ErrorCode.REQUEST_TIMED_OUT] * 3
     assert [part.log.log_start_offset for part in partitions] == [1, 2, 5], "gone for readers"
-    leading.settle()
+    leading.run_until_idle()
     assert [(status.error, status.low_watermark) for status in statuses] == [(0, 1), (0, 2), (0, 5)]
     assert disk.syncs == before + 1
     assert leading.replicas.delete_records_purgatory.num_delayed == 0
 
 
-def test_one_that_comes_during_a_sync_waits_for_the_next():
+def test_a_request_during_a_sync_waits_for_the_next():
     leading, _ = leading_with_records()
     (first,) = delete(leading, 1)
     leading.begin_flushes()
@@ -92,19 +90,19 @@ def test_one_that_comes_during_a_sync_waits_for_the_next():
     leading.begin_flushes()
     assert (first.pending, first.low_watermark) == (False, 1)
     assert second.pending
-    leading.settle()
+    leading.run_until_idle()
     assert second.low_watermark == 2
 
 
-def test_what_is_deleted_already_is_answered_at_once():
+def test_a_durable_log_start_is_answered_at_once():
     leading, _ = leading_with_records()
     delete(leading, 3)
-    leading.settle()
+    leading.run_until_idle()
     (status,) = delete(leading, 2)
     assert (status.pending, status.error, status.low_watermark) == (False, 0, 3)
 
 
-def test_in_the_cache_it_is_answered_at_once_and_outlives_the_process():
+def test_with_durability_os_it_is_answered_at_once_and_survives_the_process():
     disk = BrokenDisk()
     leading, _ = leading_with_records(fsync=False, disk=disk)
     (status,) = delete(leading, 3)
@@ -113,61 +111,61 @@ def test_in_the_cache_it_is_answered_at_once_and_outlives_the_process():
     assert after_a_kill(leading, disk) == 3
 
 
-def test_it_outlives_the_process_without_a_checkpoint():
+def test_a_log_start_survives_the_process_without_a_checkpoint():
     disk = BrokenDisk()
     leading, _ = leading_with_records(disk=disk)
     delete(leading, 3)
-    leading.settle()
+    leading.run_until_idle()
     assert after_a_kill(leading, disk) == 3
 
 
-def test_later_flushes_do_not_forget_it():
+def test_later_flushes_keep_the_log_start():
     disk = BrokenDisk()
     leading, (partition,) = leading_with_records(disk=disk)
     delete(leading, 3)
     for _ in range(3):
         leading.append(partition)
-        leading.settle()
+        leading.run_until_idle()
     assert after_a_kill(leading, disk) == 3
 
 
 @pytest.mark.parametrize("fsync", [False, True])
-def test_what_retention_has_deleted_before_is_kept_deleted_by_the_answer_too(fsync: bool):
+def test_a_response_makes_an_earlier_retention_durable_too(fsync: bool):
     disk = BrokenDisk()
     config = LogConfig(segment_bytes=100, retention_bytes=0)
-    leading = Leading(fsync=fsync, config=config, disk=disk)
+    leading = MemoryReplicas(fsync=fsync, config=config, disk=disk)
     partition = leading.partition()
     for _ in range(5):
         leading.append(partition)
-    leading.settle()
+    leading.run_until_idle()
     assert delete_old_segments(partition.log, NOW_MS) is not None
     assert partition.log.log_start_offset == 4, "no checkpoint knows of that yet"
     (status,) = delete(leading, 2)
-    leading.settle()
+    leading.run_until_idle()
     assert (status.pending, status.error, status.low_watermark) == (False, 0, 4)
     assert after_a_kill(leading, disk) == 4
 
 
-def test_a_start_that_only_the_files_tell_of_is_noted_for_the_answer():
+def test_a_log_start_known_only_from_files_is_noted_for_the_response():
     disk = BrokenDisk()
-    leading = Leading(config=LogConfig(segment_bytes=100, retention_bytes=0), disk=disk)
+    leading = MemoryReplicas(config=LogConfig(segment_bytes=100, retention_bytes=0), disk=disk)
     partition = leading.partition()
     for _ in range(5):
         leading.append(partition)
-    leading.settle()
+    leading.run_until_idle()
     deletion = delete_old_segments(partition.log, NOW_MS)
     assert deletion is not None
     deletion.rename()
     disk.locks.clear()
     disk.remove("data/durable-ends")
-    again = Leading(disk=disk)
+    again = MemoryReplicas(disk=disk)
     assert again.partition().log.log_start_offset == 4
     (status,) = delete(again, 2)
-    again.settle()
+    again.run_until_idle()
     assert (status.pending, status.error, status.low_watermark) == (False, 0, 4)
 
 
-def test_an_answer_that_fails_keeps_no_other_from_theirs():
+def test_a_response_that_raises_does_not_stop_the_others():
     leading, _ = leading_with_records(3)
 
     def fail(_: object) -> None:
@@ -183,38 +181,38 @@ def test_an_answer_that_fails_keeps_no_other_from_theirs():
     leading.end_flush()
     with pytest.raises(RuntimeError, match="somebody else"):
         leading.begin_flushes()
-    leading.settle()
+    leading.run_until_idle()
     assert (with_it.pending, with_it.error, with_it.low_watermark) == (False, 0, 1)
     assert (after_it.pending, after_it.error, after_it.low_watermark) == (False, 0, 2)
 
 
-def test_what_a_killed_process_had_noted_is_synced_before_the_next_one_answers():
+def test_a_log_start_noted_by_a_killed_process_is_synced_before_a_response():
     disk = BrokenDisk()
     leading, _ = leading_with_records(disk=disk)
     delete(leading, 3)
     disk.locks.clear()  # killed before the sync
-    again = Leading(disk=disk)
+    again = MemoryReplicas(disk=disk)
     again.partition()
     before = disk.syncs
     (status,) = delete(again, 3)
     assert status.pending
-    again.settle()
+    again.run_until_idle()
     assert (status.error, status.low_watermark, disk.syncs) == (0, 3, before + 1)
 
 
-def test_what_a_checkpoint_has_recorded_needs_no_sync():
+def test_a_log_start_in_the_checkpoint_needs_no_sync():
     disk = BrokenDisk()
     leading, _ = leading_with_records(disk=disk)
     delete(leading, 3)
     leading.directory.checkpoint()()
     disk.locks.clear()
-    again = Leading(disk=disk)
+    again = MemoryReplicas(disk=disk)
     again.partition()
     (status,) = delete(again, 3)
     assert (status.pending, status.error, status.low_watermark) == (False, 0, 3)
 
 
-def test_a_sync_covers_what_was_noted_when_it_began_and_no_more():
+def test_a_sync_covers_the_log_starts_noted_when_it_began():
     disk = BrokenDisk()
     leading, (partition,) = leading_with_records(disk=disk)
     (first,) = delete(leading, 2)
@@ -225,22 +223,22 @@ def test_a_sync_covers_what_was_noted_when_it_began_and_no_more():
     assert (first.pending, first.low_watermark) == (False, 2)
     (second,) = delete(leading, 3)
     assert second.pending
-    leading.settle()
+    leading.run_until_idle()
     assert (second.pending, second.error) == (False, 0)
     assert after_a_kill(leading, disk) == 4
 
 
-def test_a_sync_that_fails_takes_all_offline_and_says_so():
+def test_a_failed_sync_takes_all_partitions_offline():
     disk = BrokenDisk()
     leading, (partition,) = leading_with_records(disk=disk)
     (status,) = delete(leading, 3)
     disk.broken = "sync"
-    leading.settle()
+    leading.run_until_idle()
     assert status.error == ErrorCode.KAFKA_STORAGE_ERROR
     assert partition.availability() == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_note_that_cannot_be_written_deletes_nothing():
+def test_nothing_is_deleted_if_the_log_start_cannot_be_noted():
     disk = BrokenDisk()
     disk.code = errno.ENOSPC
     leading, (partition,) = leading_with_records(disk=disk)
@@ -250,14 +248,14 @@ def test_a_note_that_cannot_be_written_deletes_nothing():
     assert (partition.log.log_start_offset, partition.availability()) == (0, 0)
     disk.broken = ""
     delete(leading, 2)
-    leading.settle()
+    leading.run_until_idle()
     assert after_a_kill(leading, disk) == 2
 
 
-def test_a_partition_that_goes_away_meanwhile_is_unknown():
+def test_a_removed_partition_completes_with_unknown_topic_or_partition():
     leading, (partition,) = leading_with_records()
     (status,) = delete(leading, 3)
     leading.replicas.remove(partition.topic_partition)
     assert status.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    leading.settle()
+    leading.run_until_idle()
     assert TOPIC_ID not in {topic_id for topic_id, _ in leading.replicas.by_id}

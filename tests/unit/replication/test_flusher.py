@@ -1,11 +1,11 @@
-"""Flushes that cannot begin, and what their end must not hold up."""
+"""The flusher: flushes that cannot start, fail, or raise in a callback."""
 
 from __future__ import annotations
 
 import errno
 
 import pytest
-from leading import Leading
+from memory_replicas import MemoryReplicas
 
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
@@ -34,41 +34,41 @@ class ScarceDisk(MemoryDisk):
         return [path for path, file in self.files.items() if file.pins and "-0/" in path]
 
 
-def test_a_flush_that_lacks_a_descriptor_is_tried_again_with_the_next():
+def test_a_flush_without_a_free_descriptor_is_tried_again_with_the_next():
     disk = ScarceDisk()
-    leading = Leading(disk=disk)
+    leading = MemoryReplicas(disk=disk)
     partition, other = leading.partition(0), leading.partition(1)
-    leading.settle()
+    leading.run_until_idle()
     leading.append(partition)
     leading.append(other)
     disk.refused = "-0/00000000000000000000.log"
     leading.replicas.flusher.request(partition, checkpoint=True)
-    leading.settle()
+    leading.run_until_idle()
     assert (partition.high_watermark, other.high_watermark) == (0, 1)
     assert disk.pinned() == []
     disk.refused = ""
     leading.append(other)
-    leading.settle()
+    leading.run_until_idle()
     assert (partition.high_watermark, other.high_watermark) == (1, 2)
     assert partition.log.recovery_point == 1
 
 
 def test_a_flush_whose_file_is_gone_fences_the_directory():
     disk = ScarceDisk()
-    leading = Leading(disk=disk)
+    leading = MemoryReplicas(disk=disk)
     partition = leading.partition()
-    leading.settle()
+    leading.run_until_idle()
     disk.refused, disk.code = "-0/00000000000000000000.log", errno.ENOENT
     leading.append(partition)
-    leading.settle()
+    leading.run_until_idle()
     assert partition.availability() is ErrorCode.KAFKA_STORAGE_ERROR
     assert leading.replicas.directory_failed
 
 
-def test_a_fence_that_a_worker_closed_is_met_before_its_end_is_told():
-    leading = Leading()
+def test_a_fence_closed_by_a_worker_is_seen_before_its_flush_ends():
+    leading = MemoryReplicas()
     partition, other = leading.partition(0), leading.partition(1)
-    leading.settle()
+    leading.run_until_idle()
     leading.append(partition)
     leading.directory.fence.fail(OSError(errno.EIO, "Input/output error"))
     leading.begin_flushes()
@@ -81,13 +81,13 @@ class Faulty(DelayedOperation):
         raise ZeroDivisionError
 
     def on_complete(self) -> None:
-        """Never comes to that."""
+        """Not called."""
 
 
-def test_an_operation_with_a_bug_holds_up_neither_other_purgatories_nor_other_flushes():
-    leading = Leading()
+def test_a_raising_operation_stops_neither_other_purgatories_nor_flushes():
+    leading = MemoryReplicas()
     first, second = leading.partition(0), leading.partition(1)
-    leading.settle()
+    leading.run_until_idle()
     leading.replicas.flusher._max_in_flight = 1
     with pytest.raises(ZeroDivisionError):
         leading.replicas.produce_purgatory.try_complete_else_watch(
@@ -110,5 +110,5 @@ def test_an_operation_with_a_bug_holds_up_neither_other_purgatories_nor_other_fl
     with pytest.raises(ZeroDivisionError):
         leading.end_flush()
     assert told == ["fetch"]
-    leading.settle()
+    leading.run_until_idle()
     assert second.high_watermark == 1

@@ -1,11 +1,11 @@
-"""One partition: what its log cannot tell, and epochs in which nothing was appended."""
+"""One partition: epochs without records, errors of reads, the deletion policy."""
 
 from __future__ import annotations
 
 import errno
 
 import pytest
-from leading import NOW_MS, Leading
+from memory_replicas import NOW_MS, MemoryReplicas
 
 from odradek.log.log_config import LogConfig
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
@@ -25,11 +25,9 @@ ALL = Isolation.READ_UNCOMMITTED
 UNKNOWN = -1
 
 
-def test_a_leader_epoch_without_records_ends_where_the_one_before_it_does():
-    """A consumer at the end of the log has the epoch from metadata; it must not be told that its
-    records are lost.
-    """
-    leading = Leading()
+def test_a_leader_epoch_without_records_ends_at_the_log_end():
+    """A consumer at the log end has this epoch from Metadata and must not report lost records."""
+    leading = MemoryReplicas()
     partition = leading.partition()
     leading.append(partition)
     partition.leader_epoch = 2
@@ -41,8 +39,8 @@ def test_a_leader_epoch_without_records_ends_where_the_one_before_it_does():
     assert partition.end_offset_for_epoch(2) == (2, 2)
 
 
-def test_in_an_empty_log_every_epoch_until_now_ends_at_its_beginning():
-    partition = Leading().partition(leader_epoch=2)
+def test_in_an_empty_log_every_known_epoch_ends_at_its_start():
+    partition = MemoryReplicas().partition(leader_epoch=2)
     assert partition.end_offset_for_epoch(1) == (1, 0)
     assert partition.end_offset_for_epoch(UNKNOWN) == (UNKNOWN, -1)
 
@@ -66,13 +64,13 @@ class RefusingDisk(MemoryDisk):
             file.refusal = code
 
 
-def unread(disk: MemoryDisk) -> tuple[Leading, Partition]:
-    """Some batches, and nothing of where they are in memory."""
-    leading = Leading(disk=disk)
+def unread(disk: MemoryDisk) -> tuple[MemoryReplicas, Partition]:
+    """A partition with batches whose positions are not in memory."""
+    leading = MemoryReplicas(disk=disk)
     partition = leading.partition()
     for _ in range(3):
         leading.append(partition)
-    leading.settle()
+    leading.run_until_idle()
     active = partition.log.segments.active
     active.recent.clear()
     return leading, partition
@@ -82,7 +80,7 @@ def unread(disk: MemoryDisk) -> tuple[Leading, Partition]:
     ("code", "afterwards"),
     [(errno.EMFILE, ErrorCode.NONE), (errno.EIO, ErrorCode.KAFKA_STORAGE_ERROR)],
 )
-def test_a_read_that_lacks_a_descriptor_fails_alone_and_one_that_fails_ends_the_partition(
+def test_a_read_without_a_descriptor_fails_alone_and_a_disk_error_takes_the_partition_offline(
     code: int, afterwards: ErrorCode
 ):
     disk = RefusingDisk()
@@ -93,7 +91,7 @@ def test_a_read_that_lacks_a_descriptor_fails_alone_and_one_that_fails_ends_the_
     assert partition.offset_for_timestamp(NOW_MS, ALL) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_parked_fetch_whose_position_cannot_be_read_is_completed():
+def test_a_delayed_fetch_completes_if_its_position_cannot_be_read():
     disk = RefusingDisk()
     leading, partition = unread(disk)
     leading.append(partition)
@@ -107,13 +105,15 @@ def test_a_parked_fetch_whose_position_cannot_be_read_is_completed():
 
 
 @pytest.mark.parametrize("found_by", ["fetch", "search"])
-def test_whoever_waits_for_a_partition_that_cannot_be_read_is_told(found_by: str):
+def test_delayed_requests_complete_when_their_partition_cannot_be_read(found_by: str):
     disk = RefusingDisk()
-    leading = Leading(disk=disk, config=LogConfig(segment_bytes=1000, index_interval_bytes=1))
+    leading = MemoryReplicas(
+        disk=disk, config=LogConfig(segment_bytes=1000, index_interval_bytes=1)
+    )
     partition = leading.partition()
     for _ in range(300):
         leading.append(partition)
-    leading.settle()
+    leading.run_until_idle()
     produces = leading.produce_status(partition)
     replicas, key = leading.replicas, partition.topic_partition
     produced: list[bool] = []
@@ -138,7 +138,7 @@ def test_whoever_waits_for_a_partition_that_cannot_be_read_is_told(found_by: str
     assert trim.error == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_search_by_time_that_meets_a_changed_batch_ends_the_partition():
+def test_a_search_by_time_in_a_damaged_batch_takes_the_partition_offline():
     disk = MemoryDisk()
     _, partition = unread(disk)
     file = disk.files[partition.log.segments.active.file.path]
@@ -148,10 +148,10 @@ def test_a_search_by_time_that_meets_a_changed_batch_ends_the_partition():
     assert partition.availability() is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_records_are_not_deleted_where_the_policy_does_not_delete():
-    leading = Leading(config=LogConfig(delete=False, compact=True))
+def test_delete_records_is_a_policy_violation_without_delete_in_the_policy():
+    leading = MemoryReplicas(config=LogConfig(delete=False, compact=True))
     partition = leading.partition()
     leading.append(partition)
-    leading.settle()
+    leading.run_until_idle()
     assert partition.delete_records(1) is ErrorCode.POLICY_VIOLATION
     assert partition.log.log_start_offset == 0

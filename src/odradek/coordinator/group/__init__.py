@@ -4,5 +4,5 @@ Modules: `coordinator` (one method per request) and `group_shard` (the state of 
 `__consumer_offsets`); groups: `member`, `classic_group`, `join`, `rebalance`, `sync`, `heartbeat`,
 `leave`, `static_members`, `listing`; offsets: `offsets`, `offset_commit`, `offset_deletion`.
 
-Tests: transcripts/groups, property/test_group_model.py, unit/broker/test_groups.py
+Tests: transcripts/groups, property/test_group_model.py, unit/broker/test_broker_groups.py
 """
