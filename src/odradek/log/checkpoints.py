@@ -64,7 +64,7 @@ def decode(data: bytes, path: str, columns: int) -> list[list[str]]:
     return rows
 
 
-def number(text: str, most: int) -> int:
+def parse_number(text: str, most: int) -> int:
     """Parse a number of a row, from 0 to `most`, without sign or leading zeros. Raises
     `ValueError`.
     """
@@ -79,8 +79,8 @@ def decode_offsets(data: bytes, path: str) -> dict[TopicIdPartition, int]:
     offsets = {}
     for topic, partition, offset in decode(data, path, 3):
         try:
-            key = TopicIdPartition(uuid_from_text(topic), number(partition, MAX_PARTITION))
-            offsets[key] = number(offset, MAX_OFFSET)
+            key = TopicIdPartition(uuid_from_text(topic), parse_number(partition, MAX_PARTITION))
+            offsets[key] = parse_number(offset, MAX_OFFSET)
         except ValueError as error:
             raise BadCheckpoint(f"{path}: {error}") from error
     if encode_offsets(offsets) != data:

@@ -28,7 +28,9 @@ class LogDirFailure(OSError):
     """The data directory failed a write or a sync and is fenced."""
 
     def __init__(self, path: str, cause: OSError) -> None:
-        super().__init__(cause.errno or errno.EIO, f"data directory is fenced: {cause}", path)
+        super().__init__(
+            cause.errno or errno.EIO, f"data directory is fenced until a restart: {cause}", path
+        )
         self.cause = cause
 
 

@@ -19,7 +19,7 @@ from odradek.log.checkpoints import (
     MAX_EPOCH,
     MAX_OFFSET,
     BadCheckpoint,
-    number,
+    parse_number,
 )
 from odradek.model.env import Disk
 
@@ -52,7 +52,9 @@ class LeaderEpochs:
             return False
         try:
             rows = checkpoints.decode(disk.read_file(self.path), self.path, 2)
-            entries = [(number(row[0], MAX_EPOCH), number(row[1], MAX_OFFSET)) for row in rows]
+            entries = [
+                (parse_number(row[0], MAX_EPOCH), parse_number(row[1], MAX_OFFSET)) for row in rows
+            ]
         except (BadCheckpoint, ValueError):
             return False
         for before, after in pairwise(entries):

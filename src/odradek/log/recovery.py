@@ -419,7 +419,7 @@ class LogVerifier:
         )
 
     def _accept_torn_tail(self, segment: Segment, start: int, offset: int, what: str) -> None:
-        """Note the torn tail at `offset`; raise `LogDamaged` if it is below K or K is not reached.
+        """Accept a torn tail at `offset`; raise `LogDamaged` if it is below K or K is not reached.
 
         `start` is the offset from which the log was read.
         """

@@ -227,7 +227,7 @@ class Segment:
         return position if self.entry_matches(last_offset, position) else -1
 
     def offset_before_timestamp(self, timestamp: int) -> int:
-        """Return an offset before which the time index has only timestamps below `timestamp`."""
+        """Return an offset before which, by the time index, all timestamps are below this one."""
         slot = self.time_index.lookup(timestamp)
         if slot < 0:
             return self.base_offset

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from cluster_making import CLUSTER, SteppedEnv, a_topic, broker_records
-
 from odradek.config.broker import BrokerConfig
 from odradek.controller.brokers import bootstrap
 from odradek.controller.metadata_log import METADATA_DIRECTORY, MetadataLog, open_metadata_log
@@ -13,6 +11,7 @@ from odradek.log.index import IndexCache
 from odradek.log.memory_disk import MemoryDisk
 from odradek.protocol.api.create_topics import CreateTopicsRequest
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest
+from unit.controller.cluster_making import CLUSTER, SteppedEnv, a_topic, broker_records
 
 DIRECTORY = f"data/{METADATA_DIRECTORY}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from cluster_making import CONFIG, a_topic, an_image, create, replay_all
 
 from odradek.config.broker import BrokerConfig
 from odradek.controller.configs import (
@@ -17,6 +16,7 @@ from odradek.model.errors import ErrorCode
 from odradek.protocol.api import alter_configs as legacy
 from odradek.protocol.api import incremental_alter_configs as incremental
 from odradek.protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from unit.controller.cluster_making import CONFIG, a_topic, an_image, create, replay_all
 
 SET, DELETE, APPEND, SUBTRACT = Operation
 TOPIC, BROKER = 2, 4

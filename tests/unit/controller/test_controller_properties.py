@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import random
 
-from cluster_making import CLUSTER, a_topic
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from metadata_node import DIRECTORY, MetadataNode
 
 from odradek.controller.brokers import allocate_producer_ids, register_broker
 from odradek.controller.configs import incremental_alter_configs
@@ -28,6 +26,8 @@ from odradek.protocol.api.create_partitions import (
 )
 from odradek.protocol.api.create_topics import CreateTopicsRequest
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest
+from unit.controller.cluster_making import CLUSTER, a_topic
+from unit.controller.metadata_node import DIRECTORY, MetadataNode
 
 NAMES = st.sampled_from(["a", "b", "c.d", "c_d", "", "bad name", "__consumer_offsets"])
 COUNTS = st.integers(-2, 4)

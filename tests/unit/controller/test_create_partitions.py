@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from cluster_making import a_topic, an_image, create, replay_all
 
 from odradek.controller.image import MetadataImage
 from odradek.controller.topics import create_partitions
@@ -15,6 +14,7 @@ from odradek.protocol.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
+from unit.controller.cluster_making import a_topic, an_image, create, replay_all
 
 BAD = ErrorCode.INVALID_REPLICA_ASSIGNMENT
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from cluster_making import CONFIG, a_topic, an_image, create
 
 from odradek.config.broker import BrokerConfig
 from odradek.controller.replica_placement import place_replicas
@@ -14,6 +13,7 @@ from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.create_topics import CreateTopicsRequest
 from odradek.protocol.metadata_records import ConfigRecord, PartitionRecord, TopicRecord
+from unit.controller.cluster_making import CONFIG, a_topic, an_image, create
 
 
 def test_a_new_topic_has_an_id_partitions_with_leaders_and_its_settings() -> None:

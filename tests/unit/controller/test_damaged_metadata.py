@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from cluster_making import CLUSTER, a_topic, an_image, create
-from metadata_node import MetadataNode
 
 from fuzz.batches import with_true_crc
 from fuzz.budget import seeds
@@ -21,6 +19,8 @@ from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ProtocolError
 from odradek.protocol.metadata_records import decode_record, encode_record
 from odradek.protocol.record_batch import batches
+from unit.controller.cluster_making import CLUSTER, a_topic, an_image, create
+from unit.controller.metadata_node import MetadataNode
 
 MIB = 1 << 20
 BYTES_PER_BYTE = 16

@@ -5,13 +5,13 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from cluster_making import a_topic, an_image, create, replay_all
 
 from odradek.controller.image import MetadataImage
 from odradek.controller.topics import delete_topics
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from unit.controller.cluster_making import a_topic, an_image, create, replay_all
 
 Asked = tuple[str | None, UUID]
 Answer = tuple[str | None, UUID, int]

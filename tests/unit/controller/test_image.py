@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from cluster_making import CLUSTER, a_topic, an_image, broker_records, create, replay_all
 
 from odradek.controller.brokers import allocate_producer_ids
 from odradek.controller.delta import MetadataDelta
@@ -27,6 +26,14 @@ from odradek.protocol.metadata_records import (
     UnregisterBrokerRecord,
 )
 from odradek.protocol.record_batch import batches
+from unit.controller.cluster_making import (
+    CLUSTER,
+    a_topic,
+    an_image,
+    broker_records,
+    create,
+    replay_all,
+)
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 
 import pytest
-from cluster_making import CLUSTER
-from metadata_node import DIRECTORY, MetadataNode
 
 from odradek.controller.delta import MetadataDelta
 from odradek.controller.image import MetadataImage
@@ -16,6 +14,8 @@ from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.protocol.metadata_records import ConfigRecord, NoOpRecord, TopicRecord
+from unit.controller.cluster_making import CLUSTER
+from unit.controller.metadata_node import DIRECTORY, MetadataNode
 
 
 def test_submitted_records_are_pending_at_once_and_committed_when_durable() -> None:

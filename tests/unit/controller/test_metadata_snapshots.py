@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from cluster_making import CLUSTER, a_topic, an_image, create
 
 from odradek.controller.image import MetadataImage
 from odradek.controller.snapshots import (
@@ -16,6 +15,7 @@ from odradek.controller.snapshots import (
 )
 from odradek.log.memory_disk import MemoryDisk
 from odradek.protocol.record_batch import batches
+from unit.controller.cluster_making import CLUSTER, a_topic, an_image, create
 
 
 def an_image_with_topics(count: int = 3) -> MetadataImage:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from log_making import SMALL, headers, read
-
 from odradek.log.compaction.batch_retention import OffsetMap
 from odradek.log.compaction.cleaner import Cleaner, log_to_clean
 from odradek.log.log import Log
@@ -15,6 +13,7 @@ from odradek.protocol.record_batch import records_of
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.records import Record
 from odradek.protocol.validate import BatchRules, ValidBatch, validate
+from unit.log.log_making import SMALL, headers, read
 
 COMPACTED = replace(SMALL, compact=True, delete=False, retention_ms=-1, segment_bytes=600)
 Keyed = tuple[bytes | None, bytes | None]

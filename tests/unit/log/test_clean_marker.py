@@ -6,13 +6,13 @@ import random
 from uuid import UUID
 
 import pytest
-from log_making import batch
 
 from odradek.log.fence import LogDamaged
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.topics import TopicIdPartition
+from unit.log.log_making import batch
 
 MARKER = "data/.kafka_cleanshutdown"
 DAMAGED, SOUND = (TopicIdPartition(UUID(int=7), number) for number in (0, 1))

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from compacting import (
+
+from odradek.log.compaction.cleaner import log_to_clean
+from odradek.log.log import Log
+from odradek.log.memory_disk import MemoryDisk
+from odradek.log.scan import BadBatch
+from odradek.protocol.compression import CompressionType
+from odradek.protocol.record_batch import RecordBatchHeader
+from odradek.protocol.record_batch_builder import RecordBatchBuilder
+from odradek.protocol.validate import ValidBatch
+from unit.log.compacting import (
     COMPACTED,
     a_pass,
     clean,
@@ -17,16 +26,7 @@ from compacting import (
     table,
     write,
 )
-from log_making import files, headers, log_files, new_log, offsets, read, reopen
-
-from odradek.log.compaction.cleaner import log_to_clean
-from odradek.log.log import Log
-from odradek.log.memory_disk import MemoryDisk
-from odradek.log.scan import BadBatch
-from odradek.protocol.compression import CompressionType
-from odradek.protocol.record_batch import RecordBatchHeader
-from odradek.protocol.record_batch_builder import RecordBatchBuilder
-from odradek.protocol.validate import ValidBatch
+from unit.log.log_making import files, headers, log_files, new_log, offsets, read, reopen
 
 A, B, C = b"a", b"b", b"c"
 

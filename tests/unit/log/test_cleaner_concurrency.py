@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from compacting import COMPACTED, a_pass, clean, roll_and_commit, run, shown, table, write
-from log_making import files, log_files, new_log, offsets, read, reopen
 
 from odradek.log.compaction.segment_swap import LogCleaningAborted
 from odradek.log.log import Log
 from odradek.log.memory_disk import MemoryDisk
 from odradek.log.scan import BadBatch
+from unit.log.compacting import COMPACTED, a_pass, clean, roll_and_commit, run, shown, table, write
+from unit.log.log_making import files, log_files, new_log, offsets, read, reopen
 
 A = b"a"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compacting import COMPACTED, Keyed, a_pass, roll_and_commit, run, write
 
 from odradek.log.compaction.cleaner import Cleaner
 from odradek.log.fence import Fence
@@ -14,6 +13,7 @@ from odradek.log.index import IndexCache
 from odradek.log.log import Log
 from odradek.log.recovery import open_log
 from odradek.log.scan import BadBatch
+from unit.log.compacting import COMPACTED, Keyed, a_pass, roll_and_commit, run, write
 
 A, B = b"a", b"b"
 SMALL_PIECES = 100

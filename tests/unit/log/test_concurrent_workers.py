@@ -10,7 +10,6 @@ from collections.abc import Callable
 from uuid import UUID
 
 import pytest
-from log_making import batch, fill
 
 from odradek.log.durable_ends import FREE
 from odradek.log.log import Log
@@ -19,6 +18,7 @@ from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import RetentionClock, delete_old_segments
 from odradek.model.topics import TopicIdPartition
+from unit.log.log_making import batch, fill
 
 SMALL = LogConfig(segment_bytes=1000, retention_bytes=0)
 

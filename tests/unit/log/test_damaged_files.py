@@ -15,7 +15,6 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from log_making import batch, headers, read
 
 from fuzz.budget import seeds
 from fuzz.damage import damaged
@@ -26,6 +25,7 @@ from odradek.log.log_directory import META_FILE, LogDirectory, WrongDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import records_of
+from unit.log.log_making import batch, headers, read
 
 KEY = TopicIdPartition(UUID(int=7 << 64), 0)
 OTHER = TopicIdPartition(UUID(int=9 << 64), 3)

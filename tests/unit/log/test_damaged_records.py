@@ -12,7 +12,6 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from compacting import keyed
 
 from fuzz.budget import seeds
 from fuzz.damage import damaged
@@ -26,6 +25,7 @@ from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import RetentionClock
 from odradek.model.topics import TopicIdPartition
+from unit.log.compacting import keyed
 
 KEY = TopicIdPartition(UUID(int=7 << 64), 0)
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=150, retention_ms=-1)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from log_directories import crash, damage, key, open_directory
-from log_making import SMALL, fill, read
 
 from odradek.log.fence import LogDamaged
 from odradek.log.memory_disk import MemoryDisk
+from unit.log.log_directories import crash, damage, key, open_directory
+from unit.log.log_making import SMALL, fill, read
 
 
 def test_logs_that_were_not_opened_stay_clean_after_a_crash():

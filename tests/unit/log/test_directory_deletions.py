@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from log_directories import crash, damage, key, open_directory
-from log_making import SMALL, batch, fill
-
 from odradek.log.fence import LogDamaged
 from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import RetentionClock
+from unit.log.log_directories import crash, damage, key, open_directory
+from unit.log.log_making import SMALL, batch, fill
 
 
 def test_deleting_a_log_renames_it_at_once_and_removes_it_later():

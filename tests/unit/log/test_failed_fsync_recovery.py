@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from log_making import batch, new_log, read, reopen
 
 from odradek.log.fence import LogDirFailure
 from odradek.testing.disk import SimDisk
 from odradek.testing.scheduler import Scheduler
+from unit.log.log_making import batch, new_log, read, reopen
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 from uuid import UUID
 
-from log_making import batch, read
-
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import RetentionClock
 from odradek.model.topics import TopicIdPartition
+from unit.log.log_making import batch, read
 
 KEY = TopicIdPartition(UUID(int=5), 0)
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=1000)

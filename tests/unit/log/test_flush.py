@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 
 import pytest
-from log_making import batch, fill, new_log, reopen
 
 from odradek.log.fence import Fence, LogDirFailure
 from odradek.log.log_config import LogConfig
 from odradek.log.memory_disk import MemoryDisk
+from unit.log.log_making import batch, fill, new_log, reopen
 
 
 class Recorder(MemoryDisk):

@@ -11,12 +11,12 @@ import random
 from uuid import UUID
 
 import pytest
-from log_making import batch, fill, headers, new_log, offsets, read, reopen
 
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.topics import TopicIdPartition
+from unit.log.log_making import batch, fill, headers, new_log, offsets, read, reopen
 
 KEY = TopicIdPartition(UUID(int=7), 0)
 DENSE = LogConfig(index_interval_bytes=1)

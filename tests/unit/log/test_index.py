@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from log_making import batch, files, fill, headers, new_log, offsets, read, reopen
 
 from odradek.log.fence import LogDamaged
 from odradek.log.index import IndexCache, OffsetIndex, TimeIndex
 from odradek.log.log_config import LogConfig
 from odradek.log.memory_disk import MemoryDisk
+from unit.log.log_making import batch, files, fill, headers, new_log, offsets, read, reopen
 
 WIDE = LogConfig(segment_bytes=1 << 20, index_interval_bytes=150)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 
 import pytest
-from log_making import SMALL, batch, fill, headers, log_files, new_log, offsets, read, reopen
 
 from odradek.log.fence import Fence, LogDirFailure
 from odradek.log.log_config import LogConfig
@@ -13,6 +12,17 @@ from odradek.log.log_reader import LogOffsetMetadata
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.protocol.record_batch import is_intact, records_of
+from unit.log.log_making import (
+    SMALL,
+    batch,
+    fill,
+    headers,
+    log_files,
+    new_log,
+    offsets,
+    read,
+    reopen,
+)
 
 
 def test_an_append_stamps_offset_and_epoch_and_leaves_the_checksum_valid():

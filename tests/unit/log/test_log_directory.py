@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from log_directories import crash, key, open_directory
-from log_making import SMALL, batch, fill, offsets, read
 
 from odradek.log.fence import LogDirFailure
 from odradek.log.files import LocalDisk
 from odradek.log.log_directory import WrongDirectory, partition_of
 from odradek.log.memory_disk import MemoryDisk
+from unit.log.log_directories import crash, key, open_directory
+from unit.log.log_making import SMALL, batch, fill, offsets, read
 
 
 def test_the_first_use_gives_a_directory_its_identity():

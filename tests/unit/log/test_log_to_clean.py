@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from compacting import COMPACTED, clean, roll_and_commit, write
-from log_making import new_log
 
 from odradek.log.compaction.cleaner import LogToClean, log_to_clean
 from odradek.log.log import Log
 from odradek.log.memory_disk import MemoryDisk
+from unit.log.compacting import COMPACTED, clean, roll_and_commit, write
+from unit.log.log_making import new_log
 
 A = b"a"
 ONE_BATCH = replace(COMPACTED, segment_bytes=80)

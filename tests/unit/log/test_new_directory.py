@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from log_making import SMALL, fill
 
 from odradek.log.files import LocalDisk
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk
 from odradek.model.topics import TopicIdPartition, uuid_from_text
+from unit.log.log_making import SMALL, fill
 
 KEY = TopicIdPartition(uuid_from_text("5NsPyF0SSqCQk9HqmHqoFQ"), 0)
 

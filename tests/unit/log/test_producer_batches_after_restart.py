@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from log_making import SMALL, batch, fill, new_log, read, reopen
 
 from odradek.log import producer_snapshot
 from odradek.log.fence import LogDamaged
@@ -14,6 +13,7 @@ from odradek.log.log import Log
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.protocol.record_batch import batches
+from unit.log.log_making import SMALL, batch, fill, new_log, read, reopen
 
 
 def sent(log: Log, producer_id: int, sequences: range) -> list[int]:

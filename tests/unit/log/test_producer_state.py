@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from log_making import batch, files, fill, new_log, read, reopen
-from log_making import headers as headers_of
 
 from odradek.log import producer_snapshot
 from odradek.log.memory_disk import MemoryDisk
 from odradek.log.producer_snapshot import BadProducerSnapshot
 from odradek.log.producer_state import MAX_SEQUENCE, ActiveProducer, ProducerState, SnapshotEntry
 from odradek.model.errors import ErrorCode
+from unit.log.log_making import batch, files, fill, new_log, read, reopen
+from unit.log.log_making import headers as headers_of
 
 PRODUCER = 4711
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from compacting import COMPACTED, roll_and_commit, write
-from compacting import clean as compact
-from log_making import DIRECTORY, batch, files, fill, log_files, new_log, offsets, read, reopen
 
 from odradek.log.fence import LogDamaged
 from odradek.log.log_config import LogConfig
 from odradek.log.memory_disk import MemoryDisk
+from unit.log.compacting import COMPACTED, roll_and_commit, write
+from unit.log.compacting import clean as compact
+from unit.log.log_making import (
+    DIRECTORY,
+    batch,
+    files,
+    fill,
+    log_files,
+    new_log,
+    offsets,
+    read,
+    reopen,
+)
 
 ONE_SEGMENT = LogConfig(segment_bytes=1 << 20, index_interval_bytes=150)
 

@@ -6,7 +6,6 @@ import errno
 from dataclasses import replace
 
 import pytest
-from log_making import SMALL, batch, files, fill, log_files, new_log, offsets, read, reopen
 
 from odradek.log.fence import LogDamaged
 from odradek.log.log import Log
@@ -15,6 +14,7 @@ from odradek.log.memory_disk import MemoryDisk
 from odradek.log.retention import Deletion, RetentionClock, delete_old_segments
 from odradek.model.errors import ErrorCode
 from odradek.protocol.record_batch import batches
+from unit.log.log_making import SMALL, batch, files, fill, log_files, new_log, offsets, read, reopen
 
 KEEP = replace(SMALL, retention_ms=-1)
 

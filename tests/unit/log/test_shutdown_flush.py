@@ -9,13 +9,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from log_making import fill
 
 from odradek.log.flush import ShutdownFlush
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.topics import TopicIdPartition
+from unit.log.log_making import fill
 
 
 class FailingDisk(MemoryDisk):

@@ -10,8 +10,6 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
-from compacting import COMPACTED, a_pass, roll_and_commit, run, shown, table, write
-from log_making import headers, read
 
 from odradek.log.log import Log
 from odradek.log.log_directory import LogDirectory
@@ -19,6 +17,8 @@ from odradek.model.topics import TopicIdPartition
 from odradek.testing.disk import DiskFaults, SimDisk
 from odradek.testing.process import Crash
 from odradek.testing.scheduler import Scheduler
+from unit.log.compacting import COMPACTED, a_pass, roll_and_commit, run, shown, table, write
+from unit.log.log_making import headers, read
 
 KEY = TopicIdPartition(UUID(int=7 << 64), 0)
 CONFIG = replace(COMPACTED, segment_bytes=450, index_interval_bytes=100)

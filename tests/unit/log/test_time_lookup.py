@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from log_making import batch, new_log
-
 from odradek.log.log_config import LogConfig
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.log.scan import LOOK_UP_BYTES
+from unit.log.log_making import batch, new_log
 
 BATCHES = 3000
 A_FEW_LOOKS = 6 * LOOK_UP_BYTES

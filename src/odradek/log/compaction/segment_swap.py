@@ -146,7 +146,7 @@ class SegmentSwap:
         self.deletion = Deletion(disk, directory, old, 0, 0)
 
     def commit(self) -> None:
-        """Worker."""
+        """Make the new segment durable under its `.swap` names. Worker."""
         cleaned = self._cleaned
         for file in (cleaned.file, cleaned.offset_index.file(), cleaned.time_index.file()):
             file.pin()
@@ -159,12 +159,15 @@ class SegmentSwap:
         self._disk.sync_directory(self._directory)
 
     def abort(self) -> None:
-        """Worker: keep the old segments. Instead of `install`, or after it raised."""
+        """Remove the new segment. Worker, instead of `install`, or after it raised."""
         for suffix in (SWAP_SUFFIX, CLEANED_SUFFIX):
             remove_files(self._disk, self._directory, self._base_offset, suffix)
 
     def install(self, log: Log) -> None:
-        """Owner. Raises `LogCleaningAborted` if the old segments are no longer in the log."""
+        """Replace the old segments in the log. Owner.
+
+        Raises `LogCleaningAborted` if they are no longer in the log.
+        """
         first = _index_in_log(log, self._old[0])
         cut = not log.cleaning or first < 0
         if cut or log.segments.items[first : first + len(self._old)] != self._old:
@@ -172,12 +175,12 @@ class SegmentSwap:
         self._current = self._replace_segments(log, first, len(self._old), SWAP_SUFFIX)
 
     def mark_deleted(self) -> None:
-        """Worker."""
+        """Rename the old files to `.deleted`. Worker."""
         self.deletion.rename()
         self._disk.sync_directory(self._directory)
 
     def rename_into_place(self, log: Log) -> None:
-        """Owner."""
+        """Rename the `.swap` files to their own names. Owner."""
         current = self._current
         assert current is not None, "before take_over"
         rename_files(self._disk, self._directory, self._base_offset, SWAP_SUFFIX, "")
@@ -186,7 +189,7 @@ class SegmentSwap:
         self.deletion.delay_ms = log.config.file_delete_delay_ms
 
     def sync_renames(self) -> None:
-        """Worker."""
+        """Sync the directory. Worker."""
         self._disk.sync_directory(self._directory)
 
     def _replace_segments(self, log: Log, first: int, count: int, suffix: str) -> Segment:
