@@ -69,8 +69,8 @@ class Application:
     def assign(
         self,
         partitions: Iterable[tuple[str, int]],
-        starts: Mapping[tuple[str, int], int] | None = None,
-        ends: Mapping[tuple[str, int], int] | None = None,
+        starts: Mapping[Any, int] | None = None,
+        ends: Mapping[Any, int] | None = None,
     ) -> None:
         """Assign partitions, with the offsets to start and stop at."""
         self.side.do(

@@ -91,4 +91,8 @@ class Reader:
         not.
         """
         side = self.application.side
-        self.cluster.scheduler.after(delay_ms * MS, "test", "later", lambda: side.do(action))
+
+        def act() -> None:
+            side.do(action)
+
+        self.cluster.scheduler.after(delay_ms * MS, "test", "later", act)

@@ -6,12 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from odradek.client.consumer.assignor.hash_order import (
-    hash_ordered,
-    partition_hash,
-    string_hash,
-    utf16_order,
-)
+from odradek.client.consumer.assignor.hash_order import hash_ordered, partition_hash, utf16_order
 from odradek.client.consumer.assignor.partition_assignor import (
     ConsumerGroupMetadata,
     PartitionAssignor,
@@ -20,6 +15,7 @@ from odradek.client.consumer.assignor.partition_assignor import (
 from odradek.client.consumer.assignor.range_roundrobin import RangeAssignor, RoundRobinAssignor
 from odradek.client.consumer.assignor.registry import assignors, rebalance_protocol
 from odradek.client.consumer.assignor.sticky import CooperativeStickyAssignor, StickyAssignor
+from odradek.model.java_hash import string_hash
 from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import Assignment, Subscription
 
@@ -153,7 +149,10 @@ class FirstTakesAll(PartitionAssignor):
     """A user's own assignor."""
 
     name = "first"
-    supported_protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+    supported_protocols: tuple[RebalanceProtocol, ...] = (
+        RebalanceProtocol.COOPERATIVE,
+        RebalanceProtocol.EAGER,
+    )
 
     def assign(
         self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]

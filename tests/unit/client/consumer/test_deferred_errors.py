@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from odradek.client.errors import LogTruncated, NoOffsetForPartition, OffsetOutOfRange
 from odradek.model.errors import ErrorCode
 from odradek.testing.scripted import ScriptedCluster
@@ -12,6 +14,9 @@ METADATA = 3
 
 
 class TestOutOfRange:
+    def reached(self, application: Application, offset: int) -> bool:
+        return not application.drain() and application.position(ORDERS) >= offset
+
     def test_out_of_range_resets_after_the_fetched_records(self) -> None:
         for reset, expected in (("earliest", [b"5", b"6"]), ("latest", [b"7"])):
             cluster, logs = one_topic()
@@ -26,7 +31,7 @@ class TestOutOfRange:
             cluster.run(SECOND)
             application.read(2)
             assert application.values == [b"0", b"1"], "what was fetched before stays good"
-            cluster.until(lambda a=application: not a.drain() and a.position(ORDERS) >= 5)
+            cluster.until(partial(self.reached, application, 5))
             cluster.run(SECOND)
             logs[ORDERS].append(numbered(7, 1))
             application.read(1 + (reset == "earliest") * 2 - application.values.count(b"5") * 2)

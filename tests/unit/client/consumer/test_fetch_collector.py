@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import pytest
 
 from odradek.client.consumer.fetch.collector import FetchCollector
 from odradek.client.consumer.fetch.completed_fetch import ColumnRun, CompletedFetch
 from odradek.client.consumer.position.position import NO_OFFSET, Position
+from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import InvalidRecord, KafkaError, OffsetOutOfRange
 from odradek.model.topics import TopicPartition
@@ -235,7 +237,7 @@ class TestTake:
         position = collecting.position()
         for first in (0, 3):
             collecting.fetch(position, first, 3)
-        into: list = []
+        into: list[Record[Any, Any]] = []
         collecting.collector.take(into, 4)
         assert [record.offset for record in into] == [0, 1, 2, 3]
         assert (position.offset, position.consumed) == (4, 0)
@@ -249,7 +251,7 @@ class TestTake:
         position = collecting.position()
         collecting.fetch(position, 0, 3)
         assert collecting.next() == (0, 0)
-        into: list = []
+        into: list[Record[Any, Any]] = []
         collecting.collector.take(into, 1)
         assert [record.offset for record in into] == [1]
         assert collecting.next() == (0, 2)
@@ -259,7 +261,7 @@ class TestTake:
         position = collecting.position()
         collecting.fetch(position, 0, 1)
         collecting.fail(position, 1, OffsetOutOfRange("gone"))
-        into: list = []
+        into: list[Record[Any, Any]] = []
         collecting.collector.take(into, 10)
         assert len(into) == 1
         with pytest.raises(OffsetOutOfRange):
@@ -270,7 +272,7 @@ class TestTake:
         one, two = collecting.position(0), collecting.position(1, offset=5)
         collecting.fetch(one, 0, 2, epoch=1)
         collecting.fetch(two, 5, 1, epoch=1)
-        into: list = []
+        into: list[Record[Any, Any]] = []
         collecting.collector.take(into, 10)
         assert len(into) == 3
         assert collecting.collector.undo() == [(one, 0, -1), (two, 5, -1)]
@@ -332,13 +334,15 @@ class TestSetAside:
         collecting.fetch(position, 8, 3)
         collecting.fetch(other, 0, 1)
         assert collecting.next() == (0, 8)
-        assert collecting.collector.set_aside is None
+        before = collecting.collector.set_aside
         for _ in range(2):
             assert collecting.next() is None
             set_aside = collecting.collector.set_aside
             assert set_aside is not None and len(set_aside) == 1
+        assert before is None
         collecting.collector.mark_consumed()
         assert position.offset == position.consumed == 9
+        assert set_aside is not None
         set_aside.clear()
         assert collecting.all() == [(0, 10), (1, 0)]
         assert collecting.collector.set_aside is None

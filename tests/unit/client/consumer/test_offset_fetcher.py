@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from odradek.client.errors import (
@@ -288,9 +290,8 @@ class TestOffsetQueries:
         queries = application.consumer.queries
         both = [ORDERS, TopicPartition("orders", 1)]
         for timestamp, expected in ((EARLIEST, 0), (LATEST, 2), (1500, 1), (3000, -1)):
-            found = application.side.wait(
-                lambda at=timestamp: queries.list_offsets(dict.fromkeys(both, at), 5000)
-            )
+            wanted = dict.fromkeys(both, timestamp)
+            found = application.side.wait(partial(queries.list_offsets, wanted, 5000))
             assert {p: listed.offset for p, listed in found.items()} == dict.fromkeys(
                 both, expected
             )

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from odradek.client.consumer.batch import OffsetAndMetadata
-from odradek.client.consumer.group.runner import GroupRunner
+from odradek.client.consumer.group.runner import GroupRunner, NoGroup
 from odradek.client.errors import ApiTimeout
 from odradek.client.waiter import Waiter
 from unit.client.consumer.application import ORDERS, SECOND, Application, one_topic
 
-Ask = Callable[[GroupRunner], Waiter[Any]]
+Ask = Callable[[GroupRunner | NoGroup], Waiter[Any]]
 
 
-def committed(group: GroupRunner) -> Waiter[Any]:
+def committed(group: GroupRunner | NoGroup) -> Waiter[Any]:
     return group.committed([ORDERS], 60 * SECOND)
 
 
-def commit(group: GroupRunner) -> Waiter[Any]:
+def commit(group: GroupRunner | NoGroup) -> Waiter[Any]:
     return group.commit({ORDERS: OffsetAndMetadata(1)}, 60 * SECOND)
 
 
