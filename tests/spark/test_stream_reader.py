@@ -10,7 +10,7 @@ from odradek import Admin
 from odradek.client.errors import ApiTimeout, UnknownTopicOrPartition
 from odradek.model.topics import TopicPartition
 from odradek.spark.options import read_options, write_options
-from odradek.spark.producers import KeptProducer
+from odradek.spark.producers import CachedProducer
 from odradek.spark.reader import BatchReader
 from odradek.spark.stream_reader import StreamReader
 from odradek.spark.topics import DataLoss
@@ -118,7 +118,7 @@ def test_a_topic_made_again_is_data_loss_even_where_it_has_more_records(topics, 
     topic.delete()
     topics.create(name=topic.name)
     topic.produce("x", "y", "z")
-    with pytest.raises(DataLoss, match=f"topic {topic.name} was deleted and made again"):
+    with pytest.raises(DataLoss, match=f"topic {topic.name} was deleted and created again"):
         reader(topic).latestOffset(checkpoint, ALL)
     careless = reader(topic, failOnDataLoss="false")
     end = careless.latestOffset(checkpoint, ALL)
@@ -329,12 +329,12 @@ def plan_batch(given):
 
 
 def begin_to_write(given):
-    KeptProducer(write_options(given)).partition_count("t")
+    CachedProducer(write_options(given)).partition_count("t")
 
 
 @pytest.mark.parametrize("call", [start_stream, plan_batch, begin_to_write])
 def test_no_broker_is_told_with_its_address_when_the_time_for_a_call_is_up(call):
-    told = r"not done within 300 ms \(default.api.timeout.ms\); last: .*127.0.0.1:1.*"
+    told = r"not done within 300 ms \(default.api.timeout.ms\); last error: .*127.0.0.1:1.*"
     with pytest.raises(ApiTimeout, match=f"{told}What to do: check bootstrap.servers"):
         call({"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "300"})
 

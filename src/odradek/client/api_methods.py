@@ -25,7 +25,7 @@ Steps = Coroutine[Waiter[Any], None, R]
 
 
 class BlockingApi(Protocol):
-    """A blocking client: it knows the object whose calls these are, and how to wait for one."""
+    """A blocking client: it has the object with the coroutines, and blocks until one is done."""
 
     @property
     def _calls(self) -> Any: ...
@@ -34,7 +34,7 @@ class BlockingApi(Protocol):
 
 
 class BlockingMethod(Generic[P, R]):
-    """One call."""
+    """A method of a client that runs a coroutine and blocks until it is done."""
 
     def __init__(self, call: Callable[Concatenate[Any, P], Steps[R]]) -> None:
         def blocking(client: BlockingApi, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -56,8 +56,14 @@ class BlockingMethod(Generic[P, R]):
 def call_as_method(
     client: object, call: Callable[..., R], calls: Any, *args: Any, **kwargs: Any
 ) -> R:
-    """What the call gives; a coroutine has not begun by then. Raises `TypeError` for arguments that
-    do not fit, in the name of the face's method."""
+    """Call the coroutine function `call` of `calls` as if it were a method of `client`; return the
+    coroutine, which has not begun.
+
+    Raises `TypeError` for arguments that do not fit, with the name of the client's method instead
+    of that of `call`:
+
+        ConfigCalls.describe_config() takes 1 ...  ─►  Admin.describe_config() takes 1 ...
+    """
     try:
         return call(calls, *args, **kwargs)
     except TypeError as error:
@@ -69,7 +75,7 @@ def call_as_method(
 
 
 class AwaitedApi(Protocol):
-    """An awaited client: it knows the object whose calls these are, and how to wait for one."""
+    """An awaited client: it has the object with the coroutines, and awaits one."""
 
     @property
     def _calls(self) -> Any: ...
@@ -78,7 +84,7 @@ class AwaitedApi(Protocol):
 
 
 class AwaitedMethod(Generic[P, R]):
-    """One call."""
+    """A method of a client that runs a coroutine and is awaited."""
 
     def __init__(self, call: Callable[Concatenate[Any, P], Steps[R]]) -> None:
         async def awaited(client: AwaitedApi, *args: P.args, **kwargs: P.kwargs) -> R:

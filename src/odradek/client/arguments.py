@@ -1,11 +1,11 @@
 """Checks and conversions of arguments that applications give: names, partitions, timeouts.
 
-Names. A name must be text before a request carries it: a request that cannot be encoded fails as a
-whole, with all it asks for. Applications give bytes where other clients took them, None where a
-setting is missing, and one name where several are expected, which Python reads as a list of
-letters. Python's text may also hold halves of surrogate pairs (from `os.fsdecode`, or from a cut
-JSON string), which have no UTF-8, and may be longer than a request allows. The broker checks all
-else about names.
+Names. A name must be text before a request carries it, because a request that cannot be encoded
+fails as a whole. Applications give bytes where other clients took them, None where a setting is
+missing, and one name where several are expected, which Python reads as a list of letters. Python's
+text may also hold halves of surrogate pairs (from `os.fsdecode`, or from a cut JSON string), which
+have no UTF-8 form, and may be longer than a request allows. The broker makes all other checks of
+names.
 
 Partitions. A partition is given as a `TopicPartition`, as a pair of topic and number, or as any
 object with both as attributes, such as a record.
@@ -16,7 +16,7 @@ Timeouts. Applications give seconds, the engine counts milliseconds:
                2.5          2,500 ms, rounded up
                None         for ever, or the default of the call
                below 0      for ever, as in confluent-kafka
-               infinity     for ever, as is all beyond Kafka's maximum of 24 days
+               infinity     for ever, as is everything above Kafka's maximum of 24 days
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from odradek.protocol.primitives import MAX_STRING_BYTES
 
 
 def checked_topic(name: object) -> str:
-    """The name. Raises `TypeError`, and `InvalidTopic`."""
+    """Return the name of a topic. Raises `TypeError` and `InvalidTopic`."""
     text = text_of("topic", name)
     if len(text) > MAX_STRING_BYTES:
         raise InvalidTopic(
@@ -45,7 +45,7 @@ def checked_topic(name: object) -> str:
             text.encode()
         except UnicodeEncodeError as error:
             raise InvalidTopic(
-                f"a topic cannot be named {text!a}, which is not text that UTF-8 knows: "
+                f"a topic cannot be named {text!a}, which has no UTF-8 form: "
                 f"{error.reason}. What to do: {InvalidTopic.advice}",
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
             ) from None
@@ -53,12 +53,12 @@ def checked_topic(name: object) -> str:
 
 
 def checked_topics(names: object) -> list[str]:
-    """One name, or several. Raises as `checked_topic`."""
+    """Return one or several names of topics as a list. Raises as `checked_topic`."""
     return [checked_topic(name) for name in several("topic", names)]
 
 
 def text_of(what: str, name: object) -> str:
-    """The name of a topic or group. Raises `TypeError` for what is no text."""
+    """Return the name of a topic or group. Raises `TypeError` unless it is text."""
     if not isinstance(name, str):
         raise TypeError(
             f"a {what} cannot be named {name!r}. What to do: give its name as text, a str"
@@ -67,12 +67,12 @@ def text_of(what: str, name: object) -> str:
 
 
 def texts_of(what: str, names: object) -> list[str]:
-    """One name, or several. Raises `TypeError`."""
+    """Return one or several names as a list. Raises `TypeError`."""
     return [text_of(what, name) for name in several(what, names)]
 
 
 def several(what: str, given: object) -> list[object]:
-    """What was given, or all of them; text is one, and never a list of letters. Raises
+    """Return one or several items as a list. Text is one item, never a list of letters. Raises
     `TypeError`."""
     if isinstance(given, str):
         return [given]
@@ -87,13 +87,13 @@ T = TypeVar("T")
 
 PartitionLike = TopicPartition | tuple[str, int]
 ByPartition = Mapping[TopicPartition, T] | Mapping[tuple[str, int], T]
-"""What is said of several partitions."""
+"""Values by partition."""
 MAX_PARTITION = 2**31 - 1
-"""No request has room for a higher number."""
+"""The highest number that a request can hold."""
 
 
 def partition_of(given: Any) -> TopicPartition:
-    """A partition. Raises `TypeError` and `InvalidTopic`."""
+    """Return a partition. Raises `TypeError` and `InvalidTopic`."""
     topic, partition = getattr(given, "topic", None), getattr(given, "partition", None)
     if isinstance(given, tuple) and len(given) == 2:
         topic, partition = given
@@ -103,12 +103,12 @@ def partition_of(given: Any) -> TopicPartition:
 
 
 def partitions_of(given: Any) -> list[TopicPartition]:
-    """One partition or several. Raises as `partition_of`."""
+    """Return one or several partitions as a list. Raises as `partition_of`."""
     return [partition_of(each) for each in one_or_several(given)]
 
 
 def one_or_several(given: Any) -> list[Any]:
-    """What stands for one partition, or the several that do, as they were given."""
+    """Return one or several objects that name partitions as a list, unchecked."""
     pair = isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)
     one = pair or isinstance(given, TopicPartition)
     if one or isinstance(given, str) or not isinstance(given, Iterable):
@@ -117,15 +117,15 @@ def one_or_several(given: Any) -> list[Any]:
 
 
 def by_partition(given: ByPartition[T]) -> dict[TopicPartition, T]:
-    """The same by `TopicPartition`. Raises as `partition_of`."""
-    return {partition_of(each): said for each, said in given.items()}
+    """Return the values by `TopicPartition`. Raises as `partition_of`."""
+    return {partition_of(each): value for each, value in given.items()}
 
 
 FOREVER_MS = 2**31 - 1
 
 
 def milliseconds_of(timeout_s: SupportsFloat | None) -> int | None:
-    """A timeout; None for ever. Raises `TypeError` and `ValueError` for what is none."""
+    """Return a timeout in ms; None for ever. Raises `TypeError` and `ValueError`."""
     if timeout_s is None:
         return None
     if not hasattr(timeout_s, "__float__"):
@@ -137,11 +137,11 @@ def milliseconds_of(timeout_s: SupportsFloat | None) -> int | None:
 
 
 def limit_ms(timeout_s: float | None) -> int:
-    """The same, where it takes a number to say for ever."""
+    """Return a timeout in ms, `FOREVER_MS` for ever."""
     found = milliseconds_of(timeout_s)
     return FOREVER_MS if found is None else found
 
 
 def limit_s(timeout_s: float | None) -> float:
-    """The same in seconds."""
+    """Return a timeout in seconds, `FOREVER_MS` for ever."""
     return limit_ms(timeout_s) / 1000

@@ -68,4 +68,5 @@ class ArrowTable(Protocol):
 
 
 Decode = Literal["json"] | ArrowSchema
-"""How `arrow` makes columns of JSON values: with the fields of the first records, or with these."""
+"""The fields of the columns that `arrow` makes of JSON values: those of the first records, or
+these."""

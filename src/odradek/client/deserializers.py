@@ -1,21 +1,22 @@
-"""From the bytes of keys and values to what the application wants.
+"""Deserializers: from the bytes of keys and values to the application's objects.
 
-    "bytes", bytes, "auto"    as they came; so too without any
-    "str", str                UTF-8
-    "json", "msgpack"         whatever the JSON, or the MessagePack, says
-    a type                    JSON, checked against that type: by pydantic for its models, within
-                              other types too, else by msgspec (structs, list[int], A | B, ...)
+    "bytes", bytes, "auto"    the bytes as they are; also the default
+    "str", str                text, from UTF-8
+    "json", "msgpack"         the data of the JSON or MessagePack
+    a type                    JSON, checked against that type: by pydantic for its models, also
+                              inside other types, else by msgspec (structs, list[int], A | B, ...)
     a callable                called with the bytes
-    an object with            `deserialize(topic, headers, data)`, for what the bytes alone do not
-                              say
+    an object with            `deserialize(topic, headers, data)`, for deserializers that need all
+                              three
 
-Null stays None and no deserializer sees it.
+Null stays None and is not given to a deserializer.
 
-What a deserializer raises becomes a `DecodeError` with the raw record in it, in that record's turn;
-or, with `on_error`, that is called with it and the record is passed over; or it is set aside, and
-nothing behind it is handed out before it was seen to (`dead_letters`).
+An exception of a deserializer becomes a `DecodeError` with the raw record, raised when that record
+is next. With `on_error`, that is called with it and the record is skipped. Or the record is set
+aside, and no later record of its partition is returned until the dead letter is written
+(`dead_letters`).
 
-A compiled leaf, for `bytes` and `str` are made in the loop over the records.
+Compiled, because `bytes` and `str` are made in the loop over the records.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ DeserializerName = Literal["auto", "bytes", "str", "json", "msgpack"]
 
 
 class Deserializing(Protocol[T_co]):
-    """A deserializer that looks at more than the bytes."""
+    """A deserializer that gets topic and headers too."""
 
     def deserialize(self, topic: str, headers: Sequence[Header], data: bytes, /) -> T_co: ...
 
 
 DeserializerLike = type[T] | Callable[[bytes], T] | Deserializing[T]
-"""What users may give, beside a `DeserializerName`."""
+"""A deserializer to type T, as applications give it, beside a `DeserializerName`."""
 
 
 @final
 class Deserializer:
-    """How one field becomes an object. `name` is for messages."""
+    """Makes objects of keys or values. `name` is for messages."""
 
     def __init__(self, name: str, kind: i64, function: Callable[..., Any] | None = None) -> None:
         self.name = name
@@ -61,8 +62,8 @@ class Deserializer:
         self._function = function
 
     def read(self, topic: str, cursor: RecordCursor, start: i64, size: i64) -> Any:
-        """The field of the cursor's record that is at `start`; negative size: null. Raises
-        whatever a user's function raises."""
+        """Return the field at `start` of the cursor's record; a negative size is null. Raises all
+        exceptions of the application's function."""
         if size < 0:
             return None
         content = cursor.data[start : start + size]
@@ -80,7 +81,7 @@ class Deserializer:
 
 @final
 class Deserializers:
-    """Those of keys and of values, and what is done with what cannot be decoded."""
+    """The deserializers of keys and values, and the handling of records that cannot be decoded."""
 
     def __init__(
         self,
@@ -94,11 +95,11 @@ class Deserializers:
         self.value = value
         self.on_error = on_error
         self.set_aside = set_aside
-        """What cannot be decoded is kept, for somebody to see to it before what is behind it."""
+        """Records that cannot be decoded are set aside for dead letters."""
 
     @property
     def at_once(self) -> bool:
-        """Whether decoding is cheap enough to be done ahead of need."""
+        """True if decoding is cheap enough to be done ahead."""
         return self.key.kind <= MSGSPEC and self.value.kind <= MSGSPEC
 
 
@@ -106,7 +107,7 @@ BYTES: Final = Deserializer("bytes", RAW)
 
 
 def deserializer(wanted: Any) -> Deserializer:
-    """The deserializer a user means. Raises `ConfigError` with what there is."""
+    """Return the deserializer for an argument. Raises `ConfigError`, which lists the choices."""
     if wanted is None or wanted is bytes or wanted in ("bytes", "auto"):
         return BYTES
     if wanted is str or wanted == "str":
@@ -130,7 +131,7 @@ def deserializer(wanted: Any) -> Deserializer:
 
 
 def _json_of(wanted: Any) -> Callable[[bytes], Any]:
-    # What pydantic documents of its models and dataclasses, so that it need not be imported here.
+    # The documented attribute of pydantic's models and dataclasses; pydantic is not imported.
     validator: Any = getattr(wanted, "__pydantic_validator__", None)
     if validator is not None:
         return cast("Callable[[bytes], Any]", validator.validate_json)
@@ -142,8 +143,8 @@ def _json_of(wanted: Any) -> Callable[[bytes], Any]:
 
 
 def _made(wanted: Any, plain: Any) -> Any:
-    """A model of pydantic's within something else, of what the JSON says. Raises
-    `NotImplementedError` for all others."""
+    """Make a pydantic model inside another type of plain data. Raises `NotImplementedError` for all
+    other types."""
     validator: Any = getattr(wanted, "__pydantic_validator__", None)
     if validator is None:
         name = getattr(wanted, "__name__", repr(wanted))

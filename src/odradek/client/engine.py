@@ -1,12 +1,11 @@
-"""What every client instance has one of: connections, metadata, time, and ways to wait.
+"""Engine: the parts that every client has: connections, metadata, timer, and ways to wait.
 
-    face (thread, asyncio) ── driver ─► Env, SystemTimer ─► Engine ─┬─ NetworkClient ─► nodes
-                                                                    └─ Metadata ─► image
+    API (thread, asyncio) ─► Env, SystemTimer ─► Engine ─┬─ NetworkClient ─► nodes
+                                                         └─ Metadata ─► image
 
-The engine of a producer, a consumer or an admin client is this and its own parts on top. It runs on
-one owner thread, by callbacks, and never blocks. `close` ends everything at once: what is not
-answered fails with `ClientClosed`; whoever wants a gentle end (flush, leave the group) does that
-before.
+Producer, consumer and admin client are an engine with parts of their own. An engine runs on one
+owner thread, by callbacks, and never blocks. `close` ends everything at once: unanswered requests
+fail with `ClientClosed`. A client that ends gracefully (flush, leave the group) does so before.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ R = TypeVar("R")
 
 
 class Engine:
-    """One client's. Raises `ConfigError` if there is no bootstrap server."""
+    """The engine of one client. Raises `ConfigError` if there is no bootstrap server."""
 
     def __init__(
         self,
@@ -65,11 +64,11 @@ class Engine:
         )
 
     def start(self) -> None:
-        """Begin to connect. On the owner thread, as everything else."""
+        """Begin to connect. Owner thread only, like all other methods."""
         self._updater.start()
 
     def close(self) -> None:
-        """End at once."""
+        """Close all connections at once, and fail what is open."""
         if not self.closed:
             self.closed = True
             self._updater.close()
@@ -78,17 +77,16 @@ class Engine:
 
     @property
     def now_ms(self) -> int:
-        """The monotonic clock, as of the last wake-up."""
+        """The monotonic time of the last wake-up, in ms."""
         return self.timer.now_ms
 
-    # Asking.
+    # Requests.
 
     def call(
         self, node_id: int, request: Any, response_type: type[R], timeout_ms: int | None = None
     ) -> Waiter[R]:
-        """Send a request (or a `RequestBuilder`); its answer, or the `KafkaError` of the
-        connection. What the answer itself says is for the caller to look at.
-        """
+        """Send a request (or a `RequestBuilder`). The waiter completes with the response, or fails
+        with the `KafkaError` of the connection. Errors in the response are for the caller."""
         waiter: Waiter[R] = Waiter()
 
         def ended(call: ClientRequest) -> None:
@@ -101,7 +99,7 @@ class Engine:
         return waiter
 
     async def any_node(self) -> int:
-        """A node to ask what any node can answer, as soon as there is one."""
+        """Return a node for a request that any node can answer, as soon as there is one."""
         while True:
             if self.metadata.fatal is not None:
                 raise self.metadata.fatal
@@ -111,17 +109,16 @@ class Engine:
             await self.sleep(max(1, self.config.reconnect_backoff_ms))
 
     async def fresh_image(self) -> ClusterImage:
-        """An image that was asked for after this was called."""
+        """Return an image that is requested after this call."""
         return await self.metadata.newer_than(self.metadata.request_update())
 
     async def cluster_image(self) -> ClusterImage:
-        """An image that the cluster gave, be it not the newest."""
+        """Return the present image, as soon as there is one."""
         return await self.metadata.newer_than(0)
 
     async def topic(self, name: str) -> TopicInfo:
-        """A topic, as soon as the cluster says it is there. Raises what trying again will not
-        cure; otherwise goes on asking, so give it a time (`within`).
-        """
+        """Return a topic as soon as the cluster has it. Raises errors that are not retriable;
+        retries all others without end, so give it a time limit (`within`)."""
         checked_topic(name)
         while True:
             image = self.metadata.image
@@ -135,13 +132,13 @@ class Engine:
             await self.metadata.newer_than(image.version)
 
     def wait_for_topic(self, name: str) -> Waiter[TopicInfo]:
-        """`topic` as a waiter."""
+        """Return a waiter for `topic`."""
         return spawn(self.topic(name))
 
     # Time.
 
     def sleep(self, delay_ms: int) -> Waiter[None]:
-        """Done after so long; fails if the engine is closed by then."""
+        """Return a waiter that completes after `delay_ms`; it fails if the engine is closed."""
         waiter: Waiter[None] = Waiter()
         if self.closed:
             waiter.fail(ClientClosed("the client was closed"))
@@ -152,7 +149,8 @@ class Engine:
     def within(
         self, timeout_ms: int, waiter: Waiter[R], late: Callable[[], KafkaError]
     ) -> Waiter[R]:
-        """The same waiter; unless it is done in time, it fails with what `late` makes."""
+        """Give a waiter a time limit, after which it fails with the error that `late` makes; return
+        the same waiter."""
         if not waiter.done:
             task = self.timer.call_later(timeout_ms, lambda: waiter.fail(late()))
             waiter.add_callback(lambda _: task.cancel())

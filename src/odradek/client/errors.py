@@ -1,21 +1,22 @@
-"""What can go wrong, as exceptions by kind.
+"""The errors of the clients, as exceptions by kind.
 
-    KafkaError                     all that clients raise, but for bad settings
+    KafkaError                     all errors of clients, except for wrong settings
     ├─ Disconnected                a connection could not be made, or broke
     ├─ KafkaTimeout, a TimeoutError: RequestTimeout, ApiTimeout, MaxBlockTimeout, DeliveryTimeout
     ├─ BufferFull, ClientClosed, WrongCluster, UnsupportedVersion, SerializationError, DecodeError,
     │  DeadLetterFailed …
-    └─ BrokerError                 what a broker answered: UnknownTopicOrPartition, RecordTooLarge,
-                                   AuthorizationError and its kinds, GroupError and its kinds …
-    ConfigError, a ValueError      a setting that is not known or has no such value
+    └─ BrokerError                 an error that a broker returned: UnknownTopicOrPartition,
+                                   RecordTooLarge, AuthorizationError and its kinds, GroupError and
+                                   its kinds …
+    ConfigError, a ValueError      an unknown setting, or a wrong value of one
 
-`code` and `name` are those of the protocol where a broker said so; what the client itself found has
-the code that says it best, or None. `retriable`: the same may succeed later, and the client has
-tried as long as it was allowed to. `fatal`: this client instance cannot go on. `requires_abort`:
-the open transaction cannot.
+`code` and `name` are those of the protocol for errors of brokers. Errors that the client finds have
+the code that fits best, or None. `retriable`: the same may succeed later, and the client has
+retried as long as it was allowed to. `fatal`: this client object cannot go on. `requires_abort`:
+the open transaction has to be aborted.
 
-A message says what was wanted, what went wrong, and what to do; `error_for` makes it for a code.
-Errors are values too: the engine makes them, and a face raises them. They can be pickled.
+A message says what was attempted, what went wrong, and what to do; `error_for` makes it for a code.
+Errors are values too: the engine makes them, and the API raises them. They can be pickled.
 """
 
 from __future__ import annotations
@@ -91,13 +92,13 @@ ADVICE_MARK = ". What to do: "
 
 
 class KafkaError(Exception):
-    """The base of what clients raise."""
+    """The base of the errors that clients raise."""
 
     fatal: bool = False
-    """This client instance cannot go on; close it."""
+    """True if this client object cannot go on: close it."""
     default_code: ErrorCode | None = None
     advice: str = ""
-    """What to do, for the messages of `error_for`."""
+    """The advice ("What to do") in messages of `error_for`."""
 
     def __init__(self, message: str = "", code: ErrorCode | None = None) -> None:
         super().__init__(with_one_advice(message))
@@ -105,43 +106,42 @@ class KafkaError(Exception):
 
     @property
     def name(self) -> str:
-        """The protocol's name of the code, or the kind's own."""
+        """The protocol's name of the code; without a code the name of the class."""
         return type(self).__name__ if self.code is None else self.code.name
 
     @property
     def retriable(self) -> bool:
-        """Whether the same may succeed later."""
+        """True if the same may succeed later."""
         return self.code is not None and self.code.retriable
 
     @property
     def requires_abort(self) -> bool:
-        """Whether the transaction that is open has to be aborted before anything else is sent."""
+        """True if the open transaction has to be aborted before anything else is sent."""
         return self.code is ErrorCode.TRANSACTION_ABORTABLE
 
     @property
     def refresh_metadata(self) -> bool:
-        """Whether what is known of the cluster may be out of date."""
+        """True if the client's metadata may be out of date."""
         return self.code is not None and self.code.refresh_metadata
 
 
 def with_one_advice(message: str) -> str:
-    """What happened, and of all advice the last: an error that tells of another brings that one's
-    along, and knows better what was wanted. Every message comes through here, however it was made.
-    """
+    """Return a message with its last advice only. The message of one error may contain another with
+    its own advice; the outer error knows better what was attempted. Every message passes here."""
     happened, mark, rest = message.partition(ADVICE_MARK)
     return happened + mark + rest.rpartition(ADVICE_MARK)[2].lstrip()
 
 
 class Disconnected(KafkaError):
-    """A connection could not be made, or broke before the answer came: the request may have been
-    carried out, or not."""
+    """A connection could not be made, or broke before the response: the request may or may not have
+    been processed."""
 
     default_code = ErrorCode.NETWORK_EXCEPTION
     advice = "check bootstrap.servers, the broker's log, and its advertised.listeners"
 
 
 class KafkaTimeout(KafkaError, TimeoutError):
-    """Something took longer than a setting or an argument allows."""
+    """An operation took longer than a setting or an argument allows."""
 
     default_code = ErrorCode.REQUEST_TIMED_OUT
 
@@ -151,30 +151,30 @@ class RequestTimeout(KafkaTimeout):
 
 
 class ApiTimeout(KafkaTimeout):
-    """A call did not succeed within its time, however often it was tried."""
+    """A call did not succeed within its time limit, with all its retries."""
 
 
 class MaxBlockTimeout(KafkaTimeout):
-    """Metadata or buffer space did not come within max.block.ms."""
+    """There was no metadata or no room in the buffer within max.block.ms."""
 
 
 class DeliveryTimeout(KafkaTimeout):
     """A record was not acknowledged within delivery.timeout.ms. The message says whether it may
-    have been written all the same; if it was not, it can be sent again without a second thought."""
+    have been written nevertheless; if not, sending it again makes no duplicate."""
 
 
 class BufferFull(KafkaError, BufferError):
-    """There is no room in buffer.memory, and nobody wanted to wait."""
+    """There is no room in buffer.memory, and the call does not wait for it."""
 
     advice = "wait for earlier records, send more slowly, or raise buffer.memory"
 
 
 class ClientClosed(KafkaError):
-    """The client was closed before, or while, it was used."""
+    """The client was closed before or during the call."""
 
 
 class WrongCluster(KafkaError):
-    """The nodes that answer belong to another cluster than the one first met."""
+    """The nodes belong to another cluster than those of the first connection."""
 
     fatal = True
     default_code = ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -182,73 +182,73 @@ class WrongCluster(KafkaError):
 
 
 class UnsupportedVersion(KafkaError):
-    """This client and a broker have no version of a request in common, or one that can say this."""
+    """Client and broker have no common version of a request, or none that supports the call."""
 
     default_code = ErrorCode.UNSUPPORTED_VERSION
     advice = "use a broker that supports it, or leave out what it does not support"
 
 
 class SerializationError(KafkaError, ValueError):
-    """A key or value cannot be turned into bytes."""
+    """A key, value or header cannot be serialized."""
 
 
 class DecodeError(KafkaError, ValueError):
-    """The bytes of a record cannot be turned into a key or value."""
+    """The bytes of a key or value cannot be deserialized."""
 
     record: Record[bytes, bytes] | None = None
-    """As it came; None where what cannot be decoded is no single record."""
+    """The raw record; None if the error is not about a single record."""
     field: str = "value"
-    """"key" or "value": which of them."""
+    """The field with the error: "key" or "value"."""
 
 
 class DeadLetterFailed(KafkaError):
     """A record that cannot be decoded could not be written to the dead letter topic either. The
-    consumer stands before it, and its next poll tries again."""
+    consumer's position stays before it, and the next poll retries."""
 
     record: Record[bytes, bytes] | None = None
-    """As it came."""
+    """The raw record."""
     advice = (
-        "see to the dead letter topic and poll again; or look at the error's `record` and seek "
-        "behind it"
+        "check the dead letter topic and poll again; or handle the error's `record` and seek "
+        "to the offset after it"
     )
 
 
 class CommitFailed(KafkaError):
-    """Offsets were not committed, for the partitions belong to another member by now."""
+    """Offsets were not committed, because the partitions belong to another member now."""
 
     advice = "poll more often, or raise max.poll.interval.ms or lower max.poll.records"
 
 
 class NoOffsetForPartition(KafkaError):
-    """There is no committed offset, and auto.offset.reset=none forbids to choose one."""
+    """There is no committed offset, and auto.offset.reset=none forbids a default."""
 
     advice = "commit or seek first, or set auto.offset.reset"
 
 
 class IllegalState(KafkaError):
-    """The consumer is not in a state for this: what would have to come first is in the message."""
+    """The consumer is in the wrong state for this call; the message says what has to come first."""
 
 
 class BrokerError(KafkaError):
-    """A broker could not do it; the code says why."""
+    """A broker returned an error; the code says why."""
 
 
 class InvalidRequest(BrokerError):
-    """A broker does not accept the request as it is."""
+    """A broker does not accept the request."""
 
 
 class InvalidConfig(InvalidRequest):
-    """A setting of a topic or broker that it does not have, or a value it does not take."""
+    """An unknown setting of a topic or broker, or a wrong value of one."""
 
 
 class InvalidTopic(InvalidRequest):
-    """A topic cannot have this name, or may not be used so."""
+    """A name that topics cannot have, or a topic that may not be used so."""
 
     advice = "use up to 249 letters, digits, dots, underscores and hyphens"
 
 
 class InvalidPartitions(InvalidRequest):
-    """A number of partitions, or an assignment of replicas, that cannot be."""
+    """An invalid number of partitions, or an invalid assignment of replicas."""
 
 
 class InvalidReplicationFactor(InvalidRequest):
@@ -256,11 +256,11 @@ class InvalidReplicationFactor(InvalidRequest):
 
 
 class PolicyViolation(InvalidRequest):
-    """The cluster's policy forbids it."""
+    """A policy of the cluster forbids the request."""
 
 
 class TopicAlreadyExists(BrokerError):
-    """There is a topic of that name."""
+    """There is already a topic of that name."""
 
 
 class UnknownTopicOrPartition(BrokerError):
@@ -270,15 +270,15 @@ class UnknownTopicOrPartition(BrokerError):
 
 
 class NotLeader(BrokerError):
-    """No broker leads the partition at the moment, or another than the one asked."""
+    """The partition has no leader now, or another one than the broker of the request."""
 
 
 class NotEnoughReplicas(BrokerError):
-    """Fewer replicas are in sync than min.insync.replicas asks for."""
+    """Fewer replicas are in sync than min.insync.replicas requires."""
 
 
 class StorageError(BrokerError):
-    """The disk of the partition's leader fails."""
+    """The disk of the partition's leader failed."""
 
 
 class RecordTooLarge(BrokerError, ValueError):
@@ -289,31 +289,33 @@ class RecordTooLarge(BrokerError, ValueError):
 
 
 class InvalidRecord(BrokerError, ValueError):
-    """A record that the broker does not take: damaged, badly timed, or without a needed key."""
+    """A record that the broker rejects: damaged, with a wrong timestamp, or without a required
+    key."""
 
 
 class OffsetOutOfRange(BrokerError):
-    """The offset is before the log's start or behind its end. `offsets` are those asked for."""
+    """The offset is before the log start or behind the log end. `offsets` are the requested
+    ones."""
 
     default_code = ErrorCode.OFFSET_OUT_OF_RANGE
     offsets: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
 class LogTruncated(OffsetOutOfRange):
-    """What was read is no longer in the log: its leader was replaced by one that did not have it.
-    `offsets` are the first that differ; -1 where that is not known."""
+    """Records that were read are no longer in the log: the new leader did not have them. `offsets`
+    are the first that differ; -1 if they are not known."""
 
 
 class AuthenticationError(BrokerError):
-    """The broker does not know who this is."""
+    """The broker could not authenticate the client."""
 
     fatal = True
 
 
 class AuthorizationError(BrokerError):
-    """The broker does not let this user do it."""
+    """The user is not authorized for the request."""
 
-    advice = "ask for the right, or check which user this client is"
+    advice = "get the permission, or check the user of this client"
 
 
 class TopicAuthorizationError(AuthorizationError):
@@ -333,21 +335,21 @@ class TransactionalIdAuthorizationError(AuthorizationError):
 
 
 class ProducerFenced(BrokerError):
-    """A newer producer has taken this one's place."""
+    """A newer producer has replaced this one."""
 
     fatal = True
 
 
 class OutOfOrderSequence(BrokerError):
-    """The broker misses records of this producer that were sent before."""
+    """The broker misses earlier records of this producer."""
 
 
 class GroupError(BrokerError):
-    """Something about a consumer group."""
+    """An error about a consumer group."""
 
 
 class CoordinatorNotAvailable(GroupError):
-    """The group's coordinator is moving, loading or gone."""
+    """The group's coordinator is moving, loading or unavailable."""
 
 
 class GroupNotFound(GroupError):
@@ -355,13 +357,13 @@ class GroupNotFound(GroupError):
 
 
 class GroupNotEmpty(GroupError):
-    """The group has members, or still subscribes to the topic."""
+    """The group has members, or is still subscribed to the topic."""
 
     advice = "stop the members of the group first"
 
 
 class InvalidGroupId(GroupError):
-    """A group cannot have this id, or needs one."""
+    """The group id is invalid or missing."""
 
 
 class UnknownMember(GroupError):
@@ -369,7 +371,7 @@ class UnknownMember(GroupError):
 
 
 class IllegalGeneration(GroupError):
-    """The group has had a rebalance since."""
+    """The group has rebalanced since then."""
 
 
 class RebalanceInProgress(GroupError):
@@ -377,14 +379,14 @@ class RebalanceInProgress(GroupError):
 
 
 class InconsistentGroupProtocol(GroupError):
-    """The members of the group have no assignor in common."""
+    """The members of the group have no common assignor."""
 
     fatal = True
-    advice = "give all members a partition.assignment.strategy in common"
+    advice = "give all members a common partition.assignment.strategy"
 
 
 class FencedInstance(GroupError):
-    """Another member with this group.instance.id has taken this one's place."""
+    """Another member with the same group.instance.id has replaced this one."""
 
     fatal = True
     advice = "give every running member a group.instance.id of its own"
@@ -445,18 +447,19 @@ KINDS: dict[ErrorCode, type[KafkaError]] = {
     ErrorCode.INCONSISTENT_CLUSTER_ID: WrongCluster,
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: UnsupportedVersion,
 }
-"""Codes with a kind of their own; all others are `BrokerError`s."""
+"""The class for each code; all other codes are `BrokerError`s."""
 ADVICE_BY_CODE: dict[ErrorCode, str] = {
     ErrorCode.INVALID_SESSION_TIMEOUT: "give a session.timeout.ms between the broker's "
     "group.min.session.timeout.ms and group.max.session.timeout.ms",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "close another member of the group, or raise the broker's "
     "group.max.size",
 }
-"""What to do about codes that share their kind with others."""
+"""Advice for codes that share their class with others."""
 
 
 def error_for(code: int, what: str, broker_text: str | None = None) -> KafkaError:
-    """The error for a code of the wire. `what` was wanted, of whom; `broker_text` is the broker's text."""
+    """Return the error for a code of the protocol. `what` was attempted, of whom; `broker_text` is
+    the broker's text."""
     known = error_code(code)
     kind = KINDS.get(known, BrokerError)
     text = f"{what}: {known.name}: {broker_text or known.text}"

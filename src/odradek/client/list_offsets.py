@@ -1,8 +1,9 @@
-"""ListOffsets: the offset for a timestamp, or for a special one, of partitions on any nodes.
+"""ListOffsets requests: the offset for a timestamp, or a special offset, of partitions on any
+nodes.
 
-`send_list_offsets` is one request to one node; what it says of each partition is for the caller to judge, or to
-retry. `list_offsets` asks whoever leads the partitions, and again where that may help, until it
-knows all of them: give it a time (`Engine.within`).
+`send_list_offsets` sends one request to one node; the caller handles its results and retries.
+`list_offsets` asks the leaders of all partitions, and retries until it has all offsets: give it a
+time limit (`Engine.within`).
 """
 
 from __future__ import annotations
@@ -35,10 +36,9 @@ MAX_TIMESTAMP_VERSION = 7
 
 
 def lookup_timestamp_ms(moment: object) -> int:
-    """A time to ask for, as users give it: a `datetime` (without a zone it is local, as everywhere
-    in Python), or milliseconds since 1970. Raises `TypeError`, and `ValueError` for one before,
-    which would be a question of another kind.
-    """
+    """Return a time to look up as ms since 1970. It is given as a `datetime` (without a zone it is
+    local, as everywhere in Python), or in ms since 1970. Raises `TypeError`, and `ValueError` for
+    a time before 1970: negative numbers mean special offsets."""
     if isinstance(moment, datetime):
         at = round(moment.timestamp() * 1000)
     elif isinstance(moment, SupportsIndex) and not isinstance(moment, bool):
@@ -57,13 +57,13 @@ def lookup_timestamp_ms(moment: object) -> int:
 
 
 def is_retriable(code: ErrorCode | None) -> bool:
-    """Whether asking again may help; as in Kafka's client, also if the error says nothing."""
+    """True if a retry may help; as in Kafka's client, also after an unknown server error."""
     return code is not None and (code.retriable or code == ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 class ListedOffset(NamedTuple):
-    """What was found; `offset` -1 if nothing was. `timestamp_ms` is that of the record, -1 for the
-    special ones."""
+    """The offset found, -1 if there is none. `timestamp_ms` is that of the record, -1 for special
+    offsets."""
 
     offset: int
     timestamp_ms: int = -1
@@ -71,7 +71,7 @@ class ListedOffset(NamedTuple):
 
 
 class OffsetLookup(NamedTuple):
-    """What to look up, and in which epoch its leader is thought to be."""
+    """The timestamp to look up, and the expected epoch of the leader."""
 
     timestamp: int
     current_leader_epoch: int = NO_EPOCH
@@ -83,7 +83,7 @@ def send_list_offsets(
     wanted: Mapping[TopicPartition, OffsetLookup],
     read_committed: bool,
 ) -> Waiter[ListOffsetsResponse]:
-    """One request to one node."""
+    """Send one request to one node."""
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for partition, lookup in wanted.items():
         topics.setdefault(partition.topic, []).append(
@@ -111,7 +111,7 @@ def send_list_offsets(
 def offsets_in(
     response: ListOffsetsResponse,
 ) -> Iterable[tuple[TopicPartition, ErrorCode, ListedOffset]]:
-    """What a response says of each partition."""
+    """Yield the result of each partition in a response."""
     for topic in response.topics:
         for found in topic.partitions:
             yield (
@@ -124,7 +124,7 @@ def offsets_in(
 async def list_offsets(
     engine: Engine, wanted: Mapping[TopicPartition, int], read_committed: bool = False
 ) -> dict[TopicPartition, ListedOffset]:
-    """The offsets for timestamps. Raises what trying again will not cure."""
+    """Return the offsets for timestamps. Raises errors that are not retriable."""
     found: dict[TopicPartition, ListedOffset] = {}
     attempts = 0
     while True:
@@ -146,7 +146,7 @@ async def list_offsets(
 async def _by_leader(
     engine: Engine, wanted: Mapping[TopicPartition, int]
 ) -> dict[int, dict[TopicPartition, OffsetLookup]]:
-    """What to ask whom; partitions without a leader just now are left out."""
+    """Return the lookups by leader, without partitions that have no leader now."""
     nodes: dict[int, dict[TopicPartition, OffsetLookup]] = {}
     for partition, timestamp in wanted.items():
         info = await _partition(engine, partition)
@@ -160,7 +160,7 @@ async def _by_leader(
 async def _partition(engine: Engine, partition: TopicPartition) -> PartitionInfo:
     topic = await engine.topic(partition.topic)
     if partition.partition not in topic.partitions:
-        await engine.fresh_image()  # It may have been added a moment ago.
+        await engine.fresh_image()  # The partition may be new.
         topic = await engine.topic(partition.topic)
     info = topic.partitions.get(partition.partition)
     if info is None:
@@ -173,7 +173,7 @@ async def _partition(engine: Engine, partition: TopicPartition) -> PartitionInfo
 
 
 def _take(waiter: Waiter[ListOffsetsResponse], found: dict[TopicPartition, ListedOffset]) -> None:
-    """Keep what was found. Raises what is final."""
+    """Store the offsets of a response. Raises errors that are not retriable."""
     if waiter.error is not None:
         if isinstance(waiter.error, KafkaError) and waiter.error.retriable:
             return

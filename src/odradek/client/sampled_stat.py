@@ -1,8 +1,9 @@
-"""SampledStat: an average and a maximum of what was recorded lately, for the metrics of clients.
+"""SampledStat: average and maximum of the values recorded lately, for the metrics of clients.
 
     recorded ─► this window of 30 s ─► the one before ─► forgotten
 
-So what is told is of the last half minute to minute, and costs a few numbers. A compiled leaf.
+So the results are of the last 30 to 60 seconds, and cost a few numbers. Compiled, as it is used for
+each request.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ WINDOW_MS: Final[i64] = 30_000
 
 @final
 class SampledStat:
-    """Average and maximum of what was recorded lately."""
+    """Average and maximum of the values of the last two windows."""
 
     def __init__(self) -> None:
         self._since_ms: i64 = 0
@@ -46,12 +47,12 @@ class SampledStat:
         self._since_ms = now_ms
 
     def average(self, now_ms: i64) -> float:
-        """0.0 if there was nothing."""
+        """Return the average; 0.0 without values."""
         self._roll(now_ms)
         count = self._count + self._old_count
         return float(self._sum + self._old_sum) / float(count) if count else 0.0
 
     def maximum(self, now_ms: i64) -> float:
-        """0.0 if there was nothing."""
+        """Return the maximum; 0.0 without values."""
         self._roll(now_ms)
         return float(max(self._max, self._old_max))

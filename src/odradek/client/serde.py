@@ -1,10 +1,13 @@
-"""Both directions in one object, for those that need topic and headers: schema registries, say.
+"""Serde: serializer and deserializer in one object, with topic and headers, as for schema
+registries.
 
-class Registered:
-    def serialize(self, topic, headers, data): ...      -> bytes
-    def deserialize(self, topic, headers, data): ...    -> the object
+    class Registered:
+        def serialize(self, topic, headers, data): ...      -> bytes
+        def deserialize(self, topic, headers, data): ...    -> the object
 
-Producer(value=Registered()), Consumer(value=Registered())
+    Producer(value=Registered()), Consumer(value=Registered())
+
+A module of its own, because applications may subclass `Serde`: it must not be compiled.
 """
 
 from __future__ import annotations
@@ -18,4 +21,4 @@ T = TypeVar("T")
 
 
 class Serde(Serializing[T], Deserializing[T], Protocol[T]):
-    """What a producer's and a consumer's `key` and `value` may be, as one object."""
+    """An object for `key` or `value` of both a producer and a consumer."""

@@ -1,18 +1,18 @@
-"""From what the application has to the bytes of keys and values: the other side of `deserializers`.
+"""Serializers: from the application's objects to the bytes of keys, values and headers.
 
-    "auto", nothing       bytes-like as they are, text as UTF-8; anything else is refused
+    "auto", nothing       bytes-like as they are, text as UTF-8; all else is refused
     "bytes", bytes        bytes-like only
     "str", str            text only, as UTF-8
     "json", a type        JSON, made by msgspec (dicts, lists, structs, dataclasses, dates, ...), of
                           pydantic's models by pydantic
     "msgpack"             the same as MessagePack
-    a callable            called with the object, gives bytes, text or None
-    an object with        `serialize(topic, headers, data)`, for what needs to know more
+    a callable            called with the object, returns bytes, text or None
+    an object with        `serialize(topic, headers, data)`, for serializers that need all three
 
-None stays null and no serializer sees it. What cannot be serialized is a `SerializationError`,
-before anything was queued.
+None stays null and is not given to a serializer. An object that cannot be serialized raises
+`SerializationError`, before anything is queued.
 
-A compiled leaf: `bytes` and `str` pass through here once per record.
+Compiled, because each record passes through here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SerializerName = Literal["auto", "bytes", "str", "json", "msgpack"]
 
 
 class Serializing(Protocol[T_contra]):
-    """A serializer that looks at more than the object."""
+    """A serializer that gets topic and headers too."""
 
     def serialize(
         self, topic: str, headers: Sequence[Header], data: T_contra, /
@@ -47,16 +47,16 @@ class Serializing(Protocol[T_contra]):
 
 
 SerializerLike = type[T] | Callable[[T], bytes | None] | Serializing[T]
-"""What users may give, and which type of objects it takes. (A function may give text too; but so
-does `str`, which is a function as well as a type, and type checkers could not tell which.)"""
+"""A serializer of objects of type T, as applications give it. (A function may also return text, but
+then type checkers could not tell `str` the type from `str` the function.)"""
 
 AnySerializer = SerializerName | SerializerLike[Any] | Callable[[Any], str | None]
-"""The same, without the type."""
+"""A serializer as applications give it, whatever its type."""
 
 
 @final
 class Serializer:
-    """How one field becomes bytes. `field` ("key", "value") and `name` are for messages."""
+    """Makes bytes of keys or values. `field` ("key", "value") and `name` are for messages."""
 
     def __init__(
         self, field: str, name: str, kind: i64, function: Callable[..., Any] | None = None
@@ -67,7 +67,7 @@ class Serializer:
         self._function = function
 
     def to_bytes(self, topic: str, headers: Sequence[Header], data: object) -> bytes | None:
-        """The bytes of an object; None for None. Raises `SerializationError`."""
+        """Return the bytes of an object; None for None. Raises `SerializationError`."""
         if data is None:
             return None
         kind = self.kind
@@ -89,8 +89,8 @@ class Serializer:
         try:
             return text.encode()
         except UnicodeEncodeError as error:
-            what = f"the {self.field} of a record for {topic} is not text that UTF-8 knows"
-            advice = "What to do: encode it as it is meant, and give bytes"
+            what = f"the {self.field} of a record for {topic} has no UTF-8 form"
+            advice = "What to do: encode it yourself, and give bytes"
             raise caused(SerializationError(f"{what}: {error}. {advice}"), error) from error
 
     def _call(self, topic: str, headers: Sequence[Header], data: object) -> bytes | None:
@@ -111,8 +111,8 @@ class Serializer:
         if isinstance(made, (bytearray, memoryview)):
             return bytes(made)
         raise SerializationError(
-            f"serializer {self.name} made a {type(made).__name__} of the {self.field} of a record "
-            f"for {topic}: it must give bytes, str or None"
+            f"serializer {self.name} returned a {type(made).__name__} for the {self.field} of a "
+            f"record for {topic}: it must return bytes, str or None"
         )
 
     def _refused(self, topic: str, data: object, advice: str) -> SerializationError:
@@ -124,7 +124,7 @@ class Serializer:
 
 
 def serializer(field: str, wanted: Any) -> Serializer:
-    """The serializer a user means for keys or values. Raises `ConfigError` with what there is."""
+    """Return the serializer for keys or values. Raises `ConfigError`, which lists the choices."""
     if wanted is None or wanted == "auto":
         return Serializer(field, "auto", AUTO)
     if wanted is bytes or wanted == "bytes":
@@ -146,21 +146,22 @@ def serializer(field: str, wanted: Any) -> Serializer:
         return Serializer(field, name, CALL, function)
     raise ConfigError(
         f"{wanted!r} is no serializer of a {field}: give 'auto', 'bytes', 'str', 'json', "
-        "'msgpack', a type (for JSON), a function that makes bytes, or an object with "
+        "'msgpack', a type (for JSON), a function that returns bytes, or an object with "
         "serialize(topic, headers, data)"
     )
 
 
 def _json_of_model(model: Any) -> bytes:
-    """By what pydantic documents of its models and dataclasses: it need not be imported here."""
+    """Serialize a pydantic model by its documented attribute, without importing pydantic."""
     own: Any = getattr(type(model), "__pydantic_serializer__", None)
     if own is None:
-        raise TypeError("it is no model of pydantic's")
+        raise TypeError("it is no pydantic model")
     return cast("bytes", own.to_json(model))
 
 
 def _plain(model: Any) -> object:
-    """A model of pydantic's within something else. Raises `NotImplementedError` for all others."""
+    """Return a pydantic model inside another object as plain data. Raises `NotImplementedError` for
+    all other objects."""
     own: Any = getattr(type(model), "__pydantic_serializer__", None)
     if own is None:
         raise NotImplementedError(f"Encoding objects of type {type(model).__name__} is unsupported")
@@ -168,19 +169,20 @@ def _plain(model: Any) -> object:
 
 
 def headers_of(given: Any) -> list[Header]:
-    """Headers as users may give them: a mapping, or pairs, of names to bytes, text or None."""
+    """Return headers given as a mapping or as pairs of names and bytes, text or None. Raises
+    `SerializationError`."""
     if isinstance(given, dict):
         pairs: Any = given.items()
     else:
         pairs = given
     found: list[Header] = []
     wrong = given
-    whole = isinstance(given, (str, bytes))
+    is_text = isinstance(given, (str, bytes))
     try:
         for pair in pairs:
-            if not whole:
+            if not is_text:
                 wrong = pair
-            if isinstance(pair, str):  # Two letters are no name and content.
+            if isinstance(pair, str):  # Else two letters pass as name and content.
                 raise TypeError(pair)
             name, content = pair
             if isinstance(content, str):
@@ -190,11 +192,11 @@ def headers_of(given: Any) -> list[Header]:
             if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
                 raise TypeError(pair)
             if not name.isascii():
-                name.encode()  # Here it can still be said whose it is.
+                name.encode()  # Raises here, where the name is known.
             found.append((name, content))
     except UnicodeEncodeError as error:
         what = (
-            f"{error.object!a}, of a record's headers, is not text that UTF-8 knows: "
+            f"{error.object!a}, in a record's headers, has no UTF-8 form: "
             f"{error.reason}. What to do: give other names, and values as bytes"
         )
         raise caused(SerializationError(what), error) from error
@@ -205,6 +207,6 @@ def headers_of(given: Any) -> list[Header]:
 
 
 def caused(error: SerializationError, cause: BaseException) -> SerializationError:
-    """The error with its cause: compiled code passes over the `from` of a `raise`."""
+    """Set the cause of an error and return it: compiled code ignores the `from` of a `raise`."""
     error.__cause__ = cause
     return error

@@ -1,22 +1,22 @@
-"""Waiting as a value: something that will be there, or have failed, later.
+"""Waiter: a result that is there later, or an error, as a value.
 
     Waiter[T]   open ──complete(value)──► done, with a value
                   └─────fail(error)─────► done, with an error
 
-The engine completes waiters and never waits itself; a face blocks on one (`client.blocking`),
-awaits it (`client.aio`), or hands it on. Code of the engine that has several steps may be written
-as a coroutine that awaits waiters, without any event loop:
+The engine completes waiters and never waits itself. The blocking API blocks on a waiter, the
+asyncio API awaits it. Code of the engine with several steps may be a coroutine that awaits waiters,
+without an event loop:
 
     async def create(engine, name):
         answer = await engine.call(node, request)      # a Waiter
         ...
     waiter = spawn(create(engine, "orders"))           # runs up to its first open waiter, now
 
-A waiter is done once: `complete` and `fail` answer whether they were the ones that ended it. Who no
-longer wants a waiter fails it; what the engine says later is then ignored, and a coroutine behind
-it is closed at its next step.
+A waiter is done once: `complete` and `fail` return whether they ended it. A caller that no longer
+wants a waiter fails it; a later outcome is then ignored, and a coroutine behind it is closed at its
+next step.
 
-Everything here belongs to the owner thread. `done` alone may be looked at from any other.
+Everything here belongs to the owner thread. Other threads may read `done` only.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ T = TypeVar("T")
 
 
 class Waiter(Generic[T]):
-    """A value that is not there yet."""
+    """A value of type T that may not be there yet."""
 
     __slots__ = ("_callbacks", "_value", "done", "error")
 
     def __init__(self) -> None:
         self.done = False
         self.error: BaseException | None = None
-        """What it failed with, once done; None if it has a value."""
+        """The error, once done; None if there is a value."""
         self._value: T | None = None
         self._callbacks: list[Callable[[Waiter[T]], object]] = []
 
     def complete(self, value: T) -> bool:
-        """The value is there; False if this was done already."""
+        """Set the value; False if this was done already."""
         if self.done:
             return False
         self._value = value
@@ -48,7 +48,7 @@ class Waiter(Generic[T]):
         return True
 
     def fail(self, error: BaseException) -> bool:
-        """There will be no value; False if this was done already."""
+        """Set the error; False if this was done already."""
         if self.done:
             return False
         self.error = error
@@ -62,43 +62,45 @@ class Waiter(Generic[T]):
             callback(self)
 
     def result(self) -> T:
-        """The value. Raises what it failed with, and `RuntimeError` if it is not done."""
+        """Return the value. Raises the error, or `RuntimeError` if this is not done."""
         if self.error is not None:
             raise self.error
         if not self.done:
-            raise RuntimeError("this is not done yet")
+            raise RuntimeError("the waiter is not done yet")
         return cast("T", self._value)
 
     def add_callback(self, callback: Callable[[Waiter[T]], object]) -> None:
-        """Call it when this is done, after those that were added before; at once if it is."""
+        """Call it when this is done, after callbacks added before; at once if it is done
+        already."""
         if self.done:
             callback(self)
         else:
             self._callbacks.append(callback)
 
     def __await__(self) -> Generator[Waiter[Any], None, T]:
-        """For coroutines that `spawn` runs; asyncio's own loop does not know what this is."""
+        """For coroutines that `spawn` runs; asyncio's loop does not accept it."""
         if not self.done:
             yield self
         return self.result()
 
 
 def completed(value: T) -> Waiter[T]:
-    """A waiter that is done."""
+    """Return a waiter with a value."""
     waiter: Waiter[T] = Waiter()
     waiter.complete(value)
     return waiter
 
 
 def failed(error: BaseException) -> Waiter[Any]:
-    """A waiter that has failed."""
+    """Return a waiter that has failed."""
     waiter: Waiter[Any] = Waiter()
     waiter.fail(error)
     return waiter
 
 
 def spawn(coroutine: Coroutine[Waiter[Any], None, T]) -> Waiter[T]:
-    """Run it, now and whenever what it awaits is done; its result, or what it raised."""
+    """Run a coroutine, now and whenever the waiter it awaits is done. Returns a waiter for its
+    result."""
     task = _Task(coroutine)
     task.step(None)
     return task.waiter
@@ -116,7 +118,7 @@ class _Task(Generic[T]):
     def step(self, _: Waiter[Any] | None) -> None:
         coroutine = self._coroutine
         while True:
-            if self.waiter.done:  # Nobody waits any more.
+            if self.waiter.done:  # The caller gave up.
                 coroutine.close()
                 return
             try:
@@ -133,7 +135,7 @@ class _Task(Generic[T]):
 
 
 def gather(waiters: list[Waiter[T]]) -> Waiter[list[Waiter[T]]]:
-    """Done when all are, whatever became of them; its value is the list itself."""
+    """Return a waiter that completes with the list when all its waiters are done or have failed."""
     together: Waiter[list[Waiter[T]]] = Waiter()
     left = len(waiters)
     if not left:

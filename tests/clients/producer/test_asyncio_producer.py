@@ -7,9 +7,9 @@ import threading
 
 import pyarrow as pa
 import pytest
-from read_back import LONG_S, read
 
 import odradek.aio
+from clients.producer.read_back import LONG_S, read
 from odradek.client.errors import BufferFull, ClientClosed
 from odradek.testing import Broker
 

@@ -8,8 +8,8 @@ import sys
 import threading
 
 import pytest
-from read_back import LONG_S, read, values
 
+from clients.producer.read_back import LONG_S, read, values
 from odradek import Producer
 from odradek.client.errors import ClientClosed
 

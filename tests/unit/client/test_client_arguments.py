@@ -103,7 +103,7 @@ def test_one_argument_is_given_once_however_it_is_written() -> None:
 
 
 def test_what_blocks_has_no_place_where_it_is_awaited() -> None:
-    with pytest.raises(ConfigError, match="on_full is for the producer that blocks"):
+    with pytest.raises(ConfigError, match="on_full is a setting of the blocking producer"):
         producer_arguments(BROKERS, None, None, None, None, {"on_full": "raise"})
     with pytest.raises(ConfigError, match=r"no client has a setting on_ful$"):
         producer_arguments(BROKERS, None, None, None, None, {"on_ful": "raise"})

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from knowing_metadata import IDLE_MS, NEWEST, ORDERS, Knowing, response, topic
-
 from odradek.client.metadata.cluster_image import NO_LEADER, Node
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
+from unit.client.knowing_metadata import IDLE_MS, NEWEST, ORDERS, Knowing, response, topic
 
 
 def test_an_answer_becomes_the_image() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from knowing_metadata import MAX_AGE_MS, NEWEST, Knowing, response, topic
 
 from odradek.client.errors import Disconnected, WrongCluster
 from odradek.client.metadata.cluster_image import NO_LEADER
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.metadata import MetadataResponseTopic
+from unit.client.knowing_metadata import MAX_AGE_MS, NEWEST, Knowing, response, topic
 
 
 def test_it_asks_when_it_knows_nothing_and_again_when_that_is_old() -> None:

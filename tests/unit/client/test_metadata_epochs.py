@@ -6,12 +6,12 @@ from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
-from knowing_metadata import Knowing, response, topic
 
 from odradek.client.metadata.cluster_image import NO_EPOCH, NO_LEADER, Node
 from odradek.client.metadata.metadata import LeaderChange
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID, TopicPartition
+from unit.client.knowing_metadata import Knowing, response, topic
 
 
 def test_a_leader_epoch_never_goes_back() -> None:

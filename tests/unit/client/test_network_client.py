@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from asking_nodes import SECOND, Asking, described
-
 from odradek.client.errors import Disconnected, RequestTimeout, UnsupportedVersion
 from odradek.client.net.api_versions import RequestBuilder
 from odradek.protocol.api.metadata import MetadataRequest
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
 from odradek.testing.scripted import NO_ANSWER, SILENT, DelayedAnswer
+from unit.client.asking_nodes import SECOND, Asking, described
 
 
 def test_a_request_opens_the_connection_it_needs() -> None:
@@ -133,7 +132,7 @@ def test_too_many_waiting_requests_are_refused() -> None:
     calls = [asking.ask() for _ in range(1002)]
     assert not calls[1000].done
     asking.cluster.until(lambda: calls[1001].done, 10)
-    assert "1000 requests wait" in str(calls[1001].error)
+    assert "1000 requests are already waiting" in str(calls[1001].error)
 
 
 def test_a_broker_that_is_not_known() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from asking_nodes import SECOND, Asking, described
-
 from odradek.client.errors import ClientClosed, Disconnected
 from odradek.client.net.in_flight_requests import ClientRequest
 from odradek.model.errors import ProtocolError
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest
 from odradek.testing.scripted import CLOSE, SILENT, DelayedAnswer
+from unit.client.asking_nodes import SECOND, Asking, described
 
 
 def test_an_idle_connection_is_closed_and_opened_again_when_needed() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from asking_nodes import SECOND, Asking, described
-
 from odradek.client.metadata.cluster_image import Node
 from odradek.client.waiter import spawn
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponseBroker
 from odradek.testing.scripted import SILENT, DelayedAnswer
+from unit.client.asking_nodes import SECOND, Asking, described
 
 
 def test_a_throttled_broker_is_sent_nothing_until_the_time_is_over() -> None:

@@ -57,7 +57,7 @@ def test_models_of_pydantic_are_written_by_pydantic():
     assert made(Checked, Checked(1)) == b'{"id":1}'
     assert made("json", [Item(id=1), {"of": Checked(2)}]) == b'[{"id":1},{"of":{"id":2}}]'
     assert made("msgpack", Item(id=1)) == b"\x81\xa2id\x01"
-    with pytest.raises(SerializationError, match=r"serializer Item .* no model of pydantic"):
+    with pytest.raises(SerializationError, match=r"serializer Item .* no pydantic model"):
         made(Item, {"id": 1})
 
 

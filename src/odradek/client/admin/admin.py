@@ -23,10 +23,10 @@ from odradek.protocol.api.describe_log_dirs import (
 
 
 class ClusterCalls(Calls):
-    """The calls about brokers."""
+    """The calls about the cluster's brokers."""
 
     async def cluster(self) -> Cluster:
-        """The cluster's id, its controller and its brokers."""
+        """Return the cluster's id, its controller and its brokers."""
         request = DescribeClusterRequest(include_cluster_authorized_operations=False)
 
         async def attempt() -> Cluster:
@@ -40,7 +40,7 @@ class ClusterCalls(Calls):
     async def log_dirs(
         self, broker_ids: int | Collection[int] | None = None
     ) -> dict[int, list[LogDirectory]]:
-        """The data directories of a broker, or of several (None: all), by broker."""
+        """Return the data directories of one or several brokers (None: all), by broker."""
         wanted: list[int] | None = None
         if broker_ids is not None:
             wanted = [broker_ids] if isinstance(broker_ids, int) else list(broker_ids)
@@ -63,7 +63,7 @@ class ClusterCalls(Calls):
 
 
 def directory_of(result: DescribeLogDirsResult) -> LogDirectory:
-    """One directory out of an answer."""
+    """Return one directory of a response."""
     raise_for_code(result.error_code, f"data directory {result.log_dir}")
     replicas = {
         TopicPartition(topic.name, each.partition_index): each.partition_size
@@ -76,4 +76,4 @@ def directory_of(result: DescribeLogDirsResult) -> LogDirectory:
 
 
 class AdminCalls(TopicCalls, ConfigCalls, GroupOffsetCalls, ClusterCalls):
-    """Topics, records, settings, groups, brokers."""
+    """All administrative calls: topics, records, settings, groups, brokers."""

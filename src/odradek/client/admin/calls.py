@@ -1,10 +1,10 @@
-"""The loop every administrative call runs in.
+"""The loop that every administrative call runs in.
 
     attempt ─► value
        ▲   └─► KafkaError ─► not retriable: raised
-       └── back-off, metadata asked for again where the error says so ◄── retriable
+       └── back-off, metadata update if the error requires one ◄── retriable
 
-until `default.api.timeout.ms` is over; then `ApiTimeout` says what the last trouble was.
+It ends after `default.api.timeout.ms`, with an `ApiTimeout` that names the last error.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-"""Retriable for a producer, who may be early; an administrator is told."""
+"""Retriable for a producer, whose topic may be new; raised to an administrator."""
 
 
 class Calls:
-    """What calls of all kinds are made of."""
+    """The common parts of all calls."""
 
     def __init__(self, engine: Engine, api_timeout_ms: int) -> None:
         self.engine = engine
         self.api_timeout_ms = api_timeout_ms
 
     def with_time_limit(self, call: Coroutine[Waiter[Any], None, T]) -> Waiter[T]:
-        """A call with its time limit."""
+        """Run a call with the time limit `default.api.timeout.ms`."""
         name = getattr(call, "__name__", "the call")
 
         def late() -> KafkaError:
-            trouble = self.engine.metadata.last_error
+            last = self.engine.metadata.last_error
             text = f"{name}: not done within {self.api_timeout_ms} ms (default.api.timeout.ms)"
-            return ApiTimeout(f"{text}; last: {trouble}" if trouble else text)
+            return ApiTimeout(f"{text}; last error: {last}" if last else text)
 
         return self.engine.within(self.api_timeout_ms, spawn(call), late)
 
     async def retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """What `attempt` gives, as soon as nothing retriable is in its way."""
+        """Return the result of `attempt`, which is repeated while it raises retriable errors."""
         attempts = 0
         while True:
             try:
@@ -70,11 +70,11 @@ class Calls:
             attempts += 1
 
     async def ask_any(self, request: Any, response_type: type[R]) -> R:
-        """What any broker can answer. One attempt."""
+        """Send a request that any broker can answer. One attempt."""
         return await self.engine.call(await self.engine.any_node(), request, response_type)
 
     async def ask_controller(self, request: Any, response_type: type[R]) -> R:
-        """What the controller decides; brokers pass it on, so any will do where none is named."""
+        """Send a request to the controller; to any broker, which forwards it, if none is known."""
         image = await self.engine.cluster_image()
         known = image.controller_id in image.nodes
         node_id = image.controller_id if known else await self.engine.any_node()
@@ -83,7 +83,8 @@ class Calls:
     async def ask_coordinator(
         self, group_id: str, request: Any | RequestBuilder, response_type: type[R]
     ) -> R:
-        """What the group's coordinator knows. One attempt. `TypeError` if that is no text."""
+        """Send a request to the group's coordinator. One attempt. Raises `TypeError` for an id that
+        is not text."""
         wanted = find_coordinator(text_of("group", group_id))
         found = await self.ask_any(wanted, FindCoordinatorResponse)
         node, code, broker_text = coordinator_answer(found)
@@ -95,24 +96,23 @@ class Calls:
     async def ask_each(
         self, requests: Mapping[int, Any], response_type: type[R]
     ) -> list[tuple[int, R]]:
-        """One request to each of several nodes, all at once. Raises what any of them failed
-        with."""
+        """Send one request to each of several nodes, all at once. Raises the first error."""
         waiters = [
             (node_id, self.engine.call(node_id, request, response_type))
             for node_id, request in requests.items()
         ]
         return [(node_id, await waiter) for node_id, waiter in waiters]
 
-    # Topics and leaders, as they are now.
+    # Present topics and leaders.
 
     async def describe_metadata(self, names: Collection[str] | None) -> MetadataResponse:
-        """The cluster and these topics (None: all), from one broker."""
+        """Return metadata of the cluster and of these topics (None: all), from one broker."""
         wanted = None if names is None else [MetadataRequestTopic(name=n) for n in sorted(names)]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         return await self.ask_any(request, MetadataResponse)
 
     async def existing_topics(self, names: Collection[str]) -> dict[str, MetadataResponseTopic]:
-        """These topics. Raises for the first that is not there."""
+        """Return metadata of these topics. Raises for the first that does not exist."""
         found = await self.find_topics(names)
         for name in sorted(names):
             if name not in found:
@@ -120,7 +120,7 @@ class Calls:
         return {name: found[name] for name in names}
 
     async def find_topics(self, names: Collection[str]) -> dict[str, MetadataResponseTopic]:
-        """Those of these topics that are there."""
+        """Return metadata of those of these topics that exist."""
         answer = await self.describe_metadata(names)
         found = {}
         for topic in answer.topics:
@@ -132,9 +132,8 @@ class Calls:
     async def by_leader(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[int, list[TopicPartition]]:
-        """Partitions by the node that leads them. Raises for one that is not there, or has no
-        leader now.
-        """
+        """Return partitions by leader. Raises for a partition that does not exist or has no leader
+        now."""
         wanted = sorted(partitions)
         topics = await self.existing_topics({partition.topic for partition in wanted})
         leaders = {
@@ -159,12 +158,11 @@ class Calls:
 
 
 REPLICAS_MISSING = (ErrorCode.REPLICA_NOT_AVAILABLE,)
-"""The partition itself can be reached all the same."""
+"""Errors with which the leader is still available."""
 
 
 def check_broker(image: ClusterImage, broker_id: int, what: str) -> None:
-    """Raises at once for a broker that the cluster does not have, in the place of asking for it
-    until the time is over."""
+    """Raise for a broker that the cluster does not have, instead of retrying until the timeout."""
     if broker_id not in image.nodes:
         known = ", ".join(str(node_id) for node_id in sorted(image.nodes))
         raise UnknownTopicOrPartition(
@@ -175,11 +173,11 @@ def check_broker(image: ClusterImage, broker_id: int, what: str) -> None:
 def raise_for_code(
     code: int, what: str, broker_text: str | None = None, harmless: Collection[int] = ()
 ) -> None:
-    """Raises the error of a code that is one."""
+    """Raise the error of a code, unless it is NONE or one of `harmless`."""
     if code != ErrorCode.NONE and code not in harmless:
         raise error_for(code, what, broker_text)
 
 
 def error_of_code(code: int, what: str, broker_text: str | None = None) -> KafkaError | None:
-    """The error of a code, as a value."""
+    """Return the error of a code; None for NONE."""
     return None if code == ErrorCode.NONE else error_for(code, what, broker_text)

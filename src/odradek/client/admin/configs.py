@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and groups: describe, change."""
+"""Settings of topics, brokers, groups and other resources: describe, change."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ OF_ONE_BROKER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
 
 
 class Resource(TypedDict, total=False):
-    """What has settings: exactly one of these."""
+    """A resource with settings, as keywords: exactly one of these."""
 
     topic: str
     broker: int | Literal["all"]
-    """By its id; "all": the default of those that have no value of their own."""
+    """A broker by id; "all": the defaults of brokers without a value of their own."""
     broker_logger: int
-    """The levels of a broker's loggers, by its id."""
+    """The log levels of a broker, by id."""
     client_metrics: str
     group: str
 
@@ -43,9 +43,8 @@ class ConfigCalls(Calls):
     """The calls about settings."""
 
     async def describe_config(self, **of: Unpack[Resource]) -> dict[str, ConfigEntry]:
-        """The settings of a topic, a broker or another resource, by name and sorted:
-        `describe_config(topic="orders")`. `UnknownTopicOrPartition` if there is none of that name.
-        """
+        """Return the settings of a topic, a broker or another resource by name, sorted:
+        `describe_config(topic="orders")`. Raises `UnknownTopicOrPartition`."""
         kind, name = resource_of(of)
         resource = DescribeConfigsResource(
             resource_type=kind, resource_name=name, configuration_keys=None
@@ -79,9 +78,8 @@ class ConfigCalls(Calls):
         self, changes: Mapping[str, object], *, validate_only: bool = False, **of: Unpack[Resource]
     ) -> None:
         """Change settings of a topic, a broker or another resource:
-        `set_config({"retention.ms": 60_000}, topic="orders")`. None takes one back to its default;
-        the others stay. `UnknownTopicOrPartition`, `InvalidConfig`.
-        """
+        `set_config({"retention.ms": 60_000}, topic="orders")`. None resets a setting to its
+        default; settings not named stay. Raises `UnknownTopicOrPartition` and `InvalidConfig`."""
         kind, name = resource_of(of)
         if kind is ResourceType.TOPIC:
             await self.existing_topics([name])
@@ -106,7 +104,8 @@ class ConfigCalls(Calls):
         await self.retry(attempt)
 
     async def _node_for(self, kind: ResourceType, name: str) -> int:
-        """The node that knows: a broker itself of its own settings, any of others."""
+        """Return the node for a request: the broker itself for a broker's settings, else any
+        node."""
         if kind in OF_ONE_BROKER and name:
             image = await self.engine.cluster_image()
             node_id = int(name) if name.isdecimal() else NO_BROKER
@@ -116,11 +115,11 @@ class ConfigCalls(Calls):
 
 
 def resource_of(given: Resource) -> tuple[ResourceType, str]:
-    """Kind and name as the protocol has them; the name of all brokers is empty. Raises
+    """Return type and name of a resource for the protocol; "all" brokers have an empty name. Raises
     `TypeError`."""
     if len(given) != 1 or not given.keys() <= Resource.__annotations__.keys():
         raise TypeError(
-            f"settings of what? Give exactly one of {', '.join(Resource.__annotations__)}, not "
+            f"give exactly one resource ({', '.join(Resource.__annotations__)}), not "
             f"{', '.join(given) or 'none'}"
         )
     ((word, name),) = given.items()
@@ -132,6 +131,6 @@ def resource_of(given: Resource) -> tuple[ResourceType, str]:
 
 
 def resource_text(kind: ResourceType, name: str) -> str:
-    """A resource as people call it."""
+    """Return a resource as text for messages."""
     word = kind.name.lower().replace("_", " ")
     return f"{word} {name}" if name else f"the defaults of all {word}s"

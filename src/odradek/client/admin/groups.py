@@ -53,9 +53,8 @@ class GroupCalls(Calls):
     async def groups(
         self, *, states: str | Collection[str] = (), types: str | Collection[str] = ()
     ) -> list[Group]:
-        """All groups of all brokers, sorted; only those in one of `states` (`Stable`, `Empty` …)
-        and of one of `types` (`classic`, `consumer` …), if any are given.
-        """
+        """Return all groups of all brokers, sorted; if given, only those in one of `states`
+        (`Stable`, `Empty` …) and of one of `types` (`classic`, `consumer` …)."""
         wanted_states, wanted_types = texts_of("state", states), texts_of("type", types)
         lowest = TYPES_VERSION if wanted_types else STATES_VERSION if wanted_states else 0
         request = RequestBuilder(
@@ -84,30 +83,31 @@ class GroupCalls(Calls):
         return await self.retry(attempt)
 
     async def group(self, group_id: str) -> GroupDescription:
-        """One group with its members. `GroupNotFound` if there is none of that name."""
+        """Return one group with its members. Raises `GroupNotFound`."""
 
         async def attempt() -> GroupDescription:
             request = DescribeGroupsRequest(groups=[group_id])
             answer = await self.ask_coordinator(group_id, request, DescribeGroupsResponse)
             group = answer.groups[0]
             raise_for_code(group.error_code, f"group {group_id}", group.error_message)
-            if group.group_state == DEAD:  # What brokers said before DescribeGroups 6.
+            if group.group_state == DEAD:  # The answer for unknown groups before DescribeGroups 6.
                 raise error_for(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id}")
             return description_of(group)
 
         return await self.retry(attempt)
 
     async def describe_groups(self, group_ids: str | Iterable[str]) -> dict[str, GroupDescription]:
-        """Several groups, all at once. Raises for the first that is not there."""
+        """Return several groups, requested all at once. Raises for the first that does not
+        exist."""
         names = dict.fromkeys(texts_of("group", group_ids))
         waiters = {each: spawn(self.group(each)) for each in names}
         await gather(list(waiters.values()))
         return {group_id: waiter.result() for group_id, waiter in waiters.items()}
 
     async def delete_group(self, group_id: str, *, missing_ok: bool = False) -> bool:
-        """Delete a group without members, with its offsets. Whether there was one;
-        `GroupNotFound` if not, unless `missing_ok`. `GroupNotEmpty` if it has members.
-        """
+        """Delete a group without members, with its offsets. Returns True; if there is no such
+        group, raises `GroupNotFound`, or returns False with `missing_ok`. Raises `GroupNotEmpty` if
+        it has members."""
 
         async def attempt() -> None:
             request = DeleteGroupsRequest(groups_names=[group_id])
@@ -126,7 +126,7 @@ class GroupCalls(Calls):
     async def delete_groups_many(
         self, group_ids: str | Iterable[str]
     ) -> dict[str, KafkaError | None]:
-        """Delete several, all at once; None, or the error, for each."""
+        """Delete several groups, all at once. Returns None or the error for each."""
         names = dict.fromkeys(texts_of("group", group_ids))
         waiters = {each: spawn(self.delete_group(each)) for each in names}
         await gather(list(waiters.values()))
@@ -139,7 +139,7 @@ class GroupCalls(Calls):
 
 
 def description_of(group: DescribedGroup) -> GroupDescription:
-    """A group out of a DescribeGroups answer."""
+    """Return a group of a DescribeGroups response."""
     is_consumer = group.protocol_type == PROTOCOL_TYPE
     return GroupDescription(
         group.group_id,
@@ -160,9 +160,8 @@ def description_of(group: DescribedGroup) -> GroupDescription:
 
 
 def assigned_partitions(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
-    """What a member of a consumer group reads. A member that was never given anything has no
-    assignment at all.
-    """
+    """Return the assigned partitions of a member of a consumer group. Before its first rebalance a
+    member has an empty assignment."""
     if not member.member_assignment:
         return ()
     return tuple(sorted(decode_assignment(bytes(member.member_assignment)).partitions))
@@ -172,16 +171,16 @@ BY_NAME_MAX = 9
 GROUPS_VERSION, ALL_TOPICS_VERSION = 8, 2
 NO_OFFSET = -1
 SeekTarget = int | str | datetime
-"""An offset, "start", "end", or a time."""
+"""The target of `seek_group`: an offset, "start", "end", or a time."""
 WITHOUT_MEMBERS = ("Empty", "Dead", "")
-"""States; the last is what brokers say that are too old to list them."""
+"""States without members; "" comes from brokers that do not list states."""
 
 
 class GroupOffsetCalls(GroupCalls, RecordCalls):
     """The calls about what groups have committed."""
 
     async def group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """All that the group has committed, sorted; nothing for a group that does not exist."""
+        """Return the group's committed offsets, sorted; an unknown group has none."""
 
         def build(version: int) -> OffsetFetchRequest:
             if version < GROUPS_VERSION:
@@ -195,10 +194,10 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
 
         async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
             answer = await self.ask_coordinator(group_id, request, OffsetFetchResponse)
-            whole = answer.groups[0] if answer.groups else answer
-            raise_for_code(whole.error_code, f"offsets of group {group_id}")
+            group = answer.groups[0] if answer.groups else answer
+            raise_for_code(group.error_code, f"offsets of group {group_id}")
             found = {}
-            for topic in whole.topics:
+            for topic in group.topics:
                 for each in topic.partitions:
                     partition = TopicPartition(topic.name, each.partition_index)
                     raise_for_code(each.error_code, f"offset of group {group_id} in {partition}")
@@ -213,9 +212,8 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
     async def alter_group_offsets(
         self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]
     ) -> None:
-        """Commit offsets for a group without members. `UnknownMember`, `RebalanceInProgress` or
-        `IllegalGeneration` if it has some.
-        """
+        """Commit offsets for a group without members. Raises `UnknownMember`, `RebalanceInProgress`
+        or `IllegalGeneration` if it has members."""
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
         for partition, given in by_partition(offsets).items():
             offset = to_commit(given)
@@ -245,7 +243,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[PartitionLike]
     ) -> None:
-        """Forget what a group has committed for partitions that no member reads."""
+        """Delete a group's committed offsets of partitions that no member is subscribed to."""
         topics = [
             OffsetDeleteRequestTopic(
                 name=each.topic,
@@ -268,9 +266,8 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         await self.retry(attempt)
 
     async def lag(self, group_id: str) -> dict[TopicPartition, Lag]:
-        """How far behind a group is, in all partitions that it has committed for or reads now,
-        deleted ones among them. `GroupNotFound` if there is no such group.
-        """
+        """Return the lag of a group in all partitions with a committed offset or an assigned
+        member, also deleted ones. Raises `GroupNotFound`."""
         offsets = await self.group_offsets(group_id)
         members = await self._known_members(group_id, may_be_none=bool(offsets))
         read = {partition for member in members for partition in member.assignment}
@@ -286,7 +283,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         }
 
     async def _existing_of(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Those that are there: members still have deleted ones until they notice."""
+        """Return the partitions that exist: members keep deleted ones for a while."""
         names = {each.topic for each in partitions}
         topics = await self.retry(lambda: self.find_topics(names))
         known = {
@@ -306,12 +303,13 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
     ) -> SeekPlan:
         """Move a group that has no members.
 
-        `to` is "start", "end", a time (the first record at or after it), an offset (kept within
-        each log), or exact offsets by partition. Where: in those partitions, or in all of `topics`,
-        or wherever it has committed: what it reads and has not committed stays out. With `dry_run`
-        nothing is changed, the moves are the same. `GroupNotEmpty` if the group has members: they
-        would go on where they are. `GroupNotFound` if there is none, and nothing says where it
-        would begin.
+        `to` is "start", "end", a time (the first record not older), an offset (limited to the range
+        of each log), or exact offsets by partition. The group moves in those partitions, or in all
+        partitions of `topics`, or in all with a committed offset; partitions without a committed
+        offset are then left out. With `dry_run` nothing is changed, but the moves are returned.
+        Raises `GroupNotEmpty` if the group has members, whose positions would not change, and
+        `GroupNotFound` if there is no such group and neither `topics` nor offsets by partition are
+        given.
         """
         if not isinstance(to, Mapping):
             check_seek_target(to)
@@ -334,10 +332,9 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         return SeekPlan(group_id, moves, dry_run)
 
     async def _known_members(self, group_id: str, *, may_be_none: bool) -> Sequence[Member]:
-        """The members, as far as DescribeGroups knows them. Of a group of another protocol
-        (KIP-848) it says that there is none; what such a group has committed is known all the same.
-        Raises `GroupNotFound` if there is none, unless there `may_be_none`.
-        """
+        """Return the members that DescribeGroups knows. It does not know groups of the protocol of
+        KIP-848, whose committed offsets can be read nevertheless. Raises `GroupNotFound` for an
+        unknown group, unless `may_be_none`."""
         try:
             return (await self.group(group_id)).members
         except GroupNotFound:
@@ -346,7 +343,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
             return ()
 
     async def _listed(self, group_id: str) -> Group | None:
-        """The group as it is listed, of whatever protocol."""
+        """Return the group as ListGroups has it, of any protocol; None if there is none."""
         return next((each for each in await self.groups() if each.group_id == group_id), None)
 
     async def _refuse_members(self, group_id: str) -> None:
@@ -359,7 +356,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
             has_some = "" if state in WITHOUT_MEMBERS else f"is {state}, so it has members"
         if has_some:
             raise GroupNotEmpty(
-                f"group {group_id} {has_some}, which would go on where they are. "
+                f"group {group_id} {has_some}, whose positions would not change. "
                 f"What to do: {GroupNotEmpty.advice}."
             )
 
@@ -382,10 +379,10 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
 
 
 def check_seek_target(to: object) -> None:
-    """Raises `ValueError` for what is no place to move a group to."""
+    """Raise `ValueError` for an invalid target."""
     is_offset = isinstance(to, int) and not isinstance(to, bool) and to >= 0
     if not is_offset and not isinstance(to, datetime) and to not in ("start", "end"):
         raise ValueError(
-            f'a group cannot be moved to {to!r}. What to do: write "start", "end", a datetime, an '
+            f'a group cannot be moved to {to!r}. What to do: give "start", "end", a datetime, an '
             "offset from 0 on, or offsets by partition"
         )

@@ -1,4 +1,4 @@
-"""Where logs begin and end, and deleting what is old."""
+"""Records and their offsets: look up offsets, delete records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RecordCalls(Calls):
     """The calls about records and their offsets."""
 
     async def partitions_of(self, topics: str | Collection[str]) -> list[TopicPartition]:
-        """All partitions of a topic, or of several, sorted."""
+        """Return all partitions of one or several topics, sorted."""
         names = checked_topics(topics)
         found = await self.retry(lambda: self.existing_topics(names))
         return sorted(
@@ -48,10 +48,9 @@ class RecordCalls(Calls):
     async def list_offsets(
         self, timestamps: ByPartition[datetime | int], *, read_committed: bool = False
     ) -> dict[TopicPartition, ListedOffset]:
-        """For each partition the first record that is at least as young as a time (a datetime, or
-        milliseconds since 1970), or a special one: -1 the end, -2 the start, -3 the youngest
-        record.
-        """
+        """Return for each partition the offset of the first record not older than a time (a
+        datetime, or ms since 1970), or a special offset: -1 the end, -2 the start, -3 the record
+        with the highest timestamp."""
         wanted = {each: requested_timestamp(at) for each, at in by_partition(timestamps).items()}
         await self.retry(lambda: self.by_leader(wanted))
         return await list_offsets(self.engine, wanted, read_committed)
@@ -59,19 +58,19 @@ class RecordCalls(Calls):
     async def beginning_offsets(
         self, partitions: Iterable[PartitionLike]
     ) -> dict[TopicPartition, int]:
-        """The log start offsets."""
+        """Return the log start offsets."""
         found = await self.list_offsets(dict.fromkeys(several(partitions), EARLIEST))
         return {partition: answer.offset for partition, answer in found.items()}
 
     async def end_offsets(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, int]:
-        """The high watermarks."""
+        """Return the high watermarks."""
         found = await self.list_offsets(dict.fromkeys(several(partitions), LATEST))
         return {partition: answer.offset for partition, answer in found.items()}
 
     async def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]:
-        """Delete all records below an offset (-1: all there are) of each partition; the new starts
-        of the logs. Raises for the first partition that is not there, or has no such offset.
-        """
+        """Delete all records below an offset (-1: all records) of each partition; return the new
+        log start offsets. Raises for the first partition that does not exist or has no such
+        offset."""
         wanted = by_partition(before)
         done: dict[TopicPartition, int] = {}
 
@@ -114,5 +113,6 @@ class RecordCalls(Calls):
 
 
 def requested_timestamp(at: object) -> int:
-    """A time, or one of the special ones, as it is asked for. Raises as `lookup_timestamp_ms`."""
+    """Return the timestamp of a request for a time or a special offset. Raises as
+    `lookup_timestamp_ms`."""
     return at if isinstance(at, int) and at < 0 else lookup_timestamp_ms(at)

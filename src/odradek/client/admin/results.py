@@ -1,4 +1,4 @@
-"""What administrative calls give: plain values, each for itself."""
+"""The values that administrative calls return."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from odradek.model.topics import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition of a topic: who leads it, who has it, who is in sync."""
+    """One partition of a topic: its leader, its replicas, its in-sync replicas."""
 
     partition: int
     leader: int
-    """-1 while there is none."""
+    """The id of the leader; -1 while there is none."""
     replicas: tuple[int, ...]
-    """The ids of the brokers that have it, the preferred leader first."""
+    """The ids of the brokers with a replica, the preferred leader first."""
     isr: tuple[int, ...]
-    """Those of them that are in sync."""
+    """The replicas that are in sync."""
     offline: tuple[int, ...] = ()
-    """Those of them that cannot serve it now."""
+    """The replicas that are offline."""
     leader_epoch: int = -1
 
 
@@ -35,18 +35,18 @@ class Topic:
     name: str
     topic_id: UUID
     internal: bool
-    """Whether it is the cluster's own."""
+    """True for topics of the cluster itself."""
     partitions: tuple[Partition, ...]
 
     @property
     def replication(self) -> int:
-        """How many replicas its first partition has."""
+        """The number of replicas of the first partition."""
         return len(self.partitions[0].replicas) if self.partitions else 0
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be created. -1: as the broker's own settings say."""
+    """A topic to create. -1: the default of the broker."""
 
     name: str
     partitions: int = -1
@@ -54,11 +54,11 @@ class NewTopic:
     config: Mapping[str, str] = field(default_factory=dict)
     """Its settings, by Kafka's names."""
     assignments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """Brokers by partition; instead of `partitions` and `replication`."""
+    """Brokers by partition, instead of `partitions` and `replication`."""
 
 
 class ResourceType(IntEnum):
-    """What has settings."""
+    """The kinds of resources with settings, by the protocol's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -82,13 +82,13 @@ class Source(Enum):
 
     @classmethod
     def of(cls, code: int) -> Source:
-        """Of the wire's number; newer ones than these are unknown."""
+        """Return the source for a number of the protocol; UNKNOWN for newer ones."""
         return cls(code) if code in range(1, 9) else cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One setting of a resource. `value` is None where it is null, or secret."""
+    """One setting of a resource. `value` is None if it is null or sensitive."""
 
     name: str
     value: str | None
@@ -99,17 +99,17 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether it was not set while the cluster ran."""
+        """True if it was not set dynamically."""
         return self.source in (Source.DEFAULT, Source.STATIC_BROKER)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group in a list."""
+    """One group of a list."""
 
     group_id: str
     state: str
-    """As the broker says it: `Stable`, `Empty` …; empty if it is too old to say."""
+    """The state by the broker's name: `Stable`, `Empty` …; "" from brokers before Kafka 2.6."""
     type: str
     protocol_type: str
 
@@ -123,7 +123,7 @@ class Member:
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
-    """Sorted; empty for groups that are not of consumers."""
+    """Sorted; empty for groups that are not consumer groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,35 +133,34 @@ class GroupDescription:
     group_id: str
     state: str
     protocol_type: str
-    """What its members speak with each other: `consumer`, for those that share partitions."""
+    """The protocol type: `consumer` for consumer groups."""
     assignor: str
-    """The strategy by which they share them; empty where none is chosen."""
+    """The assignment strategy; "" if none is chosen."""
     members: tuple[Member, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a group is in one partition."""
+    """The position of a group in one partition."""
 
     committed: int | None
-    """None where nothing was committed."""
+    """The committed offset; None if there is none."""
     start: int | None
-    """The log start offset; None where the partition is deleted."""
+    """The log start offset; None if the partition is deleted."""
     end: int | None
-    """The high watermark; None where the partition is deleted."""
+    """The high watermark; None if the partition is deleted."""
 
     @property
     def lag(self) -> int | None:
-        """Records that were not read, as far as that can be said; None where the partition is
-        deleted.
-        """
+        """The number of offsets from the committed one (or the log start) to the end; None if the
+        partition is deleted."""
         if self.start is None or self.end is None:
             return None
         return max(0, self.end - (self.start if self.committed is None else self.committed))
 
 
 class Move(NamedTuple):
-    """Where a group goes in one partition; `before` None where nothing was committed."""
+    """The move of a group in one partition; `before` is None if nothing was committed."""
 
     before: int | None
     after: int
@@ -169,7 +168,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeekPlan(Mapping[TopicPartition, Move]):
-    """Where a group goes, by partition, or would go: with `dry_run` nothing was changed."""
+    """The moves of a group by partition. With `dry_run` nothing was changed."""
 
     group_id: str
     moves: Mapping[TopicPartition, Move]
@@ -187,13 +186,13 @@ class SeekPlan(Mapping[TopicPartition, Move]):
 
 @dataclass(frozen=True, slots=True)
 class LogDirectory:
-    """One data directory of a broker. Sizes in bytes; -1 where the broker does not tell."""
+    """One data directory of a broker. Sizes in bytes; -1 if the broker does not return them."""
 
     path: str
     total_bytes: int
     usable_bytes: int
     replicas: Mapping[TopicPartition, int]
-    """Sizes of the logs in it."""
+    """The sizes of its logs in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,18 +36,18 @@ class TopicCalls(Calls):
     """The calls about topics."""
 
     async def topics(self, *, internal: bool = False) -> list[Topic]:
-        """All topics, sorted by name; the cluster's own too if `internal`."""
+        """Return all topics, sorted by name; with `internal` those of the cluster itself too."""
         answer = await self.retry(lambda: self.describe_metadata(None))
         found = [topic_of(topic) for topic in answer.topics if topic.name and not topic.error_code]
         return sorted((t for t in found if internal or not t.internal), key=lambda t: t.name)
 
     async def topic(self, name: str) -> Topic:
-        """One topic. `UnknownTopicOrPartition` if there is none of that name."""
+        """Return one topic. Raises `UnknownTopicOrPartition`."""
         return (await self.describe_topics([name]))[name]
 
     async def describe_topics(self, names: str | Collection[str] | None = None) -> dict[str, Topic]:
-        """Several topics by name; None: all but the cluster's own. Raises for the first that is not
-        there."""
+        """Return several topics by name; None: all except those of the cluster itself. Raises for
+        the first that does not exist."""
         if names is None:
             return {topic.name: topic for topic in await self.topics()}
         wanted = checked_topics(names)
@@ -64,9 +64,9 @@ class TopicCalls(Calls):
         exist_ok: bool = False,
         validate_only: bool = False,
     ) -> bool:
-        """Create a topic; -1 leaves a number to the broker's own settings.
+        """Create a topic; -1: the default of the broker.
 
-        Whether it was created: False if there was one and `exist_ok`. Raises `TopicAlreadyExists`,
+        Returns True, or False if the topic exists and `exist_ok`. Raises `TopicAlreadyExists`,
         `InvalidTopic`, `InvalidPartitions`, `InvalidReplicationFactor`, `InvalidConfig` …
         """
         values = {key: setting_text(value) for key, value in (config or {}).items()}
@@ -81,9 +81,8 @@ class TopicCalls(Calls):
     async def create_topics_many(
         self, topics: NewTopic | str | Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
-        """Create several, those given by name alone with the broker's own settings; None, or the
-        error, for each.
-        """
+        """Create several topics, those given by name only with the broker's defaults. Returns None
+        or the error for each."""
         wanted = new_topics(topics)
         request = CreateTopicsRequest(
             topics=[creatable(topic) for topic in wanted],
@@ -107,9 +106,8 @@ class TopicCalls(Calls):
         }
 
     async def delete_topic(self, name: str, *, missing_ok: bool = False) -> bool:
-        """Delete a topic with all its records. Whether there was one; `UnknownTopicOrPartition` if
-        not, unless `missing_ok`.
-        """
+        """Delete a topic with all its records. Returns True; if there is no such topic, raises
+        `UnknownTopicOrPartition`, or returns False with `missing_ok`."""
         error = (await self.delete_topics_many([name]))[name]
         if error is None:
             return True
@@ -118,7 +116,7 @@ class TopicCalls(Calls):
         raise error
 
     async def delete_topics_many(self, names: str | Iterable[str]) -> dict[str, KafkaError | None]:
-        """Delete several; None, or the error, for each."""
+        """Delete several topics. Returns None or the error for each."""
         wanted = checked_topics(names)
 
         def build(version: int) -> DeleteTopicsRequest:
@@ -146,7 +144,7 @@ class TopicCalls(Calls):
     async def create_partitions(
         self, name: str, total: int, *, validate_only: bool = False
     ) -> None:
-        """Add partitions, so that the topic has `total`. Raises `InvalidPartitions` …"""
+        """Add partitions, so that the topic has `total`. Raises `InvalidPartitions` and others."""
         request = CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name=checked_topic(name), count=total, assignments=None)],
             timeout_ms=self.api_timeout_ms,
@@ -164,8 +162,8 @@ class TopicCalls(Calls):
 
 
 def new_topics(given: NewTopic | str | Iterable[NewTopic | str]) -> list[NewTopic]:
-    """One topic to be created, or several, each perhaps by its name alone. Raises `TypeError` and
-    `InvalidTopic`."""
+    """Return one or several topics, each given as a `NewTopic` or by name, as a list. Raises
+    `TypeError` and `InvalidTopic`."""
     topics = [given] if isinstance(given, NewTopic) else several("topic", given)
     found = [
         each if isinstance(each, NewTopic) else NewTopic(checked_topic(each)) for each in topics
@@ -176,7 +174,7 @@ def new_topics(given: NewTopic | str | Iterable[NewTopic | str]) -> list[NewTopi
 
 
 def creatable(topic: NewTopic) -> CreatableTopic:
-    """The request's form of a topic to be created."""
+    """Return a topic to create as the request has it."""
     assigned_partitions = bool(topic.assignments)
     return CreatableTopic(
         name=topic.name,
@@ -191,7 +189,7 @@ def creatable(topic: NewTopic) -> CreatableTopic:
 
 
 def topic_of(answer: MetadataResponseTopic) -> Topic:
-    """A topic out of a Metadata answer."""
+    """Return a topic of a Metadata response."""
     partitions = sorted(
         (
             Partition(

@@ -4,8 +4,8 @@
         await admin.create_topic("orders", partitions=3)
         print(await admin.topics())
 
-Its calls are those of `client.admin`, each over when it is done or `default.api.timeout.ms` are
-over; any number may be under way.
+Its calls are those of `client.admin`. Each ends when it is done, or after `default.api.timeout.ms`.
+Any number of calls may be in progress.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ R = TypeVar("R")
 class Admin(Client):
     """Administers the cluster at `brokers` (or `bootstrap.servers` in `config` or keywords).
 
-    Settings by any of their names, see `AdminConfig`. Raises `ConfigError`; calls raise kinds of
-    `KafkaError`.
+    Settings may be given by any of their names: see `AdminConfig`. Raises `ConfigError`; calls
+    raise kinds of `KafkaError`.
     """
 
     def __init__(

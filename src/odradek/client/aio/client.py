@@ -1,4 +1,4 @@
-"""What the awaited faces have in common: settings, an engine in the running loop, closing."""
+"""Client: the base class of the awaited clients: an engine in the running loop, and closing."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ T = TypeVar("T")
 
 
 class Client:
-    """An asynchronous context manager; leaving it closes. It begins with `start`, which entering
-    does, in the loop that runs then.
-    """
+    """An asynchronous context manager that closes on exit. Entering it calls `start`, which starts
+    the client in the running loop."""
 
     def __init__(self, name: str, make_engine: Callable[[EngineLoop], Engine]) -> None:
         self._name = name
@@ -26,9 +25,9 @@ class Client:
         self._engine: Engine | None = None
 
     async def start(self) -> Self:
-        """Begin. Raises `RuntimeError` if it has begun before."""
+        """Start the client. Raises `RuntimeError` at a second call."""
         if self._loop is not None:
-            raise RuntimeError(f"{self._name} was started before: make another one")
+            raise RuntimeError(f"{self._name} was started before. What to do: make another client")
         self._loop = EngineLoop(self._name)
         try:
             self._engine = self._make_engine(self._loop)
@@ -40,30 +39,30 @@ class Client:
 
     @property
     def _started(self) -> Engine:
-        """The engine. Raises `ClientClosed` if there is none yet."""
+        """The engine. Raises `ClientClosed` before the start."""
         if self._engine is None:
             raise ClientClosed(f"{self._name} was not started: use `async with`, or await start()")
         return self._engine
 
     def _check_running(self) -> None:
-        """Raises `ClientClosed` before the start, and after the end."""
+        """Raise `ClientClosed` before the start and after the end."""
         engine = self._started
         if self._loop is None or not self._loop.running or engine.closed:
             raise ClientClosed(f"{self._name} is closed")
 
     async def _wait(self, make: Callable[[Engine], Waiter[T]], timeout_s: float | None = None) -> T:
-        """Make a waiter, and go on when it is done."""
+        """Make a waiter and await it."""
         engine = self._started
         assert self._loop is not None
         return await self._loop.wait(lambda: make(engine), timeout_s)
 
     async def close(self) -> None:
-        """Close all connections. More than once does no harm."""
+        """Close all connections. A second call does nothing."""
         if self._loop is not None and self._engine is not None:
             await self._loop.close(self._end)
 
     def _end(self) -> None:
-        """End at once, whatever is open."""
+        """Close the engine at once."""
         self._started.close()
 
     async def __aenter__(self) -> Self:

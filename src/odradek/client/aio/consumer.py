@@ -57,9 +57,16 @@ if TYPE_CHECKING:
     from odradek.client.aio.producer import Producer
     from odradek.client.arrow_types import ArrowBatch, Decode
 
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+Topics = str | Mapping[str, Any]
+
+CLOSE_TIMEOUT_S = 30.0
+
 
 class AwaitedApplication:
-    """For one task at a time."""
+    """The application's task, as the `PollDriver` of its `PollLoop`. One task at a time."""
 
     def __init__(self, loop: EngineLoop) -> None:
         self._loop = loop
@@ -89,7 +96,7 @@ class AwaitedApplication:
 
 
 class AwaitedDeadLetterProducer:
-    """In the consumer's loop."""
+    """The producer of dead letters, in the consumer's loop."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
@@ -97,7 +104,7 @@ class AwaitedDeadLetterProducer:
 
     async def enqueue(self, topic: str, value: Any, **fields: Any) -> FutureRecordMetadata:
         if self._producer is None:
-            from odradek.client.aio.producer import Producer  # Most consumers need none.
+            from odradek.client.aio.producer import Producer  # Most consumers send none.
 
             self._producer = await Producer(self._settings).start()
         return await self._producer.enqueue(topic, value, **fields)
@@ -112,19 +119,14 @@ class AwaitedDeadLetterProducer:
             await self._producer.close(timeout_s)
 
 
-K = TypeVar("K")
-V = TypeVar("V")
-T = TypeVar("T")
-Topics = str | Mapping[str, Any]
-
-CLOSE_TIMEOUT_S = 30.0
-BREATHER = 0xFF
-"""After so many records without a wait (plus one) other tasks have a turn, heartbeats included:
-before the next is taken, which would be lost if that is when the call is cancelled."""
+YIELD_MASK = 0xFF
+"""After so many records (plus one) without a wait, a poll yields to other tasks, heartbeats
+included. It does so before it takes a record, which would be lost if the call is cancelled then."""
 
 
 class Consumer(Client, Generic[K, V]):
-    """Reads topics, as a member of `group` or alone. Arguments as of the blocking one."""
+    """Reads topics, as a member of `group` or alone. The arguments are those of the blocking
+    consumer."""
 
     @overload
     def __init__(
@@ -168,7 +170,7 @@ class Consumer(Client, Generic[K, V]):
         made = consumer_arguments(topics, key, value, settings)
         self.config = made.config
         self._made = made
-        self._begun: ConsumerCore | None = None
+        self._started_core: ConsumerCore | None = None
         super().__init__("odradek-consumer", self._make_engine)
 
     def _make_engine(self, loop: EngineLoop) -> Engine:
@@ -180,7 +182,7 @@ class Consumer(Client, Generic[K, V]):
             allow_auto_topic_creation=self.config.allow_auto_create_topics,
         )
         application = AwaitedApplication(loop)
-        core = self._begun = ConsumerCore(
+        core = self._started_core = ConsumerCore(
             engine,
             self.config,
             self._made.deserializers,
@@ -197,7 +199,7 @@ class Consumer(Client, Generic[K, V]):
         return engine
 
     async def start(self) -> Self:
-        """Begin, and subscribe to the topics that were given."""
+        """Start, and subscribe to the topics given to the constructor."""
         await super().start()
         core = self._core
         assert self._loop is not None
@@ -208,9 +210,9 @@ class Consumer(Client, Generic[K, V]):
 
     @property
     def _core(self) -> ConsumerCore:
-        if self._begun is None:
+        if self._started_core is None:
             raise ClientClosed("the consumer was not started: use `async with`, or await start()")
-        return self._begun
+        return self._started_core
 
     async def _run_call(self, make: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:
         core = self._core
@@ -218,7 +220,7 @@ class Consumer(Client, Generic[K, V]):
         core.collector.refresh()
         return found
 
-    # What is wanted.
+    # Subscription, assignment and positions.
 
     async def subscribe(
         self,
@@ -228,15 +230,14 @@ class Consumer(Client, Generic[K, V]):
         on_revoke: RebalanceCallback | None = None,
         on_lost: RebalanceCallback | None = None,
     ) -> None:
-        """Read topics, by name or all whose name a pattern matches as a whole. The callbacks are
-        called with the consumer and the partitions, inside polls: see `RebalanceListener`.
-        """
+        """Subscribe to topics by name, or to all whose whole name matches a pattern. The callbacks
+        get the consumer and the partitions, and run inside polls: see `RebalanceListener`."""
         listener = RebalanceListener(on_assign, on_revoke, on_lost)
         await self._run_call(lambda: self._calls.subscribe(topics))
         self._poll_loop.listener = listener
 
     async def unsubscribe(self) -> None:
-        """Leave the group, and want nothing any more."""
+        """Leave the group, and end the subscription or assignment."""
         await self._poll_loop.run_with_callbacks(self._core.unsubscribe)
 
     subscription = AwaitedMethod(ConsumerCalls.subscription)
@@ -260,9 +261,9 @@ class Consumer(Client, Generic[K, V]):
     async def commit(
         self, what: Committable = None, *, asynchronous: bool = False, timeout: float | None = None
     ) -> Offsets | None:
-        """Commit a record (and all before it), a batch, an Arrow batch, offsets by partition, or
-        all that was handed out. What was committed; None if it is not waited for.
-        """
+        """Commit a record (and all before it), a batch, an Arrow batch, offsets by partition, or by
+        default the positions of all records returned so far. Returns the committed offsets; None
+        if `asynchronous`."""
         if what is None:
             self._core.collector.mark_consumed()
         offsets = await self._run_call(lambda: self._calls.commit(what, timeout, asynchronous))
@@ -271,23 +272,22 @@ class Consumer(Client, Generic[K, V]):
     # Records.
 
     async def poll(self, timeout: float = 0.0) -> Record[K, V] | None:
-        """The next record; None if there is none within `timeout` seconds (negative: wait for
-        ever). Raises what went wrong with fetching it, and rebalance callbacks run in here.
-        """
+        """Return the next record; None if there is none within `timeout` seconds (negative: wait
+        for ever). Raises errors of fetching. Rebalance callbacks run in here."""
         collector = self._core.collector
-        if not collector.polls & BREATHER:
+        if not collector.polls & YIELD_MASK:
             collector.polls += 1
             await asyncio.sleep(0)
         record = collector.next_record() or await self._poll_loop.poll(timeout)
         if record is None:
-            await asyncio.sleep(0)  # It may not have waited, and may be made again at once.
+            await asyncio.sleep(0)  # `poll` may not have waited, and may be called again at once.
         return record
 
     async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         collector = self._core.collector
         next_record = self._next_record
         while True:
-            if not collector.polls & BREATHER:
+            if not collector.polls & YIELD_MASK:
                 collector.polls += 1
                 await asyncio.sleep(0)
             record = next_record() or await self._poll_loop.poll(None)
@@ -296,7 +296,8 @@ class Consumer(Client, Generic[K, V]):
             yield record
 
     async def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Record[K, V]]:
-        """Up to so many records: fewer after `timeout` seconds, or if there is more to see to."""
+        """Return up to `num_messages` records: fewer after `timeout` seconds, or if a rebalance or
+        an error comes first."""
         limit = limit_of("num_messages", num_messages, least=0)
         buffer = RecordBuffer(self._core.collector, limit)
         await self._fill(buffer, timeout)
@@ -311,9 +312,8 @@ class Consumer(Client, Generic[K, V]):
     async def batches(
         self, max_records: int | None = None, max_wait: float = 0.5
     ) -> AsyncIterator[Batch[K, V]]:
-        """Batches of up to `max_records` (by default `max.poll.records`), or what has come within
-        `max_wait` seconds; `commit` takes them.
-        """
+        """Iterate over batches of up to `max_records` (default: `max.poll.records`), or of the
+        records that came within `max_wait` seconds. `commit` takes a batch."""
         limit, more = self.config.max_poll_records, True
         if max_records is not None:
             limit = limit_of("max_records", max_records)
@@ -326,11 +326,10 @@ class Consumer(Client, Generic[K, V]):
     async def arrow(
         self, max_rows: int = 65_536, max_wait: float = 0.5, decode: Decode | None = None
     ) -> AsyncIterator[ArrowBatch]:
-        """Arrow record batches of up to `max_rows`, or what has come within `max_wait` seconds,
-        without an object per record; `commit` takes them. `decode` makes a column of structs out
-        of JSON values: "json", or an Arrow schema of their fields. Needs pyarrow
-        (`odradek[arrow]`).
-        """
+        """Iterate over Arrow record batches of up to `max_rows`, or of the records that came within
+        `max_wait` seconds, without an object per record. `commit` takes a batch. `decode` makes a
+        column of structs of JSON values: "json", or an Arrow schema of their fields. Needs pyarrow
+        (`odradek[arrow]`)."""
         from odradek.client.arrow.json_values import JsonValues  # Heavy, and optional.
         from odradek.client.arrow.record_batches import record_batch
 
@@ -343,31 +342,32 @@ class Consumer(Client, Generic[K, V]):
             if not buffer.is_empty:
                 yield await self._poll_loop.convert(partial(record_batch, buffer, values))
 
-    # Looking.
+    # Metrics.
 
     def metrics(self) -> dict[str, float]:
-        """What there is to watch, by the names of Kafka's consumer: see `consumer.metrics`."""
+        """Return the metrics by the names of Kafka's consumer: see `consumer.metrics`."""
         self._check_running()
         return self._core.snapshot()
 
     # The end.
 
     async def close(self, timeout: float | None = CLOSE_TIMEOUT_S) -> None:
-        """Commit what was handed out, if that is automatic, leave the group, and close all
-        connections, within `timeout` seconds (None: for ever). More than once does no harm.
-        """
-        if self._begun is not None:
-            self._begun.collector.mark_consumed()
+        """Commit the positions if commits are automatic, leave the group, and close all
+        connections, within `timeout` seconds (None: for ever). A second call does nothing."""
+        if self._started_core is not None:
+            self._started_core.collector.mark_consumed()
         await self._close(limit_s(timeout))
 
     async def _close(self, timeout: float) -> None:
-        if self._begun is not None and not self._poll_loop.closed:
+        if self._started_core is not None and not self._poll_loop.closed:
             try:
                 await self._poll_loop.close(timeout)
             finally:
                 await super().close()
         elif self._loop is not None and not self._loop.running:
-            await super().close()  # What was given back late, if an earlier call was cancelled.
+            await (
+                super().close()
+            )  # Wait for resources still being released, if an earlier call was cancelled.
 
     async def __aexit__(
         self,
@@ -375,6 +375,6 @@ class Consumer(Client, Generic[K, V]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is None and self._begun is not None:
-            self._begun.collector.mark_consumed()
+        if error is None and self._started_core is not None:
+            self._started_core.collector.mark_consumed()
         await self._close(CLOSE_TIMEOUT_S)

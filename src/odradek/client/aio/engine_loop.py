@@ -24,7 +24,7 @@ from odradek.network.asyncio_driver import AsyncioDriver
 
 
 def until_done(result: ProduceRequestResult) -> Generator[Any, None, None]:
-    """Until the batch is done, by whatever thread."""
+    """Wait in the running loop until a batch is done, on whatever thread."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
     result.add_callback(lambda: loop.call_soon_threadsafe(set_done, future))
@@ -32,16 +32,16 @@ def until_done(result: ProduceRequestResult) -> Generator[Any, None, None]:
 
 
 def set_done(future: asyncio.Future[None]) -> None:
-    """Done, unless who waited was cancelled."""
+    """Complete a future, unless it was cancelled."""
     if not future.done():
         future.set_result(None)
 
 
 class AsyncioWait:
-    """How an awaited producer's futures wait: only awaited, and done by the loop's own thread."""
+    """Futures can only be awaited; the loop's own thread completes them."""
 
     def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
-        raise RuntimeError("nothing may block in an event loop: await the future")
+        raise RuntimeError("a future cannot block in an event loop. What to do: await it")
 
     def until_done(self, result: ProduceRequestResult) -> Generator[Any, None, None]:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 class EngineLoop:
-    """Made in a running loop; `environment` is the environment to make an engine in."""
+    """A reactor in the running loop. Make the engine in its `environment`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -65,22 +65,23 @@ class EngineLoop:
 
     @property
     def running(self) -> bool:
-        """Whether something can still be done here."""
+        """True if the engine can still be used."""
         return not self._closed
 
     def run(self, action: Callable[[], T]) -> T:
-        """Do something to the engine; what it gives or raises. Raises `ClientClosed`."""
+        """Run `action` on the engine; return its result or raise its exception. Raises
+        `ClientClosed`."""
         self._check()
         return self._driver.run(action)
 
     def post(self, action: Callable[[], None]) -> None:
-        """Have it done soon; the application's side does, outside of `run`."""
+        """Run `action` soon. For code outside of `run`."""
         self._driver.post(action)
 
     async def wait(self, make: Callable[[], Waiter[T]], timeout_s: float | None = None) -> T:
-        """Make a waiter, and go on when it is done; its result.
+        """Make a waiter, await it, and return its result.
 
-        Raises what it failed with, `KafkaTimeout` when the time is over, and `ClientClosed`.
+        Raises the waiter's error, `KafkaTimeout` after `timeout_s`, and `ClientClosed`.
         """
         waiter = self.run(make)
         if waiter.done:
@@ -103,7 +104,7 @@ class EngineLoop:
         return result_of(waiter)
 
     def _forget(self, waiter: Waiter[T], error: BaseException) -> None:
-        """Nobody waits any more: let the engine know."""
+        """Fail a waiter that no coroutine awaits any more."""
         if self.running:
             self._driver.run(lambda: waiter.fail(error))
 
@@ -112,11 +113,12 @@ class EngineLoop:
             raise ClientClosed("the client is closed")
         if asyncio.get_running_loop() is not self._driver.loop:
             raise RuntimeError(
-                f"{self.name} belongs to another event loop: make a client in each loop"
+                f"{self.name} belongs to another event loop. What to do: make a client in each loop"
             )
 
     async def close(self, end: Callable[[], object]) -> None:
-        """Do `end`, and stop; return when all is given back. More than once does no harm."""
+        """Run `end` and stop; return when all resources are released. A second call does nothing
+        more."""
         if not self._closed:
             self._end(end)
         if self._closing_task is not None:
@@ -124,7 +126,7 @@ class EngineLoop:
 
     def _end(self, end: Callable[[], object]) -> None:
         self.run(end)
-        self.environment.reactor.run_ready()  # What the end has left to be done.
+        self.environment.reactor.run_ready()  # Callbacks that `end` has scheduled.
         self._closed = True
         self._driver.close()
         for future in self._futures:
@@ -143,7 +145,7 @@ class EngineLoop:
 
 
 def result_of(waiter: Waiter[T]) -> T:
-    """What became of it; the client was closed if nothing did."""
+    """Return the waiter's result. Raises its error, or `ClientClosed` if it is not done."""
     if not waiter.done:
         raise ClientClosed("the client was closed")
     return waiter.result()

@@ -45,19 +45,19 @@ V = TypeVar("V")
 
 
 END_TIMEOUT_S = 30.0
-"""How long leaving an `async with` block by an exception waits for deliveries."""
+"""How long an exception in an `async with` block waits for deliveries."""
 
 
 class Producer(Client, Generic[K, V]):
     """Sends records to the cluster at `brokers` (or `bootstrap.servers`).
 
-    Takes what the blocking `Producer` takes; there is no `on_full`, since it is for the caller to
-    choose between `enqueue` and `send_nowait`. Raises `ConfigError`.
+    It takes the arguments of the blocking `Producer`, except `on_full`: the application chooses
+    between `enqueue` and `send_nowait` instead. Raises `ConfigError`.
     """
 
     _core: ProducerCore
     _send_path: SendPath | None
-    """None before it has started; from then on there is a `_core` as well."""
+    """None before the start; from then on there is a `_core` too."""
 
     @overload
     def __init__(
@@ -136,7 +136,7 @@ class Producer(Client, Generic[K, V]):
         super().__init__("odradek-producer", make_engine)
 
     async def start(self) -> Self:
-        """Begin, in the loop that runs now; `async with` does it."""
+        """Start in the running loop; `async with` does it."""
         await super().start()
         self._call_soon = asyncio.get_running_loop().call_soon
         loop = self._loop
@@ -145,12 +145,12 @@ class Producer(Client, Generic[K, V]):
         return self
 
     def _wake(self) -> None:
-        """There may be something to send: see to it as soon as the caller gives way."""
+        """Run the sender as soon as the running task yields."""
         if not self._woken:
             self._woken = True
-            self._call_soon(self._turn)
+            self._call_soon(self._run_sender)
 
-    def _turn(self) -> None:
+    def _run_sender(self) -> None:
         self._woken = False
         if self._loop is not None and self._loop.running:
             self._loop.run(self._core.sender.run)
@@ -171,11 +171,11 @@ class Producer(Client, Generic[K, V]):
         timestamp: datetime | int | None = None,
         on_delivery: DeliveryCallback | None = None,
     ) -> Delivery:
-        """Send a record and await its acknowledgement: where it was written.
+        """Send a record, await its acknowledgement, and return where it was written.
 
-        See the blocking `Producer.send` for the arguments, and for what is raised if it could not
-        be queued; beyond that it raises what the record failed with. Cancelling does not take a
-        record back that was queued.
+        See the blocking `Producer.send` for the arguments, and for the errors if it could not be
+        queued; beyond that this raises the error of the delivery. Cancelling does not take back a
+        record that was queued.
         """
         future = await self.enqueue(
             topic,
@@ -199,7 +199,7 @@ class Producer(Client, Generic[K, V]):
         timestamp: datetime | int | None = None,
         on_delivery: DeliveryCallback | None = None,
     ) -> FutureRecordMetadata:
-        """Queue a record, awaiting room for it; its future, to be awaited or not."""
+        """Queue a record, awaiting room for it; return its future, to be awaited or not."""
         send_path = self._send_path or self._not_started()
         taken = send_path.send(topic, value, key, headers, partition, timestamp, on_delivery)
         if isinstance(taken, FutureRecordMetadata):
@@ -220,7 +220,7 @@ class Producer(Client, Generic[K, V]):
         timestamp: datetime | int | None = None,
         on_delivery: DeliveryCallback | None = None,
     ) -> FutureRecordMetadata:
-        """Queue a record now, or raise `BufferFull`: there is no room, or its topic is not known
+        """Queue a record now. Raises `BufferFull` if there is no room, or if the topic is not known
         yet (`await partitions_for(topic)` once)."""
         send_path = self._send_path or self._not_started()
         taken = send_path.send(topic, value, key, headers, partition, timestamp, on_delivery)
@@ -240,8 +240,8 @@ class Producer(Client, Generic[K, V]):
     ) -> Deliveries:
         """Queue many records, awaiting room as often as it takes: faster than one by one.
 
-        `keys` are as many as values; headers, partition and timestamp are those of every record.
-        If it raises, the records before the one at fault were queued.
+        There are as many `keys` as values; headers, partition and timestamp are those of every
+        record. If this raises, the records before the one at fault were queued.
         """
         send_path = self._send_path or self._not_started()
         source = send_path.source(topic, values, keys, headers)
@@ -261,12 +261,11 @@ class Producer(Client, Generic[K, V]):
         """Queue the rows of anything that exports Arrow data (tables and frames of pyarrow, polars,
         pandas, duckdb …), awaiting room as often as it takes.
 
-        The other arguments name columns: `key` and `value` (the one called "value" unless you say
-        otherwise) of binary or text, `headers` of `list<struct<key: text, value: binary>>`,
-        `partition` of integers, `timestamp` of timestamps or ms; the last two may be one for all.
-        `value="json"`, if no column is called so, makes a JSON object of each row's other columns.
-        No serializer is called. If it raises, the rows before the one at fault were queued. Needs
-        pyarrow (`odradek[arrow]`).
+        The other arguments name columns: `key` and `value` (default "value") of binary or text,
+        `headers` of `list<struct<key: text, value: binary>>`, `partition` of integers, `timestamp`
+        of timestamps or ms; the last two may be one value for all rows. `value="json"`, if there is
+        no such column, makes a JSON object of each row's other columns. No serializer is called. If
+        this raises, the rows before the one at fault were queued. Needs pyarrow (`odradek[arrow]`).
         """
         from odradek.client.arrow.arrow_input import record_inputs  # Heavy, and optional.
 
@@ -280,33 +279,33 @@ class Producer(Client, Generic[K, V]):
         return many.deliveries
 
     async def flush(self, timeout: float | None = None) -> int:
-        """Send what is queued without lingering, and wait until all of it is delivered or failed,
-        up to `timeout` seconds; how many records are not yet."""
+        """Send the queued records without lingering, and wait until all are delivered or failed, up
+        to `timeout` seconds. Returns the number of records without an outcome."""
         return await self._wait(lambda _: self._core.flush(milliseconds_of(timeout)))
 
     def __len__(self) -> int:
-        """Records whose outcome is open."""
+        """Return the number of records without an outcome."""
         return 0 if self._send_path is None else self._core.accumulator.incomplete_records
 
     def __bool__(self) -> bool:
         return True
 
-    # Looking.
+    # Metadata and metrics.
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """The partitions of a topic. Raises as `send` does."""
+        """Return the partitions of a topic. Raises as `send` does."""
         return await self._wait(lambda _: self._core.partitions_for(topic))
 
     def metrics(self) -> dict[str, float]:
-        """What there is to watch, by the names of Kafka's producer."""
+        """Return the metrics by the names of Kafka's producer."""
         self._check_running()
         return self._core.snapshot()
 
     # The end.
 
     async def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent and end; after `timeout` seconds, or when this is cancelled, give
-        up the rest. More than once does no harm."""
+        """Deliver the queued records and close; after `timeout` seconds, or when this is cancelled,
+        fail the rest. A second call does nothing."""
         try:
             if self._loop is not None and self._loop.running:
                 with contextlib.suppress(ClientClosed):

@@ -6,13 +6,12 @@
     partition      integers; null: any
     timestamp      timestamp, or integers (ms); null: now
 
-Which columns they are is said by name. Text is sent as UTF-8, which Arrow's text is already. Large,
-view and dictionary types are understood. Data comes through the PyCapsule interface, a stream or an
-array, and is taken a slice of rows at a time: the bytes of its columns are copied once, and no
-object is made per row.
+Columns are given by name. Text is sent as UTF-8, which Arrow's text is already. Large, view and
+dictionary types are supported. Data comes through the PyCapsule interface, as a stream or an array,
+a slice of rows at a time: the bytes of its columns are copied once, and there is no object per row.
 
-`value="json"`, where no column has that name, makes a JSON object of all columns that are nothing
-else. That does take an object per row.
+`value="json"`, if there is no such column, makes a JSON object of all columns without another role.
+That does take an object per row.
 """
 
 from __future__ import annotations
@@ -36,25 +35,25 @@ from odradek.client.producer.record_input import (
 )
 
 ROWS = 65_536
-"""Rows that are copied at a time."""
+"""The number of rows copied at a time."""
 JSON = "json"
 ADVICE = {
     "key": 'give the name of one of binary or text, such as key="id"',
     "value": 'give the name of one of binary or text, such as value="payload", or value="json" for '
-    "a JSON object of each row's columns that are nothing else",
+    "a JSON object of each row's other columns",
     "headers": "give the name of one of list<struct<key: string, value: binary>>",
 }
-"""What to do, by what the column is to be."""
+"""Advice, by the role of a column."""
 
 
 class ArrowStreamExportable(Protocol):
-    """Whatever exports a stream of record batches."""
+    """An object that exports a stream of record batches."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
 class ArrowArrayExportable(Protocol):
-    """Whatever exports one record batch."""
+    """An object that exports one record batch."""
 
     def __arrow_c_array__(
         self, requested_schema: object | None = None
@@ -72,10 +71,10 @@ def record_inputs(
     partition: object,
     timestamp: object,
 ) -> Iterator[RecordInput]:
-    """The rows, slice by slice; a partition or timestamp that is no name is not a column.
+    """Yield the rows, slice by slice. A partition or timestamp that is not text names no column.
 
-    Raises `SerializationError` for columns that are not there or not of their type, `TypeError` for
-    what cannot name one.
+    Raises `SerializationError` for a missing column or one of the wrong type, and `TypeError` for
+    an argument that cannot be a name.
     """
     for role, name in (("key", key), ("value", value), ("headers", headers)):
         if name is not None and not isinstance(name, str):
@@ -93,7 +92,7 @@ def record_inputs(
 
 
 def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
-    """What is exported, as pyarrow's record batches, without a copy."""
+    """Yield the exported data as pyarrow's record batches, without a copy."""
     try:
         if hasattr(data, "__arrow_c_stream__"):
             rows = pa.RecordBatchReader.from_stream(data)
@@ -113,7 +112,7 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
 
 
 def record_input_of(batch: pa.RecordBatch, names: dict[str, str | None]) -> RecordInput:
-    """The records of a slice."""
+    """Return the records of a slice."""
     found = {role: column(batch, role, name) for role, name in names.items()}
     if found["value"] is None:
         found["value"] = json_rows(batch, names)
@@ -128,7 +127,7 @@ def record_input_of(batch: pa.RecordBatch, names: dict[str, str | None]) -> Reco
 
 
 def column(batch: pa.RecordBatch, role: str, name: str | None) -> pa.Array | None:
-    """A column by name; None if none is wanted, or for rows as JSON."""
+    """Return a column by name; None without a name, or for rows as JSON."""
     if name is None:
         return None
     index = batch.schema.get_field_index(name)
@@ -143,7 +142,7 @@ def column(batch: pa.RecordBatch, role: str, name: str | None) -> pa.Array | Non
 
 
 def json_rows(batch: pa.RecordBatch, names: dict[str, str | None]) -> pa.Array:
-    """Each row's other columns as a JSON object."""
+    """Return each row's other columns as a JSON object."""
 
     used = set(names.values())
     rest = batch.select([name for name in batch.schema.names if name not in used])
@@ -152,7 +151,7 @@ def json_rows(batch: pa.RecordBatch, names: dict[str, str | None]) -> pa.Array:
 
 
 def binary(array: pa.Array | None, role: str) -> BinaryColumn | None:
-    """A column of bytes or text."""
+    """Return a column of bytes or text."""
     if array is None or pa.types.is_null(array.type):
         return None
     array = plain(array)
@@ -174,7 +173,7 @@ def binary(array: pa.Array | None, role: str) -> BinaryColumn | None:
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """Views, dictionaries and values of fixed size as plain binary or text."""
+    """Return views, dictionaries and values of fixed size as plain binary or text."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         return plain(array.dictionary_decode())
@@ -186,7 +185,7 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def edges_of(array: pa.Array, wide: bool) -> tuple[Edges, int, int]:
-    """The offsets of a slice, and the first and last of them."""
+    """Return the offsets of a slice, and the first and last of them."""
     width = 8 if wide else 4
     offsets = array.buffers()[1]
     if offsets is None or len(array) == 0:
@@ -198,7 +197,7 @@ def edges_of(array: pa.Array, wide: bool) -> tuple[Edges, int, int]:
 
 
 def validity_of(array: pa.Array) -> Validity:
-    """Which values of a slice are not null."""
+    """Return which values of a slice are not null."""
     bitmap = array.buffers()[0]
     if bitmap is None or not array.null_count:
         return Validity(b"", 0)
@@ -208,7 +207,7 @@ def validity_of(array: pa.Array) -> Validity:
 
 
 def header_lists(array: pa.Array | None) -> HeadersColumn | None:
-    """A column of lists of headers."""
+    """Return a column of lists of headers."""
     if array is None or pa.types.is_null(array.type):
         return None
     kind = array.type
@@ -235,7 +234,7 @@ def is_header(kind: pa.DataType) -> bool:
 
 
 def numbers(array: pa.Array | None, role: str) -> NumberColumn | None:
-    """A column of integers."""
+    """Return a column of integers."""
     if array is None or pa.types.is_null(array.type):
         return None
     if not pa.types.is_integer(array.type):
@@ -244,7 +243,7 @@ def numbers(array: pa.Array | None, role: str) -> NumberColumn | None:
 
 
 def times(array: pa.Array | None) -> NumberColumn | None:
-    """A column of timestamps."""
+    """Return a column of timestamps or integers."""
     if array is None or not pa.types.is_timestamp(array.type):
         return numbers(array, "timestamp")
     kind = pa.timestamp("ms", tz=array.type.tz)

@@ -1,18 +1,18 @@
-"""Columns out of the JSON objects in an Arrow batch's values.
+"""JSON objects in the values of an Arrow batch as columns.
 
-    consumer.arrow(decode="json")                 fields and types as the first records have them
-    consumer.arrow(decode=pa.schema([...]))       these fields; others are passed over
+    consumer.arrow(decode="json")                 fields and types of the first records
+    consumer.arrow(decode=pa.schema([...]))       these fields; others are ignored
 
     value: binary  ─►  value: struct<id: int64, item: string, ...>, null for a tombstone
 
-The text goes to Arrow's own reader in one piece, so there is no object per record. What the first
-batch with a value taught holds for the rest of the stream: fields that come later are passed over,
-those that are missing are null, and one that has another type is an error (`unified_schema` looks at all
-batches first, for what has an end).
+The text goes to Arrow's own reader in one piece, so there is no object per record. The fields of
+the first batch with a value hold for the rest of the stream: later fields are ignored, missing ones
+are null, and a field of another type is an error. (`unified_schema` reads all batches first, for a
+bounded read.)
 
-A batch with a value that is no such object raises a `DecodeError` for the first of them, with the
-record as it came, and is not counted as handed out; or, where the consumer has `on_decode_error`,
-that is called for each of them and their values are null.
+A batch with a value that is no such object raises a `DecodeError` for the first such record, with
+the raw record, and does not count as returned. If the consumer has `on_decode_error`, that is
+called for each of them, and their values are null.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EMPTY_OBJECT = b"{}"
 
 
 class JsonValues:
-    """Decodes the values of one stream of batches, which all get the same schema."""
+    """Decodes the values of a stream of batches, which all get the same schema."""
 
     def __init__(
         self, wanted: Decode, on_error: Callable[[DecodeError], object] | None = None
@@ -53,11 +53,11 @@ class JsonValues:
 
     @property
     def known(self) -> bool:
-        """Whether it is."""
+        """True if the type of the values is known."""
         return self._fields is not None
 
     def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with its values decoded. Raises `DecodeError`."""
+        """Return the batch with decoded values. Raises `DecodeError`."""
         values = batch.column("value")
         try:
             structs = self._read(values)
@@ -67,22 +67,22 @@ class JsonValues:
                 structs = self._read(kept)
             except pa.ArrowInvalid as conflict:
                 raise DecodeError(
-                    f"the JSON of {record_position(batch, self._first_conflict(kept))} does not go with what "
-                    f"came before: {conflict}. What to do: give a schema as decode"
+                    f"the JSON of {record_position(batch, self._first_conflict(kept))} does not "
+                    f"match the records before: {conflict}. What to do: give a schema as decode"
                 ) from None
         return with_values(batch, structs)
 
     def completed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch that was decoded before anything was known: it has no values."""
+        """Set the type of a batch without values that was decoded before the type was known."""
         if batch.schema.field("value").type == self.fields:
             return batch
         return with_values(batch, pa.nulls(len(batch), self.fields))
 
     def _read(self, values: pa.Array) -> pa.StructArray:
-        """A struct for each value. Raises `pa.ArrowInvalid`.
+        """Return a struct for each value. Raises `pa.ArrowInvalid`.
 
-        Each stands in an object of its own on a line of its own: what is more or less than one
-        object breaks that, and cannot make up for it on another line.
+        Each value is wrapped in an object on a line of its own: a value that is not exactly one
+        object is then a syntax error, and cannot be completed by another line.
         """
         if values.null_count == len(values):
             return pa.nulls(len(values), self.fields)
@@ -112,27 +112,27 @@ class JsonValues:
         )
 
     def _report_unreadable(self, batch: pa.RecordBatch, error: pa.ArrowInvalid) -> list[int]:
-        """The rows that cannot be read, each told to `on_error`. Raises `DecodeError` where there
-        is none."""
+        """Report the rows that cannot be read to `on_error`, and return them. Raises `DecodeError`
+        if there is no `on_error`."""
         values = batch.column("value")
         if self._given:
             refused = list(self._unreadable(values, 0, len(values)))
         else:
             refused = [row for row, one in enumerate(values) if not is_object(one.as_py())]
         for row in refused:
-            told = decode_error(batch, row, error)
+            failure = decode_error(batch, row, error)
             if self._on_error is None:
-                raise told
-            self._on_error(told)
+                raise failure
+            self._on_error(failure)
         return refused
 
     def _first_conflict(self, values: pa.Array) -> int:
-        """The first row that cannot be read together with those before it, of some of which one
-        cannot."""
+        """Return the first row that cannot be read together with the rows before it. There is
+        one."""
         readable, unreadable = 0, len(values)
         while unreadable - readable > 1:
             middle = (readable + unreadable) // 2
-            trial = JsonValues("json")  # What some rows teach is not to stay.
+            trial = JsonValues("json")  # A trial must not change the fields.
             trial._fields = self._fields
             try:
                 trial._read(values.slice(0, middle))
@@ -142,7 +142,7 @@ class JsonValues:
         return readable
 
     def _unreadable(self, values: pa.Array, start: int, end: int) -> Iterator[int]:
-        """The rows from `start` to `end` that cannot be read, found by halving."""
+        """Yield the rows from `start` to `end` that cannot be read, found by bisection."""
         try:
             self._read(values.slice(start, end - start))
         except pa.ArrowInvalid:
@@ -155,7 +155,7 @@ class JsonValues:
 
 
 def is_object(data: bytes | None) -> bool:
-    """Whether it is a JSON object, or null."""
+    """True for a JSON object or null."""
     try:
         return data is None or isinstance(msgspec.json.decode(data), dict)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -163,7 +163,7 @@ def is_object(data: bytes | None) -> bool:
 
 
 def with_values(batch: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
-    """The batch with other values."""
+    """Return the batch with other values."""
     index = batch.schema.get_field_index("value")
     schema = batch.schema.set(index, pa.field("value", values.type))
     columns = [*batch.columns[:index], values, *batch.columns[index + 1 :]]
@@ -171,8 +171,8 @@ def with_values(batch: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
 
 
 def unified_schema(batches: Sequence[pa.RecordBatch]) -> ArrowSchema:
-    """The fields that the JSON of all batches has, each of a type that holds all its values. Raises
-    `DecodeError` if there is none."""
+    """Return the fields of the JSON in all batches, each with a type that holds all its values.
+    Raises `DecodeError` if there is no such type."""
     schema: ArrowSchema = pa.schema([])
     for batch in batches:
         values = JsonValues("json", lambda _: None)
@@ -182,34 +182,34 @@ def unified_schema(batches: Sequence[pa.RecordBatch]) -> ArrowSchema:
             schema = pa.unify_schemas([schema, found], promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise DecodeError(
-                f"the JSON of the records from {record_position(batch, 0)} on, or of some of them, does not "
-                f"go with what came before: {error}. What to do: give a schema as decode"
+                f"the JSON of some records from {record_position(batch, 0)} on does not "
+                f"match the records before: {error}. What to do: give a schema as decode"
             ) from None
     return schema
 
 
 def record_position(batch: pa.RecordBatch, row: int) -> str:
-    """Where a record is."""
+    """Return the position of a record as text for messages."""
     data = {name: batch.column(name)[row].as_py() for name in ("topic", "partition", "offset")}
     return f"{data['topic']}-{data['partition']} at offset {data['offset']}"
 
 
 def with_nulls(values: pa.Array, rows: list[int]) -> pa.Array:
-    """The values, null in these rows."""
-    gone = set(rows)
-    return pc.if_else(pa.array([row in gone for row in range(len(values))]), None, values)
+    """Return the values, with null in these rows."""
+    nulls = set(rows)
+    return pc.if_else(pa.array([row in nulls for row in range(len(values))]), None, values)
 
 
 def decode_error(batch: pa.RecordBatch, row: int, reason: Exception) -> DecodeError:
-    """The error for one row, with the record as it came."""
-    timestamp_ms = batch.column("timestamp")[row].value  # Not every time is a date.
+    """Return the error for one row, with the raw record."""
+    timestamp_ms = batch.column("timestamp")[row].value  # Not every timestamp fits a datetime.
     data = batch.drop_columns(["timestamp"]).slice(row, 1).to_pylist()[0]
     headers = [(each["key"], each["value"]) for each in data["headers"]]
     batch = BatchInfo(data["topic"], data["partition"], -1, TimestampType(data["timestampType"]))
     error = DecodeError(
         f"the value of {data['topic']}-{data['partition']} at offset {data['offset']} is no JSON "
         f"object of the wanted form: {reason}. What to do: give on_decode_error='skip' to have it "
-        f"as null, or a function that is told of it; or read from offset {data['offset'] + 1} on"
+        f"as null, or a function to call with it; or read from offset {data['offset'] + 1} on"
     )
     count, encoded = len(headers), encode_headers(headers)
     error.record = Record(

@@ -1,6 +1,4 @@
-"""Arrow arrays of decoded columns: no object per value, and of byte strings one copy.
-
-Records as Arrow record batches: the columns of Spark's Kafka source.
+"""Records as Arrow record batches, with the columns of Spark's Kafka source.
 
     key, value      binary
     topic           dictionary<int32, utf8>
@@ -10,9 +8,10 @@ Records as Arrow record batches: the columns of Spark's Kafka source.
     timestampType   int8                 0 CreateTime, 1 LogAppendTime
     headers         list<struct<key: utf8, value: binary>>, empty if there are none
 
-Rows are of several partitions, those of one partition in order. What to commit for a batch travels
-in its schema's metadata, so `commit` takes the batch itself; a table made of several batches has
-that of the first. `json_values` makes columns of JSON values.
+The arrays are made of decoded columns: no object per value, and one copy of byte strings. The rows
+of a batch come from several partitions; those of one partition are in order. The offsets to commit
+are in the metadata of the batch's schema, so `commit` takes the batch itself; a table made of
+several batches has those of the first. `json_values` makes columns of JSON values.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ INT64_BYTES = 8
 
 
 def fixed_array(data: bytes, kind: pa.DataType) -> pa.Array:
-    """Values of 8 bytes, none of them null."""
+    """Return an array of values of 8 bytes, without nulls."""
     return pa.Array.from_buffers(kind, len(data) // INT64_BYTES, [None, pa.py_buffer(data)])
 
 
 def binary_array(column: BinaryColumn, kind: pa.DataType) -> pa.Array:
-    """Byte strings."""
-    chunks = [gathered(piece, kind) for piece in column.chunks()]
+    """Return an array of byte strings."""
+    chunks = [chunk_array(chunk, kind) for chunk in column.chunks()]
     if len(chunks) == 1:
         array = chunks[0]
     else:
@@ -52,20 +51,21 @@ def binary_array(column: BinaryColumn, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(array), [validity, offsets, data], column.null_count)
 
 
-def gathered(piece: BinaryChunk, kind: pa.DataType) -> pa.Array:
-    """The values of a piece, one behind the other.
+def chunk_array(chunk: BinaryChunk, kind: pa.DataType) -> pa.Array:
+    """Return the values of a chunk as an array without gaps.
 
-    As an array, its buffer is values and gaps in turn, every second one of which is kept.
+    Read as an array, the chunk's buffer alternates values and gaps; every second item is kept.
     """
-    length = 2 * piece.count - 1
-    buffers = [None, pa.py_buffer(piece.edges), pa.py_buffer(piece.data)]
+    length = 2 * chunk.count - 1
+    buffers = [None, pa.py_buffer(chunk.edges), pa.py_buffer(chunk.data)]
     values_and_gaps = pa.Array.from_buffers(kind, length, buffers)
     every_second = pa.py_buffer(b"\x55" * (length // 8 + 1))
     return values_and_gaps.filter(pa.Array.from_buffers(pa.bool_(), length, [None, every_second]))
 
 
 def text_array(column: BinaryColumn) -> pa.Array:
-    """Texts. What is not UTF-8 gets replacement characters, as everywhere in clients."""
+    """Return an array of text. Invalid UTF-8 gets replacement characters, as everywhere in
+    clients."""
     array = binary_array(column, pa.string())
     try:
         array.validate(full=True)
@@ -79,7 +79,7 @@ def text_array(column: BinaryColumn) -> pa.Array:
 
 
 def repeated(runs: Iterable[tuple[int, int]], kind: pa.DataType) -> pa.Array:
-    """Integers, each as often as it says."""
+    """Return an array of integers, each repeated by its count."""
     size = kind.bit_width // 8
     data = b"".join(value.to_bytes(size, "little", signed=True) * count for value, count in runs)
     return pa.Array.from_buffers(kind, len(data) // size, [None, pa.py_buffer(data)])
@@ -88,7 +88,7 @@ def repeated(runs: Iterable[tuple[int, int]], kind: pa.DataType) -> pa.Array:
 def header_lists(
     kind: pa.ListType, offsets: bytes, keys: pa.Array, values: pa.Array, validity: Any = None
 ) -> pa.Array:
-    """Lists of headers of records."""
+    """Return an array of the lists of headers of records."""
     structs = pa.Array.from_buffers(kind.value_type, len(keys), [None], children=[keys, values])
     count = len(offsets) // 4 - 1
     return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(offsets)], children=[structs])
@@ -111,12 +111,12 @@ SCHEMA = pa.schema(
 
 EMPTY = pa.RecordBatch.from_pylist([], schema=SCHEMA)
 Take = Callable[[], tuple[ColumnBuffer, bool]]
-Counted = Callable[[Callable[[], Any]], Any]
+Convert = Callable[[Callable[[], Any]], Any]
 
 
-def record_batch(gathered: ColumnBuffer, values: JsonValues | None = None) -> Any:
-    """What was gathered, with its values decoded. Raises `DecodeError`."""
-    columns, runs = gathered.columns, gathered.runs
+def record_batch(buffer: ColumnBuffer, values: JsonValues | None = None) -> Any:
+    """Return an Arrow batch of the buffered records, with decoded values. Raises `DecodeError`."""
+    columns, runs = buffer.columns, buffer.runs
     topics: dict[str, int] = {}
     for run in runs:
         topics.setdefault(run.batch.topic, len(topics))
@@ -136,7 +136,7 @@ def record_batch(gathered: ColumnBuffer, values: JsonValues | None = None) -> An
             binary_array(columns.header_value, pa.binary()),
         ),
     ]
-    metadata = {OFFSETS_KEY: metadata_of(gathered.offsets())}
+    metadata = {OFFSETS_KEY: metadata_of(buffer.offsets())}
     batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA.with_metadata(metadata))
     return batch if values is None else values.decode(batch)
 
@@ -144,22 +144,22 @@ def record_batch(gathered: ColumnBuffer, values: JsonValues | None = None) -> An
 class ArrowBatches:
     """Arrow batches as they come: iterate over it, or give it to what takes an Arrow stream.
 
-    Iteration goes on for ever, or to the end of what was assigned if that has one. As a stream
-    (`__arrow_c_stream__`) it ends when nothing has come for the time a batch may take: it is then
-    what there was. Each batch counts as dealt with when the next one is asked for.
+    Iteration goes on for ever, or to the end of the assignment if that has one. As a stream
+    (`__arrow_c_stream__`) it ends when no record came for the `max_wait` of a batch. A batch counts
+    as processed when the next one is requested.
     """
 
-    def __init__(self, take: Take, counted: Counted, values: JsonValues | None = None) -> None:
+    def __init__(self, take: Take, convert: Convert, values: JsonValues | None = None) -> None:
         self._take = take
-        self._counted = counted
+        self._convert = convert
         self._values = values
 
-    def _made(self, gathered: ColumnBuffer) -> Any:
-        return self._counted(partial(record_batch, gathered, self._values))
+    def _made(self, buffer: ColumnBuffer) -> Any:
+        return self._convert(partial(record_batch, buffer, self._values))
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the batches; where values are decoded, as far as it is known yet."""
+        """The schema of the batches; of decoded values, the fields known so far."""
         if self._values is None:
             return SCHEMA
         return SCHEMA.set(SCHEMA.get_field_index("value"), pa.field("value", self._values.fields))
@@ -169,27 +169,27 @@ class ArrowBatches:
 
     def __next__(self) -> ArrowBatch:
         while True:
-            gathered, more = self._take()
-            if not gathered.is_empty:
-                batch: ArrowBatch = self._made(gathered)
+            buffer, more = self._take()
+            if not buffer.is_empty:
+                batch: ArrowBatch = self._made(buffer)
                 return batch
             if not more:
                 raise StopIteration
 
     def until_quiet(self) -> Iterator[pa.RecordBatch]:
-        """The batches until nothing has come for the time a batch may take, or to the end of what
-        was assigned; without what to commit."""
+        """Yield batches until no record came for `max_wait`, or to the end of the assignment;
+        without the offsets to commit."""
         while True:
-            gathered, _ = self._take()
-            if gathered.is_empty:
+            buffer, _ = self._take()
+            if buffer.is_empty:
                 return
-            yield self._made(gathered).replace_schema_metadata(None)
+            yield self._made(buffer).replace_schema_metadata(None)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         batches = self.until_quiet()
         held = []
         if self._values is not None:
-            for batch in batches:  # Until one says what the schema is.
+            for batch in batches:  # Until the schema is known.
                 held.append(batch)
                 if self._values.known:
                     break

@@ -4,8 +4,8 @@
         admin.create_topic("orders", partitions=3)
         print(admin.topics())
 
-Its calls are those of `client.admin`, each blocking until it is done or `default.api.timeout.ms`
-are over. They may be made from any number of threads.
+Its calls are those of `client.admin`. Each blocks until it is done, at most for
+`default.api.timeout.ms`. Any number of threads may make them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ R = TypeVar("R")
 class Admin(Client):
     """Administers the cluster at `brokers` (or `bootstrap.servers` in `config` or keywords).
 
-    Settings by any of their names, see `AdminConfig`. Raises `ConfigError`; calls raise kinds of
-    `KafkaError`.
+    Settings may be given by any of their names: see `AdminConfig`. Raises `ConfigError`; calls
+    raise kinds of `KafkaError`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What the blocking faces have in common: settings, an engine on its thread, closing."""
+"""Client: the base class of the blocking clients: an engine on its own thread, and closing."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ T = TypeVar("T")
 
 
 class Client:
-    """A context manager; leaving it closes. One that is forgotten ends when it is collected, or
-    with the process.
-    """
+    """A context manager that closes on exit. A client that is not closed ends when it is garbage
+    collected, or with the process."""
 
     def __init__(self, name: str, make_engine: Callable[[EngineThread], Engine]) -> None:
         self._thread = EngineThread(name)
@@ -31,11 +30,11 @@ class Client:
         self._end = weakref.finalize(self, self._thread.close, self._engine.close)
 
     def _wait(self, make: Callable[[], Waiter[T]], timeout_s: float | None = None) -> T:
-        """Have a waiter made on the engine's thread, and block until it is done."""
+        """Make a waiter on the engine's thread, and block until it is done."""
         return self._thread.wait(make, timeout_s)
 
     def close(self) -> None:
-        """Close all connections. More than once does no harm."""
+        """Close all connections. A second call does nothing."""
         self._end()
 
     def __enter__(self) -> Self:

@@ -1,8 +1,7 @@
-"""What users of confluent-kafka's producer are used to: `produce`, `produce_batch`, `poll`.
+"""The producer's methods for users of confluent-kafka: `produce`, `produce_batch`, `poll`.
 
-Arguments and results are confluent-kafka's. Callbacks run by themselves, so `poll` has nothing to
-do; and where a producer blocks while its buffer is full (`on_full="block"`, the default) so do
-these.
+Arguments and results are confluent-kafka's. Callbacks run by themselves, so `poll` does nothing.
+Where a producer blocks while its buffer is full (`on_full="block"`, the default) so do these.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ MESSAGE_KEYS = frozenset(
 
 
 class ConfluentProducerApi(Generic[K, V]):
-    """For a producer."""
+    """The methods, for a class with `send`."""
 
     send: Callable[..., object]
 
@@ -38,7 +37,7 @@ class ConfluentProducerApi(Generic[K, V]):
         headers: Headers | None = None,
         callback: DeliveryCallback | None = None,
     ) -> None:
-        """`send` with confluent-kafka's arguments; `callback` is another name of `on_delivery`."""
+        """`send` with confluent-kafka's arguments; `callback` is another name for `on_delivery`."""
         self.send(
             topic,
             value,
@@ -58,22 +57,22 @@ class ConfluentProducerApi(Generic[K, V]):
         on_delivery: DeliveryCallback | None = None,
     ) -> int:
         """`produce` each of `messages`: mappings of `value`, `key`, `headers`, `partition`,
-        `timestamp`, `on_delivery` (or `callback`); the arguments stand in for what they leave out.
+        `timestamp`, `on_delivery` (or `callback`); the arguments are the defaults.
 
-        How many were queued. One that was not has the `KafkaError` as its `_error`. For one time,
-        partition and headers for all, and the deliveries, `send_many` is faster. Raises, before
-        any is queued, `TypeError` for what is no list of such mappings, and `ValueError` for a
-        partition that cannot be; and `ClientClosed`.
+        Returns how many were queued. A message that was not has the `KafkaError` as its `_error`.
+        `send_many` is faster, with one timestamp, partition and headers for all, and returns the
+        deliveries. Raises, before any is queued, `TypeError` unless `messages` is a list of such
+        mappings, and `ValueError` for an invalid partition; also `ClientClosed`.
         """
         check_messages(messages)
-        told = on_delivery or callback
+        default_callback = on_delivery or callback
         queued = 0
         for message in messages:
             message.pop("_error", None)
             given = {"partition": partition, **message}
             own = given.pop("on_delivery", None) or given.pop("callback", None)
             try:
-                self.produce(topic, **given, on_delivery=own or told)
+                self.produce(topic, **given, on_delivery=own or default_callback)
                 queued += 1
             except ClientClosed:
                 raise
@@ -82,12 +81,12 @@ class ConfluentProducerApi(Generic[K, V]):
         return queued
 
     def poll(self, timeout: float = 0) -> int:
-        """Nothing: callbacks run by themselves. For programs written for confluent-kafka."""
+        """Return 0: callbacks run by themselves. For programs written for confluent-kafka."""
         return 0
 
 
 def check_messages(messages: list[dict[str, Any]]) -> None:
-    """Raises what `produce_batch` does for what is none of a batch."""
+    """Raise the errors of `produce_batch` for an invalid argument."""
     if not isinstance(messages, list):
         raise TypeError(f"{messages!r} is no list of messages")
     for message in messages:

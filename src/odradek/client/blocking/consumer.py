@@ -58,9 +58,17 @@ if TYPE_CHECKING:
     from odradek.client.arrow_types import Decode
     from odradek.client.blocking.producer import Producer
 
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+Topics = str | Mapping[str, Any]
+
+CLOSE_TIMEOUT_S = 30.0
+
 
 class BlockingApplication:
-    """Coroutines of this never suspend: they block."""
+    """The application's thread, as the `PollDriver` of its `PollLoop`. Its coroutines never
+    suspend: they block."""
 
     def __init__(self, thread: EngineThread, signal: WakeSignal) -> None:
         self._thread = thread
@@ -84,7 +92,7 @@ class BlockingApplication:
 
 
 class BlockingDeadLetterProducer:
-    """Coroutines of this never suspend: they block."""
+    """The producer of dead letters. Its coroutines never suspend: they block."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._settings = settings
@@ -92,7 +100,7 @@ class BlockingDeadLetterProducer:
 
     async def enqueue(self, topic: str, value: Any, **fields: Any) -> FutureRecordMetadata:
         if self._producer is None:
-            from odradek.client.blocking.producer import Producer  # Most consumers need none.
+            from odradek.client.blocking.producer import Producer  # Most consumers send none.
 
             self._producer = Producer(self._settings)
         return self._producer.send(topic, value, **fields)
@@ -106,24 +114,16 @@ class BlockingDeadLetterProducer:
             self._producer.close(timeout_s)
 
 
-K = TypeVar("K")
-V = TypeVar("V")
-T = TypeVar("T")
-Topics = str | Mapping[str, Any]
-
-CLOSE_TIMEOUT_S = 30.0
-
-
 class Consumer(Client, Generic[K, V]):
     """Reads topics, as a member of `group` or alone.
 
-    Takes names of topics to subscribe to, or (confluent-kafka's habit) one mapping with settings,
-    which may also be given as keywords, by any of their names: see `ConsumerConfig`. `key` and
-    `value` say what to make of the bytes: see `client.deserializers`. Raises `ConfigError`.
+    The arguments are names of topics to subscribe to, or one mapping of settings as for
+    confluent-kafka. Settings may be given as keywords by any of their names: see `ConsumerConfig`.
+    `key` and `value` are deserializers: see `client.deserializers`. Raises `ConfigError`.
 
-    `for record in consumer` waits for the next record for ever, as `batches` and `arrow` do: leave
-    it with `break`. It ends by itself only where `assign` gave every partition an end. For what is
-    there now: `odradek.read`, or `poll` until it gives None.
+    `for record in consumer` waits for the next record for ever, and so do `batches` and `arrow`:
+    leave it with `break`. It ends by itself only if `assign` gave every partition an end. To read
+    only the present records: `odradek.read`, or `poll` until it returns None.
     """
 
     @overload
@@ -195,12 +195,12 @@ class Consumer(Client, Generic[K, V]):
             self.subscribe(made.topics)
 
     def _run_call(self, make: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:
-        """Run a call on the engine's thread, and block until it is done."""
+        """Run a coroutine on the engine's thread, and block until it is done."""
         found = self._wait(lambda: spawn(make()))
         self._collector.refresh()
         return found
 
-    # What is wanted.
+    # Subscription, assignment and positions.
 
     def subscribe(
         self,
@@ -210,15 +210,14 @@ class Consumer(Client, Generic[K, V]):
         on_revoke: RebalanceCallback | None = None,
         on_lost: RebalanceCallback | None = None,
     ) -> None:
-        """Read topics, by name or all whose name a pattern matches as a whole. The callbacks are
-        called with the consumer and the partitions, inside polls: see `RebalanceListener`.
-        """
+        """Subscribe to topics by name, or to all whose whole name matches a pattern. The callbacks
+        get the consumer and the partitions, and run inside polls: see `RebalanceListener`."""
         listener = RebalanceListener(on_assign, on_revoke, on_lost)
         self._run_call(lambda: self._calls.subscribe(topics))
         self._poll_loop.listener = listener
 
     def unsubscribe(self) -> None:
-        """Leave the group, and want nothing any more."""
+        """Leave the group, and end the subscription or assignment."""
         run_now(self._poll_loop.run_with_callbacks(self._core.unsubscribe))
 
     subscription = BlockingMethod(ConsumerCalls.subscription)
@@ -242,9 +241,9 @@ class Consumer(Client, Generic[K, V]):
     def commit(
         self, what: Committable = None, *, asynchronous: bool = False, timeout: float | None = None
     ) -> Offsets | None:
-        """Commit a record (and all before it), a batch, an Arrow batch, offsets by partition, or
-        all that was handed out. What was committed; None if it is not waited for.
-        """
+        """Commit a record (and all before it), a batch, an Arrow batch, offsets by partition, or by
+        default the positions of all records returned so far. Returns the committed offsets; None
+        if `asynchronous`."""
         if what is None:
             self._collector.mark_consumed()
         offsets = self._run_call(lambda: self._calls.commit(what, timeout, asynchronous))
@@ -253,9 +252,8 @@ class Consumer(Client, Generic[K, V]):
     # Records.
 
     def poll(self, timeout: float = 0.0) -> Record[K, V] | None:
-        """The next record; None if there is none within `timeout` seconds (negative: wait for
-        ever). Raises what went wrong with fetching it, and rebalance callbacks run in here.
-        """
+        """Return the next record; None if there is none within `timeout` seconds (negative: wait
+        for ever). Raises errors of fetching. Rebalance callbacks run in here."""
         record = self._next_record()
         return record if record is not None else run_now(self._poll_loop.poll(timeout))
 
@@ -271,9 +269,8 @@ class Consumer(Client, Generic[K, V]):
         return record
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Record[K, V]]:
-        """Up to so many records: fewer after `timeout` seconds, or if there is more to see to.
-        Raises `ValueError` for fewer than none.
-        """
+        """Return up to `num_messages` records: fewer after `timeout` seconds, or if a rebalance or
+        an error comes first. Raises `ValueError` for a negative number."""
         limit = limit_of("num_messages", num_messages, least=0)
         buffer = RecordBuffer(self._collector, limit)
         run_now(self._poll_loop.fill(buffer, timeout))
@@ -282,9 +279,9 @@ class Consumer(Client, Generic[K, V]):
     def batches(
         self, max_records: int | None = None, max_wait: float = 0.5
     ) -> Iterator[Batch[K, V]]:
-        """Batches of up to `max_records` (by default `max.poll.records`), or what has come within
-        `max_wait` seconds; `commit` takes them. Raises `ValueError` for less than one.
-        """
+        """Iterate over batches of up to `max_records` (default: `max.poll.records`), or of the
+        records that came within `max_wait` seconds. `commit` takes a batch. Raises `ValueError` for
+        less than one."""
         limit = self.config.max_poll_records
         if max_records is not None:
             limit = limit_of("max_records", max_records)
@@ -298,11 +295,11 @@ class Consumer(Client, Generic[K, V]):
     def arrow(
         self, max_rows: int = 65_536, max_wait: float = 0.5, decode: Decode | None = None
     ) -> ArrowBatches:
-        """Arrow record batches of up to `max_rows`, or what has come within `max_wait` seconds,
-        without an object per record; `commit` takes them. What this returns can be iterated over,
-        or given to anything that takes an Arrow stream. `decode` makes a column of structs out of
-        JSON values: "json", or an Arrow schema of their fields. Needs pyarrow (`odradek[arrow]`).
-        """
+        """Return Arrow record batches of up to `max_rows`, or of the records that came within
+        `max_wait` seconds, without an object per record. The result can be iterated over, or given
+        to anything that takes an Arrow stream; `commit` takes a batch. `decode` makes a column of
+        structs of JSON values: "json", or an Arrow schema of their fields. Needs pyarrow
+        (`odradek[arrow]`)."""
         from odradek.client.arrow.json_values import JsonValues  # Heavy, and optional.
         from odradek.client.arrow.record_batches import ArrowBatches
 
@@ -315,18 +312,17 @@ class Consumer(Client, Generic[K, V]):
         values = None if decode is None else JsonValues(decode, self._poll_loop.on_decode_error)
         return ArrowBatches(take, lambda make: run_now(self._poll_loop.convert(make)), values)
 
-    # Looking.
+    # Metrics.
 
     def metrics(self) -> dict[str, float]:
-        """What there is to watch, by the names of Kafka's consumer: see `consumer.metrics`."""
+        """Return the metrics by the names of Kafka's consumer: see `consumer.metrics`."""
         return self._thread.call(self._core.snapshot)
 
     # The end.
 
     def close(self, timeout: float | None = CLOSE_TIMEOUT_S) -> None:
-        """Commit what was handed out, if that is automatic, leave the group, and close all
-        connections, within `timeout` seconds (None: for ever). More than once does no harm.
-        """
+        """Commit the positions if commits are automatic, leave the group, and close all
+        connections, within `timeout` seconds (None: for ever). A second call does nothing."""
         self._collector.mark_consumed()
         self._close(limit_s(timeout))
 

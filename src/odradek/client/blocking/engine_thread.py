@@ -1,15 +1,15 @@
-"""A background thread that owns an engine, and how other threads wait for it.
+"""EngineThread: a background thread that owns an engine, and how other threads wait for it.
 
-    user's thread:   wait(make, timeout) ── post ─► owner thread: make() ─► Waiter ─► done
-                         │ blocks on a signal ◄─────────────── set ◄───────────────────┘
-                         └─ time over, Ctrl-C: the waiter is failed, so that the engine forgets it
+    application:   wait(make, timeout) ── post ─► owner thread: make() ─► Waiter ─► done
+                       │ blocks on a signal ◄─────────────── set ◄───────────────────┘
+                       └─ timeout, Ctrl-C: the waiter is failed, so that the engine forgets it
 
     new ── start ─► running ── close ─► stopping ─► stopped
-                       └── fork: in the child it is of no use, and says so
+                       └── fork: in the child all calls raise
 
-The thread is a daemon: a program that forgets to close ends all the same. `at_exit` lets a face
-finish what it has begun, for a bounded time. Everything may be called from any thread but the
-owner's own: a callback that waits for its own thread would wait for ever, and gets an error.
+The thread is a daemon: a program that forgets to close ends nevertheless. `at_exit` lets a client
+finish its work, for a bounded time. All methods may be called from any thread but the owner's: a
+callback that waited for its own thread would never return, so it gets an error.
 """
 
 from __future__ import annotations
@@ -33,38 +33,37 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 JOIN_S = 5.0
-"""How long closing waits for the thread to end; it ends by itself in any case."""
+"""How long `close` waits for the end of the thread; it ends by itself in any case."""
 
 
 class BlockedThread(Generic[T]):
-    """A thread that waits, once. Who is to wake it may know it for long after its time is over:
-    then that does nothing, and it holds no signal.
-    """
+    """A thread that waits once. `wake` may be called long after the wait has timed out: it does
+    nothing then, and this object holds no signal."""
 
     __slots__ = ("_signal", "_to_ring", "error", "waiter")
 
     def __init__(self) -> None:
         self._signal = borrow_signal()
         self._to_ring = [self._signal]
-        """Who takes it out of here is the last who may set it."""
+        """The signal, until one thread takes it out: only that one may set it."""
         self.waiter: Waiter[T] | None = None
         self.error: BaseException | None = None
-        """Why there will be no waiter."""
+        """The exception of `make`: there is no waiter then."""
 
     def block(self, timeout_s: float | None) -> bool:
-        """Until `wake`; False if the time is over before. Signals interrupt it."""
+        """Block until `wake`; False after `timeout_s` seconds. Signals interrupt it."""
         signal = self._signal
         in_time = False
         try:
             in_time = signal.wait(timeout_s)
         finally:
             del self._signal
-            if in_time or self._take() is not None:  # Else it is just being set.
+            if in_time or self._take() is not None:  # Else another thread is setting it.
                 return_signal(signal)
         return in_time
 
     def wake(self, _: object = None) -> None:
-        """Of the owner thread."""
+        """Wake the thread. Owner thread only."""
         signal = self._take()
         if signal is not None:
             signal.set()
@@ -77,7 +76,7 @@ class BlockedThread(Generic[T]):
 
 
 class EngineThread:
-    """One reactor on a thread of its own; `environment` is the environment to make an engine in."""
+    """A reactor on a thread of its own. Make the engine in its `environment`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -89,28 +88,28 @@ class EngineThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to run."""
+        """Start the thread."""
         self._thread.start()
 
     @property
     def running(self) -> bool:
-        """Whether something can still be done here."""
+        """True if the engine can still be used."""
         return not self._closed and os.getpid() == self._process
 
     @property
     def is_current(self) -> bool:
-        """Whether this is asked on the owner thread, which must not wait for itself."""
+        """True on the owner thread, which must not wait for itself."""
         return threading.current_thread() is self._thread
 
     def post(self, action: Callable[[], object]) -> None:
-        """Have it done on the owner thread, soon. Raises `ClientClosed`."""
+        """Run `action` on the owner thread soon. Raises `ClientClosed`."""
         self._check_process()
         with self._guard:
             self._check_open()
             self.environment.reactor.call_soon_threadsafe(action)  # type: ignore[arg-type]
 
     def call(self, action: Callable[[], T]) -> T:
-        """Have it done on the owner thread; what it gives or raises."""
+        """Run `action` on the owner thread; return its result or raise its exception."""
 
         def make() -> Waiter[T]:
             waiter: Waiter[T] = Waiter()
@@ -120,13 +119,14 @@ class EngineThread:
         return self.wait(make)
 
     def wait(self, make: Callable[[], Waiter[T]], timeout_s: float | None = None) -> T:
-        """Have a waiter made on the owner thread, and block until it is done; its result.
+        """Make a waiter on the owner thread, block until it is done, and return its result.
 
-        Raises what it failed with, `KafkaTimeout` when the time is over, and `ClientClosed`.
+        Raises the waiter's error, `KafkaTimeout` after `timeout_s`, and `ClientClosed`.
         """
         if self.is_current:
             raise RuntimeError(
-                f"this would block {self.name}, which is to answer it: do not wait in a callback"
+                f"this would block {self.name}, the thread that has to answer. What to do: do not "
+                "wait in a callback"
             )
         self._check_process()
         waiting: BlockedThread[T] = BlockedThread()
@@ -147,7 +147,7 @@ class EngineThread:
                 self._waiting.add(waiting)
                 self.environment.reactor.call_soon_threadsafe(begin)
             in_time = waiting.block(timeout_s)
-        except BaseException:  # Ctrl-C, most likely.
+        except BaseException:  # Most likely Ctrl-C.
             self._forget(waiting, KeyboardInterrupt())
             raise
         finally:
@@ -167,7 +167,7 @@ class EngineThread:
         return waiting.waiter.result()
 
     def _forget(self, waiting: BlockedThread[Any], error: BaseException) -> None:
-        """Nobody waits any more: let the engine know."""
+        """Fail a waiter that no thread waits for any more."""
 
         def forget() -> None:
             if waiting.waiter is not None:
@@ -178,7 +178,8 @@ class EngineThread:
                 self.environment.reactor.call_soon_threadsafe(forget)
 
     def _check_process(self) -> None:
-        """Before the guard is taken: in a forked process it may be held for ever."""
+        """Raise in a forked process. Called before taking the guard, which may be locked for ever
+        there."""
         if os.getpid() != self._process:
             raise ClientClosed(
                 "this client was made before the process forked, and its connections belong to "
@@ -190,7 +191,7 @@ class EngineThread:
             raise ClientClosed("the client is closed")
 
     def close(self, end: Callable[[], object]) -> None:
-        """Do `end` on the owner thread, and stop it. More than once does no harm."""
+        """Run `end` on the owner thread and stop it. A second call does nothing."""
         if os.getpid() != self._process:
             return
         with self._guard:
@@ -201,14 +202,14 @@ class EngineThread:
             reactor.call_soon_threadsafe(end)  # type: ignore[arg-type]
             reactor.stop()
         if not self._thread.is_alive():
-            self._run()  # It was never started.
+            self._run()  # The thread was never started.
         elif not self.is_current:
             self._thread.join(JOIN_S)
 
     def _run(self) -> None:
         try:
             self.environment.reactor.run()
-            self.environment.reactor.run_ready()  # What the end has left to be done.
+            self.environment.reactor.run_ready()  # Callbacks that `end` has scheduled.
         finally:
             with self._guard:
                 self._closed = True
@@ -220,22 +221,21 @@ class EngineThread:
 
 _hook_numbers = itertools.count()
 _exit_hooks: dict[int, tuple[int, weakref.WeakMethod[Callable[[], object]]]] = {}
-"""By age: process, and method."""
+"""Process and method, by order of registration."""
 
 
 def at_exit(end: Callable[[], object]) -> Callable[[], None]:
-    """Call a method when the interpreter ends, the youngest first, unless its object is gone by
-    then; what is returned takes it back.
-    """
+    """Call a method at the end of the interpreter, the last registered first, unless its object was
+    garbage collected. Returns a function that cancels this."""
     if not _exit_hooks:
         atexit.register(_run_exit_hooks)
     key = next(_hook_numbers)
     _exit_hooks[key] = os.getpid(), weakref.WeakMethod(end)
 
-    def take_back() -> None:
+    def cancel() -> None:
         _exit_hooks.pop(key, None)
 
-    return take_back
+    return cancel
 
 
 def _run_exit_hooks() -> None:
@@ -246,4 +246,4 @@ def _run_exit_hooks() -> None:
             try:
                 end()
             except Exception:
-                log.exception("closing a client at the end of the process")
+                log.exception("closing a client at the end of the process failed")

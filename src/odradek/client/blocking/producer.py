@@ -45,18 +45,21 @@ from odradek.config.keywords import ProducerKeywords
 if TYPE_CHECKING:
     from odradek.client.arrow.arrow_input import ArrowData
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 
 YIELD_BYTES = 131_072
-"""Batches queued between two turns of the sender, about."""
+"""About how many bytes of batches are queued between two runs of the sender."""
 YIELD_TIMEOUT_S = 0.005
 
 
 class SenderYield:
-    """Wakes the sender, and lets it have the interpreter when much was queued for it.
+    """Wakes the sender, and yields the interpreter to it when much is queued.
 
-    `run` is what the sender does in a turn. Who queues calls `wake` for every new batch; when the
-    sender had no turn for `every` of those, the caller waits for one. Not for longer than the
-    interpreter would make the sender wait: its thread may be busy with a user's callback.
+    `run` runs the sender. `wake` is called for every new batch. If the sender did not run for
+    `every` batches, the caller waits for a run, but not longer than the interpreter's switch
+    interval: the sender's thread may be busy with an application's callback.
     """
 
     def __init__(self, thread: EngineThread, every: int) -> None:
@@ -71,14 +74,14 @@ class SenderYield:
         """Any thread. Raises `ClientClosed` in a forked process."""
         if not self._woken or not self._thread.running:
             self._woken = True
-            self._thread.post(self._turn)
+            self._thread.post(self._run_sender)
         self._queued += 1
         if self._queued >= self._every and not self._thread.is_current:
             waiting: BlockedThread[None] = BlockedThread()
             self._waiting.append(waiting)
             waiting.block(YIELD_TIMEOUT_S)
 
-    def _turn(self) -> None:
+    def _run_sender(self) -> None:
         self._woken = False
         self._queued = 0
         self.run()
@@ -87,14 +90,16 @@ class SenderYield:
 
 
 class BlockingWait:
-    """How futures wait: on a signal; awaited, in the loop that runs then."""
+    """Futures block on a signal; when awaited, they wait in the running loop."""
 
     def __init__(self, thread: EngineThread) -> None:
         self._thread = thread
 
     def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
         if self._thread.is_current:
-            raise RuntimeError("a callback cannot wait for a record: its thread sends them")
+            raise RuntimeError(
+                "a callback cannot wait for a record: it runs on the thread that sends records"
+            )
         if not self._thread.running:
             raise ClientClosed("the producer belongs to another process, or has ended")
         waiting: BlockedThread[None] = BlockedThread()
@@ -102,25 +107,23 @@ class BlockingWait:
         return waiting.block(None if timeout_s is not None and timeout_s < 0 else timeout_s)
 
     def until_done(self, result: ProduceRequestResult) -> Generator[Any, None, None]:
-        from odradek.client.aio.engine_loop import until_done  # asyncio only where it is used.
+        from odradek.client.aio.engine_loop import until_done  # asyncio is imported when used.
 
         return until_done(result)
 
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 END_TIMEOUT_S = 30.0
-"""How long the end of the process, or of a `with` block by an exception, waits for deliveries."""
+"""How long the end of the process, or an exception in a `with` block, waits for deliveries."""
 
 
 class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
     """Sends records to the cluster at `brokers` (or `bootstrap.servers`).
 
-    Settings by any of their names, see `ProducerConfig`. `key` and `value` say how objects become
-    bytes: see `client.serializers`. `on_full`: block when `buffer.memory` is used up, or raise
-    `BufferFull`. `partitioner` may be a function of topic, key and value in bytes, and the number
-    of partitions; it gives one of them, or None for the usual choice. Raises `ConfigError`.
+    Settings may be given by any of their names: see `ProducerConfig`. `key` and `value` are
+    serializers: see `client.serializers`. `on_full`: block while `buffer.memory` is used up, or
+    raise `BufferFull`. `partitioner` may be a function of topic, key and value in bytes, and the
+    number of partitions; it returns a partition, or None for the default choice. Raises
+    `ConfigError`.
     """
 
     @overload
@@ -203,9 +206,9 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
 
         super().__init__("odradek-producer", make_engine)
         core, thread = self._core, self._thread
-        turn = SenderYield(thread, YIELD_BYTES // made.settings.accumulator.batch_bytes)
-        turn.run = core.sender.run
-        thread.post(lambda: core.start(turn.wake))
+        sender_yield = SenderYield(thread, YIELD_BYTES // made.settings.accumulator.batch_bytes)
+        sender_yield.run = core.sender.run
+        thread.post(lambda: core.start(sender_yield.wake))
         self._send_path = SendPath(core.router, made.key, made.value, thread.environment.env.clock)
         self._end.detach()
         self._end = weakref.finalize(self, thread.close, core.abandon)
@@ -224,13 +227,13 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         timestamp: datetime | int | None = None,
         on_delivery: DeliveryCallback | None = None,
     ) -> FutureRecordMetadata:
-        """Queue a record, and give the future of its delivery.
+        """Queue a record and return the future of its delivery.
 
-        `partition` None leaves the choice to the key, or to chance if there is none. `timestamp` is
+        `partition` None: by the key, or the sticky partition if there is none. `timestamp` is
         a datetime, or milliseconds since 1970; by default now. `on_delivery` is called with an
         error or None, and the `Delivery`.
 
-        If it raises, nothing was queued: `SerializationError`, `RecordTooLarge`, `BufferFull`,
+        If this raises, nothing was queued: `SerializationError`, `RecordTooLarge`, `BufferFull`,
         `MaxBlockTimeout`, `UnknownTopicOrPartition`, `ClientClosed` …
         """
         taken = self._send_path.send(topic, value, key, headers, partition, timestamp, on_delivery)
@@ -254,8 +257,8 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
     ) -> Deliveries:
         """Queue many records, waiting for room as often as it takes: faster than one by one.
 
-        `keys` are as many as values; headers, partition and timestamp are those of every record.
-        If it raises, the records before the one at fault were queued.
+        There are as many `keys` as values; headers, partition and timestamp are those of every
+        record. If this raises, the records before the one at fault were queued.
         """
         source = self._send_path.source(topic, values, keys, headers)
         return self._send_all(self._send_path.bulk(topic, [source], partition, timestamp))
@@ -274,12 +277,11 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         """Queue the rows of anything that exports Arrow data (tables and frames of pyarrow, polars,
         pandas, duckdb …), waiting for room as often as it takes.
 
-        The other arguments name columns: `key` and `value` (the one called "value" unless you say
-        otherwise) of binary or text, `headers` of `list<struct<key: text, value: binary>>`,
-        `partition` of integers, `timestamp` of timestamps or ms; the last two may be one for all.
-        `value="json"`, if no column is called so, makes a JSON object of each row's other columns.
-        No serializer is called. If it raises, the rows before the one at fault were queued. Needs
-        pyarrow (`odradek[arrow]`).
+        The other arguments name columns: `key` and `value` (default "value") of binary or text,
+        `headers` of `list<struct<key: text, value: binary>>`, `partition` of integers, `timestamp`
+        of timestamps or ms; the last two may be one value for all rows. `value="json"`, if there is
+        no such column, makes a JSON object of each row's other columns. No serializer is called. If
+        this raises, the rows before the one at fault were queued. Needs pyarrow (`odradek[arrow]`).
         """
         from odradek.client.arrow.arrow_input import record_inputs  # Heavy, and optional.
 
@@ -295,39 +297,37 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         return self._wait(lambda: self._core.send_later(record).waiter)
 
     def flush(self, timeout: float | None = None) -> int:
-        """Send what is queued without lingering, and wait until all of it is delivered or failed,
-        up to `timeout` seconds; how many records are not yet.
-        """
+        """Send the queued records without lingering, and wait until all are delivered or failed, up
+        to `timeout` seconds. Returns the number of records without an outcome."""
         return self._wait(lambda: self._core.flush(milliseconds_of(timeout)))
 
     def __len__(self) -> int:
-        """Records whose outcome is open."""
+        """Return the number of records without an outcome."""
         return self._core.accumulator.incomplete_records
 
     def __bool__(self) -> bool:
         return True
 
-    # Looking.
+    # Metadata and metrics.
 
     def partitions_for(self, topic: str) -> list[int]:
-        """The partitions of a topic. Raises as `send` does."""
+        """Return the partitions of a topic. Raises as `send` does."""
         return self._wait(lambda: self._core.partitions_for(topic))
 
     def metrics(self) -> dict[str, float]:
-        """What there is to watch, by the names of Kafka's producer."""
+        """Return the metrics by the names of Kafka's producer."""
         return self._thread.call(self._core.snapshot)
 
     # The end.
 
     def close(self, timeout: float | None = None) -> None:
-        """Deliver what was sent and end; after `timeout` seconds, give up the rest.
+        """Deliver the queued records and close; after `timeout` seconds, fail the rest.
 
-        Every record is delivered or fails within `delivery.timeout.ms`, and closing takes no
-        longer. More than once does no harm.
-        """
+        Every record is delivered or fails within `delivery.timeout.ms`, so closing takes no longer.
+        A second call does nothing."""
         self._finish_at_exit()
         if self._end.alive and self._thread.running:
-            with contextlib.suppress(ClientClosed):  # Another thread was faster.
+            with contextlib.suppress(ClientClosed):  # Another thread closed it.
                 self._wait(lambda: self._core.close(milliseconds_of(timeout)))
         super().close()
 

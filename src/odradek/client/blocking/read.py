@@ -1,9 +1,9 @@
-"""What a topic has, as one Arrow table: for notebooks, and for a look.
+"""`odradek.read`: the records of a topic as one Arrow table, for notebooks and quick looks.
 
     odradek.read("orders", since="1h", decode="json")
 
-Bounded: it ends at what is there when it is called, and belongs to no group. Needs pyarrow
-(`odradek[arrow]`).
+The read is bounded: it ends at the end of the topic at the time of the call, and belongs to no
+group. Needs pyarrow (`odradek[arrow]`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 WAIT_S = 0.5
 LOOKUP_S = 10.0
-"""How long a topic that nobody knows is looked for: shorter than where it may be created yet."""
+"""How long to look for an unknown topic: shorter than elsewhere, because nobody will create it."""
 Moment = datetime | timedelta | str
-"""A time, or how long ago it was: as a `timedelta`, or as in "90m"."""
+"""A time, or an age: a `timedelta`, or text such as "90m"."""
 
 
 def read(
@@ -42,15 +42,15 @@ def read(
     brokers: str | Sequence[str] | None = None,
     **settings: Any,
 ) -> ArrowTable:
-    """The records of a topic from `since` on (the start) and before `until` (the end), of all
-    partitions or some, those of each in order: the columns of `Consumer.arrow`, a
-    `pyarrow.Table`. `decode` as there.
+    """Return the records of a topic from `since` (default: the start) to before `until` (default:
+    the end), of all partitions or of some, as a `pyarrow.Table`. Columns and `decode` are those of
+    `Consumer.arrow`; the records of each partition are in order.
 
-    Times are those of the records: what is read begins with the first that is not older than
-    `since`, and ends before the first that is not older than `until`. `brokers` are by default
-    those of the environment (ODRADEK_BROKERS, KAFKA_BOOTSTRAP_SERVERS), else localhost:9092;
-    `settings` are a consumer's. Raises as the consumer does: a value that is not of the form of
-    `decode` is a `DecodeError`, but with `on_decode_error` it is null in the table.
+    Times are timestamps of records: the read begins with the first record not older than `since`,
+    and ends before the first not older than `until`. `brokers` are by default those of the
+    environment (ODRADEK_BROKERS, KAFKA_BOOTSTRAP_SERVERS), else localhost:9092; `settings` are
+    those of a consumer. Raises as the consumer does: a value that does not fit `decode` raises
+    `DecodeError`, or is null in the table with `on_decode_error`.
     """
     from odradek.client.arrow import pyarrow as pa  # Heavy, and optional.
     from odradek.client.arrow.json_values import JsonValues, unified_schema
@@ -92,7 +92,7 @@ def at_time(
     time: datetime,
     ends: dict[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """The first offset not older than `time`, of each; its end where there is none."""
+    """Return the first offset not older than `time` of each partition; its end if there is none."""
     found = consumer.offsets_for_times(dict.fromkeys(partitions, time))
     return {
         each: min(at.offset, ends[each]) if at is not None else ends[each]
@@ -101,7 +101,7 @@ def at_time(
 
 
 def moment(given: Moment | None, now: datetime) -> datetime | None:
-    """The time that is meant. Raises `ConfigError`."""
+    """Return an argument as a time. Raises `ConfigError`."""
     if isinstance(given, str):
         try:
             given = timedelta(milliseconds=duration_ms(given))
@@ -111,7 +111,7 @@ def moment(given: Moment | None, now: datetime) -> datetime | None:
 
 
 def defaults() -> dict[str, Any]:
-    """Settings where nobody says otherwise, by Kafka's names."""
+    """Return the settings of a read that differ from the consumer's, by Kafka's names."""
     return {
         "allow.auto.create.topics": False,
         "auto.offset.reset": "earliest",  # Retention may overtake the reader.

@@ -1,19 +1,20 @@
-"""How one thread of a program waits for another: a signal, over a descriptor.
+"""WakeSignal: how one thread of a program waits for another, over a descriptor.
 
     the one that waits:   wait ── poll ─┐                      ┌─► awake, takes the interpreter
-    the other:            set ──────────┴─ write, then yield ──┘   goes on when it is its turn
+    the other:            set ──────────┴─ write, then yield ──┘   continues when it is scheduled
 
-A lock of `threading` would do, but costs two more changes of threads. Releasing it wakes the other
-thread while this one still holds the interpreter: the system lets the woken one run, it finds that
-it cannot, sleeps again, and is woken a second time. During a write nobody holds the interpreter.
+A lock of `threading` would work, but costs two more switches of threads. Releasing it wakes the
+other thread while this one still holds the interpreter (the GIL): the system runs the woken thread,
+which cannot continue, sleeps again, and is woken a second time. During a write the interpreter is
+released.
 
-And what this thread does after that (ask for more, most likely) can wait: the other is a user's who
-waits. So it gives way. With a processor to spare that costs nothing, on a single one it is what
-lets the woken thread run first.
+The next work of this thread can wait, while the other thread is an application's that waits. So
+this one yields. With a spare processor that costs nothing; on a single one it lets the woken thread
+run first.
 
-A thread that blocks for an answer borrows a signal, since making one is two calls of the system.
-Where no descriptor is left it gets a lock: many threads may wait at once, and a client has to be
-closed even then.
+A thread that blocks for a result borrows a signal, because making one takes two system calls. If
+the process has no descriptor left it gets a lock: many threads may wait at once, and closing a
+client has to work even then.
 """
 
 from __future__ import annotations
@@ -26,16 +27,15 @@ import threading
 import time
 
 RING = (1).to_bytes(8, sys.byteorder)
-"""What an eventfd takes; a pipe takes anything."""
+"""The 8 bytes that an eventfd takes; a pipe takes any."""
 LONG_S = 86_400.0
-"""The longest sleep: poll cannot be told more than 24 days."""
+"""The longest sleep: poll takes at most 24 days."""
 SPARE_MAX = 16
 
 
 class WakeSignal:
-    """Wakes who waits, from any thread. Set more than once, it wakes once; it stays set until it is
-    cleared. Raises `OSError` if the process has no descriptor left.
-    """
+    """Wakes the waiting thread, from any thread. It stays set until it is cleared; setting it twice
+    wakes once. Raises `OSError` if the process has no descriptor left."""
 
     __slots__ = ("_fds", "_is_set", "_polls", "_read_fd", "_write_fd")
 
@@ -45,23 +45,24 @@ class WakeSignal:
         self._fds = wake_up_fds()
         self._read_fd, self._write_fd = self._fds[0], self._fds[-1]
         self._polls: list[select.poll] = []
-        """Two threads must not use the same at a time."""
+        """Spare poll objects: two threads must not use one at the same time."""
 
     def set(self) -> None:
-        """Wake who waits, and give way to it."""
+        """Wake the waiting thread, and yield to it."""
         if not self._is_set:
             self._is_set = True
-            os.write(self._write_fd, RING)  # There is always room: who clears it takes all out.
+            os.write(self._write_fd, RING)  # There is always room: `clear` reads all.
             os.sched_yield()
 
     def clear(self) -> None:
-        """Forget that it was set. To be followed by a look at what it was set for."""
+        """Unset it. The caller must then check what it was set for."""
         if self._is_set:
             self._is_set = False
             self._drain()
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Until it is set; False if the time is over before. Signals of the system interrupt it."""
+        """Block until it is set; False after `timeout_s` seconds. Signals of the system interrupt
+        it."""
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._is_set:
             left_s = LONG_S if deadline_s is None else deadline_s - time.monotonic()
@@ -69,7 +70,7 @@ class WakeSignal:
                 return False
             self._sleep(min(left_s, LONG_S))
             if not self._is_set:
-                self._drain()  # The ring of a `set` that was cleared before it rang.
+                self._drain()  # The write of a `set` that was cleared before it wrote.
         return True
 
     def _sleep(self, timeout_s: float) -> None:
@@ -82,7 +83,7 @@ class WakeSignal:
         self._polls.append(poll)
 
     def _drain(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # It is not rung yet.
+        with contextlib.suppress(BlockingIOError):  # Nothing is written yet.
             os.read(self._read_fd, 4096)
 
     def __del__(self) -> None:
@@ -91,7 +92,7 @@ class WakeSignal:
 
 
 def wake_up_fds() -> tuple[int, ...]:
-    """An eventfd where there are such, else the two ends of a pipe. Raises `OSError`."""
+    """Return an eventfd if the system has them, else the two ends of a pipe. Raises `OSError`."""
     if hasattr(os, "eventfd"):
         return (os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC),)
     fds = os.pipe()
@@ -104,7 +105,7 @@ _spare: list[WakeSignal] = []
 
 
 def borrow_signal() -> WakeSignal | threading.Event:
-    """A signal that is not set and that nobody else has, or what does as well."""
+    """Return an unset signal for the caller alone; an `Event` if there is no descriptor left."""
     try:
         return _spare.pop()
     except IndexError:
@@ -116,12 +117,12 @@ def borrow_signal() -> WakeSignal | threading.Event:
 
 
 def return_signal(signal: WakeSignal | threading.Event) -> None:
-    """One that nobody will set any more."""
+    """Take back a signal that nobody will set any more."""
     if isinstance(signal, WakeSignal):
         signal.clear()
         if len(_spare) < SPARE_MAX:
             _spare.append(signal)
 
 
-# They are the parent's: a ring there would be heard here, or the other way round.
+# The child must not share descriptors with the parent: one would wake the other.
 os.register_at_fork(after_in_child=_spare.clear)

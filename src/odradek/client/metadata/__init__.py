@@ -1,4 +1,4 @@
-"""What a client knows of the cluster, and how it stays up to date.
+"""The client's metadata of the cluster, and its updates.
 
 `cluster_image` (an immutable picture of nodes, topics and leaders), `metadata` (when to ask and for
 what), `updater` (sends the requests).

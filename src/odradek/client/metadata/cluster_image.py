@@ -1,7 +1,7 @@
-"""What a client knows of a cluster at one moment: nodes, topics, and who leads each partition.
+"""ClusterImage: the nodes, topics and leaders of a cluster, as known at one moment.
 
-An image never changes; a new one takes its place. So any thread may look at one, and two looks at
-the same image agree. What it says may be out of date: the broker that is asked says so.
+An image never changes; a new one replaces it. So any thread may read an image, and its parts always
+agree. It may be out of date; the broker that gets a request will say so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_EPOCH = -1
 
 
 class Node(NamedTuple):
-    """A broker by id, and where it listens."""
+    """A broker: its id and address."""
 
     id: int
     host: str
@@ -32,8 +32,8 @@ class Node(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """One partition. `leader` is `NO_LEADER` while there is none, `leader_epoch` `NO_EPOCH` where
-    the broker does not tell it reliably."""
+    """One partition. `leader` is `NO_LEADER` while there is none; `leader_epoch` is `NO_EPOCH` if
+    the broker does not return it reliably."""
 
     partition: int
     leader: int
@@ -59,7 +59,7 @@ class TopicInfo:
     ) -> None:
         self.name = name
         self.topic_id = topic_id
-        """`ZERO_UUID` where the broker has no ids."""
+        """`ZERO_UUID` if the broker has no topic ids."""
         self.error = error
         self.internal = internal
         self.partitions = partitions
@@ -68,19 +68,19 @@ class TopicInfo:
 
     @property
     def will_change(self) -> bool:
-        """Whether the broker itself said that it will soon look different."""
+        """True if an error code says that this information is about to change."""
         if self.error.refresh_metadata:
             return True
         return any(info.error.refresh_metadata for info in self.partitions.values())
 
     def with_partition(self, info: PartitionInfo) -> TopicInfo:
-        """The same topic with one partition replaced."""
+        """Return a copy with one partition replaced."""
         partitions = {**self.partitions, info.partition: info}
         return TopicInfo(self.name, self.topic_id, self.error, self.internal, partitions)
 
 
 class ClusterImage:
-    """All that is known. `version` grows by one with every answer of the cluster."""
+    """A picture of the cluster. `version` grows by one with every response."""
 
     __slots__ = ("cluster_id", "controller_id", "nodes", "topic_names", "topics", "version")
 
@@ -97,35 +97,34 @@ class ClusterImage:
         self.controller_id = controller_id
         self.nodes = nodes
         self.topics = topics
-        """By name: those of interest, also those the broker answered with an error for."""
+        """The topics of interest by name, also those with an error."""
         self.topic_names: dict[UUID, str] = {
             topic.topic_id: topic.name for topic in topics.values() if topic.topic_id != ZERO_UUID
         }
 
     def partition(self, topic: str, partition: int) -> PartitionInfo | None:
-        """What is known of a partition; None if nothing is."""
+        """Return a partition; None if it is unknown."""
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(partition)
 
     def leader(self, topic: str, partition: int) -> int:
-        """The node that leads it; `NO_LEADER` if none does, or it is not known, or not where that
-        node is.
-        """
+        """Return the id of the leader; `NO_LEADER` if there is none, or it or its address is
+        unknown."""
         info = self.partition(topic, partition)
         return NO_LEADER if info is None or info.leader not in self.nodes else info.leader
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        """The epoch of its leader; `NO_EPOCH` if that is not known."""
+        """Return the epoch of the leader; `NO_EPOCH` if it is unknown."""
         info = self.partition(topic, partition)
         return NO_EPOCH if info is None else info.leader_epoch
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions the topic has; 0 if that is not known."""
+        """Return the number of partitions of a topic; 0 if it is unknown."""
         found = self.topics.get(topic)
         return 0 if found is None else found.count
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """All partitions of these topics that are known, in order."""
+        """Return the known partitions of these topics, in order."""
         return [
             TopicPartition(name, number)
             for name in topics
@@ -136,7 +135,7 @@ class ClusterImage:
     def with_changes(
         self, nodes: Mapping[int, Node], topics: Mapping[str, TopicInfo]
     ) -> ClusterImage:
-        """The same answer of the cluster, corrected by what was learnt elsewhere."""
+        """Return a copy of the same version with other nodes and topics."""
         return ClusterImage(self.version, self.cluster_id, self.controller_id, nodes, topics)
 
 
@@ -144,7 +143,7 @@ EMPTY = ClusterImage(0, None, -1, {}, {})
 
 
 def nodes_of(response: MetadataResponse) -> dict[int, Node]:
-    """The brokers of a response."""
+    """Return the nodes of a response by id."""
     return {
         broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack)
         for broker in response.brokers
@@ -152,7 +151,7 @@ def nodes_of(response: MetadataResponse) -> dict[int, Node]:
 
 
 def topic_info_of(topic: MetadataResponseTopic, epochs: bool) -> TopicInfo:
-    """One topic of a response; `epochs`: whether its leader epochs can be relied on."""
+    """Return one topic of a response. `epochs`: its leader epochs are reliable."""
     code = error_code(topic.error_code)
     partitions = {} if code else {p.partition_index: p for p in topic.partitions}
     return TopicInfo(
@@ -165,7 +164,7 @@ def topic_info_of(topic: MetadataResponseTopic, epochs: bool) -> TopicInfo:
 
 
 def partition_info_of(partition: MetadataResponsePartition, epochs: bool) -> PartitionInfo:
-    """One partition of a response."""
+    """Return one partition of a response."""
     return PartitionInfo(
         partition.partition_index,
         partition.leader_id,
@@ -178,7 +177,7 @@ def partition_info_of(partition: MetadataResponsePartition, epochs: bool) -> Par
 
 
 def same_leaders(before: ClusterImage, after: ClusterImage) -> bool:
-    """Whether an answer told nothing new about who leads what."""
+    """True if two images have the same nodes, partitions and leaders."""
     if before.topics.keys() != after.topics.keys() or before.nodes != after.nodes:
         return False
     return all(

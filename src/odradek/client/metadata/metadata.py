@@ -45,11 +45,16 @@ FOREVER_MS = 1 << 62
 
 
 class TopicsOfInterest:
-    """Names, each until a time of the monotonic clock."""
+    """The topics that a client wants to know: names, each until a time of the monotonic clock.
+
+    A producer's topics are those it used lately: each use keeps a topic for another five minutes. A
+    consumer's are those it is subscribed to, or all there are (for patterns). New topics are
+    requested alone, so that a client of many topics does not request all of them again.
+    """
 
     def __init__(self, clock: Clock, idle_ms: int) -> None:
         self.all_topics = False
-        """All that the cluster has, whatever the names."""
+        """All topics of the cluster, whatever the names."""
         self._clock = clock
         self._idle_ms = idle_ms
         self._until_ms: dict[str, int] = {}
@@ -59,9 +64,9 @@ class TopicsOfInterest:
         return self.all_topics or topic in self._until_ms
 
     def use(self, topic: str) -> bool:
-        """It is used: remember it for a while. Whether it was not known before.
+        """Remember a topic for a while; return True if it is new.
 
-        From any thread, if it was known before.
+        May be called from any thread for a topic that is not new.
         """
         new = topic not in self._until_ms
         if new:
@@ -71,18 +76,20 @@ class TopicsOfInterest:
         return new
 
     def set(self, topics: Iterable[str]) -> bool:
-        """Exactly these, until the next call; whether some were not known before."""
-        wanted = dict.fromkeys(sorted(topics), FOREVER_MS)  # A set has another order every time.
+        """Replace all topics, until the next call; return True if some are new."""
+        wanted = dict.fromkeys(
+            sorted(topics), FOREVER_MS
+        )  # The order of a set differs between runs.
         new = {topic: None for topic in wanted if topic not in self._until_ms}
         self._until_ms = wanted
-        if self.all_topics:  # Who asks for all asks for none by name, and waits for none.
+        if self.all_topics:  # A request for all topics names none.
             self._new = {}
             return False
         self._new = {topic: None for topic in self._new if topic in wanted} | new
         return bool(new)
 
     def names(self) -> list[str]:
-        """All names, without those that nobody used for long; they are forgotten."""
+        """Forget idle topics and return the others."""
         now_ms = self._clock.monotonic_ms()
         for topic in [t for t, until in self._until_ms.items() if until <= now_ms]:
             del self._until_ms[topic]
@@ -90,35 +97,45 @@ class TopicsOfInterest:
         return list(self._until_ms)
 
     def new_names(self) -> list[str]:
-        """Those that nothing was answered about yet."""
+        """Return the topics that no response has mentioned yet."""
         return list(self._new)
 
     def answered(self, topics: Iterable[str]) -> None:
-        """These were answered about, be it with an error."""
+        """Note the topics of a response, also those with an error."""
         for topic in topics:
             self._new.pop(topic, None)
 
 
 class LastSeenEpochs:
-    """By partition; bounded by `keep`."""
+    """The newest leader epoch of each partition, which never goes back (KIP-320).
+
+    A response with an older epoch comes from a broker that is behind. It does not count for that
+    partition: the known leader stays, or, if there is none, the partition has no leader until a
+    newer response.
+
+        epochs 5 ──response says 4──► 5 ──response says 7──► 7 ──topic recreated, says 0──► 0
+
+    A recreated topic has another id, and its epochs start anew. A topic that has an error for a
+    while is still the same.
+    """
 
     def __init__(self) -> None:
         self._epochs: dict[TopicPartition, int] = {}
         self._topic_ids: dict[str, UUID] = {}
 
     def get(self, partition: TopicPartition) -> int:
-        """`NO_EPOCH` if nobody told one."""
+        """Return the epoch of a partition; `NO_EPOCH` if none was seen."""
         return self._epochs.get(partition, NO_EPOCH)
 
     def update_if_newer(self, partition: TopicPartition, epoch: int) -> bool:
-        """Whether that is news."""
+        """Store an epoch; return True if it is newer than the one before."""
         if epoch <= self.get(partition):
             return False
         self._epochs[partition] = epoch
         return True
 
     def keep_newest(self, topic: TopicInfo, before: TopicInfo | None) -> TopicInfo:
-        """The topic as it was answered, but for partitions whose epoch would go back."""
+        """Restore the partitions of a response whose epoch would go back; return the topic."""
         another = self._is_recreated(topic)
         for number, info in list(topic.partitions.items()):
             partition = TopicPartition(topic.name, number)
@@ -133,7 +150,7 @@ class LastSeenEpochs:
         return topic
 
     def _is_recreated(self, topic: TopicInfo) -> bool:
-        """Whether this is not the topic that was known by its name before."""
+        """True if another topic had this name before."""
         if topic.topic_id == ZERO_UUID:
             return False
         known = self._topic_ids.get(topic.name, topic.topic_id)
@@ -141,19 +158,19 @@ class LastSeenEpochs:
         return known != topic.topic_id
 
     def keep(self, topics: Container[str]) -> None:
-        """Forget all other topics."""
+        """Forget all topics but these."""
         self._epochs = {p: epoch for p, epoch in self._epochs.items() if p.topic in topics}
         self._topic_ids = {name: i for name, i in self._topic_ids.items() if name in topics}
 
 
 RELIABLE_EPOCHS_VERSION = 9
-"""Brokers before it may tell leader epochs that are old (KAFKA-9212)."""
+"""Brokers may return outdated leader epochs in earlier versions (KAFKA-9212)."""
 
 UpdateListener = Callable[[ClusterImage], None]
 
 
 class LeaderChange:
-    """What a broker said of a partition's leader in an answer to something else."""
+    """A new leader of a partition, named in a response to Produce or Fetch."""
 
     __slots__ = ("leader_epoch", "leader_id", "partition", "topic")
 
@@ -165,7 +182,7 @@ class LeaderChange:
 
 
 class Metadata:
-    """The image and the policy. Times in milliseconds of the monotonic clock."""
+    """The current image, and when to update it. Times in ms of the monotonic clock."""
 
     def __init__(
         self,
@@ -177,9 +194,9 @@ class Metadata:
         self.image = EMPTY
         self.topics_of_interest = TopicsOfInterest(clock, topic_idle_ms)
         self.last_error: KafkaError | None = None
-        """Why the last attempt to learn something failed; None if it did not."""
+        """Why the last update failed; None if it did not."""
         self.fatal: KafkaError | None = None
-        """What makes any further attempt useless."""
+        """The error after which there are no updates any more."""
         self.on_request: Callable[[], None] = lambda: None
         """Called when an update may have become due earlier than before."""
         self._clock = clock
@@ -189,22 +206,22 @@ class Metadata:
         self._listeners: list[UpdateListener] = []
         self._waiters: list[tuple[int, Waiter[ClusterImage]]] = []
         self._need_full = self._need_new = False
-        self._requests = 0  # One uttered while a request is under way is not answered by it.
+        self._requests = 0  # Counts `request_update`.
         self._attempts = 0
         self._same_answers = 0
         self._refreshed_ms: int | None = None
         self._succeeded_ms: int | None = None
         self._wait_ms = 0
 
-    # Wishes.
+    # Requests for updates.
 
     def add_topic(self, topic: str) -> None:
-        """The topic is being used (see `topics_of_interest`); if it is new, it is asked for."""
+        """Note that a topic is used; if it is new, request it."""
         if self.topics_of_interest.use(topic):
             self._request_new_topics()
 
     def set_topics(self, topics: Iterable[str], all_topics: bool = False) -> None:
-        """Exactly these are of interest, or all."""
+        """Set the topics of interest: exactly these, or all."""
         if all_topics and not self.topics_of_interest.all_topics:
             self.topics_of_interest.all_topics = True
             self.request_update()
@@ -219,14 +236,14 @@ class Metadata:
         self.on_request()
 
     def request_update(self) -> int:
-        """Ask for everything again, as soon as the back-off allows; the version there is now."""
+        """Request a full update as soon as the back-off allows; return the present version."""
         self._need_full = True
         self._requests += 1
         self.on_request()
         return self.image.version
 
     def newer_than(self, version: int) -> Waiter[ClusterImage]:
-        """Done when there is a newer image than that; fails only when there never will be."""
+        """Return a waiter for an image newer than `version`; it fails only after a fatal error."""
         if self.fatal is not None:
             return failed(self.fatal)
         if self.image.version > version:
@@ -237,18 +254,18 @@ class Metadata:
         return waiter
 
     def listen(self, listener: UpdateListener) -> None:
-        """Call it with every new image from now on."""
+        """Call `listener` with every new image from now on."""
         self._listeners.append(listener)
 
-    # When to ask, and for what.
+    # When to update, and which topics.
 
     @property
     def update_requested(self) -> bool:
-        """Whether somebody wants to know more."""
+        """True if somebody requested an update."""
         return self._need_full or self._need_new
 
     def time_to_next_update_ms(self) -> int:
-        """How long until a request is due; 0 if it is now."""
+        """Return the ms until an update is due; 0 if it is due now."""
         now_ms = self._clock.monotonic_ms()
         due_ms = 0
         if not self.update_requested and self._succeeded_ms is not None:
@@ -258,7 +275,7 @@ class Metadata:
         return due_ms
 
     def topics_to_request(self) -> tuple[list[str] | None, int]:
-        """What to ask for: names, None for all; and what to tell `updated` with the answer."""
+        """Return the topics to request (None: all), and the token to give to `updated`."""
         partial = self._need_new and not self._need_full
         if (
             partial
@@ -269,10 +286,10 @@ class Metadata:
         names = self.topics_of_interest.names()
         return (None if self.topics_of_interest.all_topics else names), self._requests
 
-    # What came of it.
+    # Outcomes.
 
     def failed(self, error: KafkaError) -> None:
-        """An attempt failed; the next one waits longer."""
+        """Note that an update failed; the next one waits longer."""
         self.last_error = error
         self._refreshed_ms = self._clock.monotonic_ms()
         self._wait_ms = self._backoff.backoff_ms(self._attempts)
@@ -281,19 +298,19 @@ class Metadata:
             self.give_up(error)
 
     def give_up(self, error: KafkaError) -> None:
-        """There will never be another image; whoever waits for one fails."""
+        """Stop for good after a fatal error, and fail all waiters."""
         self.fatal = error
         waiters, self._waiters = self._waiters, []
         for _, waiter in waiters:
             waiter.fail(error)
 
     def updated(self, response: MetadataResponse, version: int, token: int) -> None:
-        """The answer, of that version of the API; `token` is from `topics_to_request`."""
+        """Take over a response, of that version of the API; `token` is from `topics_to_request`."""
         known = self.image.cluster_id
         if known and response.cluster_id and response.cluster_id != known:
             text = (
-                f"the brokers that answer belong to cluster {response.cluster_id}, not to {known} "
-                f"as before. What to do: {WrongCluster.advice}, and start this client again."
+                f"the brokers belong to cluster {response.cluster_id}, not to {known} as before."
+                f" What to do: {WrongCluster.advice}, and start this client again."
             )
             self.failed(WrongCluster(text))
             return
@@ -350,12 +367,11 @@ class Metadata:
             listener(image)
         self.on_request()
 
-    # What is learnt elsewhere.
+    # News from other responses.
 
     def update_last_seen_epoch(self, partition: TopicPartition, epoch: int) -> bool:
-        """A leader epoch that was met in records or answers; if it is newer, an update is
-        requested. Whether it was.
-        """
+        """Store a leader epoch from records or responses; if it is newer, request an update and
+        return True."""
         if not self._epochs.update_if_newer(partition, epoch):
             return False
         self.request_update()
@@ -364,9 +380,8 @@ class Metadata:
     def update_leaders(
         self, changes: Iterable[LeaderChange], nodes: Iterable[Node]
     ) -> list[TopicPartition]:
-        """Leaders named in an answer to Produce or Fetch (KIP-951); the partitions for which that
-        was news.
-        """
+        """Take over leaders named in a response to Produce or Fetch (KIP-951); return the
+        partitions whose leader changed."""
         known_nodes = {**self.image.nodes, **{node.id: node for node in nodes}}
         topics = dict(self.image.topics)
         changed: list[TopicPartition] = []
@@ -391,6 +406,6 @@ class Metadata:
         return changed
 
     def rebootstrap(self) -> None:
-        """Nothing is known any more about where nodes are; begin again."""
+        """Forget all nodes, and request an update."""
         self.image = self.image.with_changes({}, self.image.topics)
         self.request_update()

@@ -1,17 +1,17 @@
-"""Keeps `Metadata` up to date by asking the nodes: the one that sends Metadata requests.
+"""MetadataUpdater: keeps `Metadata` up to date by sending Metadata requests.
 
     due ─► least loaded node ─► MetadataRequest ─┬─ answered: image, nodes of the client ─► next due
      ▲          │ none: all are in back-off      └─ failed ─► back-off
      │          ▼
      └── the bootstrap servers besides (KIP-899), or wait for a back-off to end
 
-There is one request under way at most. Losing a connection is a reason to ask again: the node may
-be gone. Bootstrap servers are left as soon as the cluster said what its nodes are.
+At most one request is in flight. A lost connection is a reason to update: the node may have left.
+Bootstrap servers are dropped as soon as the cluster has named its nodes.
 
-While no known node can be connected to, the bootstrap servers are asked besides, and what was known
-stays: it is most likely true still. It is forgotten, and only the bootstrap servers are left, when
-a node says so (KIP-1102, KIP-1242), and when nothing could be learnt for
-`metadata.recovery.rebootstrap.trigger.ms`. Neither with `metadata.recovery.strategy=none`.
+While no known node can be connected, the updater asks the bootstrap servers too, and keeps the
+image, which is most likely still true. It forgets the image and uses only the bootstrap servers
+when a node requires that (KIP-1102, KIP-1242), and when there was no update for
+`metadata.recovery.rebootstrap.trigger.ms`. It does neither with `metadata.recovery.strategy=none`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from odradek.timing.timer import SystemTimer
 log = logging.getLogger(__name__)
 
 AUTO_CREATION_VERSION = 4
-"""Before it, brokers that create topics do so whatever the client says."""
+"""In earlier versions the request cannot forbid the creation of topics."""
 
 WARNING_MS = 30_000
-"""Trouble that lasts is logged this often."""
+"""How often a lasting failure is logged."""
 
 
 class MetadataUpdater(ConnectionListener):
-    """Made by the `Engine`; runs from `start` to `close`."""
+    """Updates the metadata of one client, from `start` to `close`."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class MetadataUpdater(ConnectionListener):
         self._closed = False
 
     def start(self) -> None:
-        """Begin with the bootstrap servers."""
+        """Start with the bootstrap servers."""
         self._client.listen(self)
         self._client.update_nodes(self._bootstrap)
         self._metadata.on_request = self._schedule
@@ -81,7 +81,7 @@ class MetadataUpdater(ConnectionListener):
         self._alarm.cancel()
 
     def _schedule(self) -> None:
-        """Ask when it is due; the request under way plans the next one."""
+        """Set the alarm for the next update, unless a request is in flight: its end does that."""
         if not self._in_progress and not self._closed and self._metadata.fatal is None:
             self._alarm.set_for(self._timer.now_ms + self._metadata.time_to_next_update_ms())
 
@@ -96,7 +96,7 @@ class MetadataUpdater(ConnectionListener):
         if self._trying_since_ms is None:
             self._trying_since_ms = now_ms
         elif self._trigger_ms <= now_ms - self._trying_since_ms:
-            self._rebootstrap("nothing could be learnt of the cluster for too long")
+            self._rebootstrap("no metadata for metadata.recovery.rebootstrap.trigger.ms")
         node_id = self._client.least_loaded_node()
         if node_id is None and self._may_rebootstrap and not self._uses_bootstrap:
             self._uses_bootstrap = True
@@ -133,14 +133,14 @@ class MetadataUpdater(ConnectionListener):
     def _handle_response(
         self, response: MetadataResponse, version: int, token: int
     ) -> KafkaError | None:
-        """An answer; what is wrong with it, if something is."""
+        """Take over a response; return its error, if any."""
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self.rebootstrap_required()
             return error_for(response.error_code, "asking for metadata")
         if response.error_code:
             return error_for(response.error_code, "asking for metadata")
         if not response.brokers:
-            return Disconnected("the cluster says that it has no brokers yet")
+            return Disconnected("the cluster has no brokers yet")
         self._metadata.updated(response, version, token)
         if self._metadata.fatal is None:
             self._trying_since_ms = self._warned_ms = None
@@ -153,12 +153,12 @@ class MetadataUpdater(ConnectionListener):
         now_ms = self._timer.now_ms
         if self._warned_ms is None or now_ms - self._warned_ms >= WARNING_MS:
             self._warned_ms = now_ms
-            log.warning("cannot learn anything of the cluster, and will try again: %s", error)
+            log.warning("cannot get metadata of the cluster: %s; retrying", error)
 
     def _rebootstrap(self, reason: str) -> None:
         self._trying_since_ms = self._timer.now_ms
         if self._may_rebootstrap:
-            log.info("beginning again with the bootstrap servers: %s", reason)
+            log.info("starting again from the bootstrap servers: %s", reason)
             self._uses_bootstrap = True
             self._client.cluster_id = None
             self._client.update_nodes(self._bootstrap)
@@ -170,4 +170,4 @@ class MetadataUpdater(ConnectionListener):
         self._metadata.request_update()
 
     def rebootstrap_required(self) -> None:
-        self._rebootstrap("a broker asks for it")
+        self._rebootstrap("a broker requires it")

@@ -1,8 +1,8 @@
-"""One timer for the earliest of many deadlines.
+"""Alarm: one timer for the earliest of many deadlines.
 
-`set_for` costs nothing while the alarm is set for something earlier. When it rings, its owner looks
-at what is due and sets it again; who is no longer there was never taken out. So traffic does not
-touch the timer.
+`set_for` costs nothing while the alarm is set for an earlier time. When it rings, its owner handles
+all deadlines that have passed and sets it again; a deadline that no longer applies is not removed.
+So requests do not touch the timer.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ NEVER_MS = 1 << 62
 
 
 class Alarm:
-    """Calls `ring` at the earliest time it was set for, once; then it is not set."""
+    """Calls `ring` once, at the earliest time it was set for; then it is unset."""
 
     __slots__ = ("_ring", "_task", "_timer", "at_ms")
 
     def __init__(self, timer: SystemTimer, ring: Callable[[], None]) -> None:
         self.at_ms = NEVER_MS
-        """When it rings, on the timer's clock; `NEVER_MS` while it is not set."""
+        """When it rings, on the timer's clock; `NEVER_MS` while it is unset."""
         self._timer = timer
         self._ring = ring
         self._task: TimerTask | None = None
 
     def set_for(self, deadline_ms: int) -> None:
-        """Ring then, or earlier."""
+        """Ring at this time, or earlier if it is set for an earlier one."""
         if deadline_ms < self.at_ms:
             if self._task is not None:
                 self._task.cancel()
@@ -37,7 +37,7 @@ class Alarm:
             self._task = self._timer.call_later(delay_ms, self._rung)
 
     def cancel(self) -> None:
-        """Do not ring."""
+        """Unset the alarm."""
         if self._task is not None:
             self._task.cancel()
             self._task = None

@@ -1,17 +1,17 @@
-"""Which version of a request to send to a node, and how versions are agreed on (KIP-35, KIP-511).
+"""The version of each request to a node, and how versions are negotiated (KIP-35, KIP-511).
 
     ApiVersions, in the version that last worked (at first our newest)
         │
-        ├── answered ─────────────────────► NodeApiVersions: per request the highest both know
+        ├── answered ─────────────────────► NodeApiVersions: per request the highest common version
         ├── UNSUPPORTED_VERSION, as v0 ───► again, in the highest it lists; v0 if it lists none
         └── INVALID_REQUEST ──────────────► again, in v0
 
-Its answer has response header v0 in every version, since who asks cannot know which one to expect.
-With version 5 the node is told which cluster and node it is taken for; one that is another answers
+The response has header v0 in every version, because the client cannot know which one to expect.
+With version 5 the request names the cluster and node that the client expects; another node answers
 REBOOTSTRAP_REQUIRED (KIP-1242).
 
-`Codec` is what sending one request costs to know: the version, how to write it, how to read its
-answer. A node keeps one per kind of request.
+A `Codec` is all that is needed to send one kind of request: its version, how to write it, and how
+to read its response. There is one per node and kind of request.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Codec:
 
 
 class RequestBuilder:
-    """A request that looks different from version to version, or needs at least or at most one.
+    """A request that depends on its version, or needs a minimum or maximum version.
 
-    `build(version)` is called when the version is known, just before it is sent.
+    `build(version)` is called when the version is known, just before the request is sent.
     """
 
     __slots__ = ("build", "max_version", "min_version", "request_type")
@@ -72,7 +72,7 @@ class RequestBuilder:
 
 
 class NodeApiVersions:
-    """What one node understands, from its answer to ApiVersions."""
+    """The versions that one node supports, from its response to ApiVersions."""
 
     def __init__(self, keys: Iterable[ApiVersion] = ()) -> None:
         self.ranges: dict[int, tuple[int, int]] = {
@@ -82,7 +82,7 @@ class NodeApiVersions:
         self._codecs: dict[type[Any], Codec] = {}
 
     def codec(self, request_type: type[Any]) -> Codec:
-        """The highest version that both sides know. Raises `UnsupportedVersion`."""
+        """Return the codec of the highest common version. Raises `UnsupportedVersion`."""
         found = self._codecs.get(request_type)
         if found is None:
             version = self.version(request_type)
@@ -90,9 +90,9 @@ class NodeApiVersions:
         return found
 
     def encode(self, request: Any) -> tuple[Codec, list[Part]]:
-        """A request (or what a `RequestBuilder` builds) as bytes. Raises `UnsupportedVersion`, and
-        `InvalidRequest` for a name that UTF-8 cannot say, and for what is of another type than its
-        field, or has no room there."""
+        """Return a request (or the one a `RequestBuilder` builds) as bytes. Raises
+        `UnsupportedVersion`, and `InvalidRequest` for text without a UTF-8 form and for values that
+        have another type than their field or do not fit it."""
         if type(request) is RequestBuilder:
             codec = self.codec_within(request)
             request = request.build(codec.version)
@@ -115,8 +115,8 @@ class NodeApiVersions:
                 ErrorCode.INVALID_REQUEST,
             ) from None
         except (AttributeError, TypeError) as error:
-            # What users give is seldom looked at before; to let this pass would end more than one
-            # call: the connection is just seeing to its other requests.
+            # Arguments are seldom checked before. Raised from here, the error would also fail the
+            # other requests that the connection is just sending.
             raise InvalidRequest(
                 f"{codec.name}: {error}. What to do: give names, values and notes as text, and "
                 "numbers as int",
@@ -124,7 +124,7 @@ class NodeApiVersions:
             ) from error
 
     def codec_within(self, builder: RequestBuilder) -> Codec:
-        """The same within the builder's limits."""
+        """Return the codec of the highest common version within the builder's limits."""
         found = self.codec(builder.request_type)
         if builder.min_version <= found.version <= builder.max_version:
             return found
@@ -132,7 +132,7 @@ class NodeApiVersions:
         return Codec(builder.request_type, version)
 
     def version(self, request_type: type[Any], lowest: int = 0, highest: int = 32767) -> int:
-        """The highest version of a request that both sides know, within limits. Raises
+        """Return the highest common version of a request, within limits. Raises
         `UnsupportedVersion`.
         """
         declared = declaration(request_type)
@@ -153,7 +153,7 @@ class NodeApiVersions:
         return high
 
     def supports(self, request_type: type[Any], version: int = 0) -> bool:
-        """Whether the request can be sent in at least this version."""
+        """True if the request can be sent in at least this version."""
         declared = declaration(request_type)
         theirs = self.ranges.get(declared.api)
         if theirs is None:
@@ -163,9 +163,9 @@ class NodeApiVersions:
 
 
 def decode_api_versions(frame: bytes, version: int) -> ApiVersionsResponse:
-    """The answer to ApiVersions of that version. Raises `ProtocolError`.
+    """Return the response to ApiVersions of that version. Raises `ProtocolError`.
 
-    A refusal that cannot be read is one that lists nothing: librdkafka's mock cluster sends such.
+    A refusal that cannot be read lists no versions: librdkafka's mock cluster sends such.
     """
     _, position = decode_response_header(frame, False)
     refused = int.from_bytes(frame[position : position + 2], "big", signed=True)
@@ -178,7 +178,7 @@ def decode_api_versions(frame: bytes, version: int) -> ApiVersionsResponse:
 
 
 def next_version(answer: ApiVersionsResponse, version: int) -> int | None:
-    """The version to ask in after a refusal; None if there is none left to try."""
+    """Return the version to try after a refusal; None if none is left."""
     if answer.error_code == ErrorCode.INVALID_REQUEST:
         lower = 0
     else:

@@ -1,8 +1,9 @@
-"""How long to wait before trying again: doubling, bounded, and not at the same time as others.
+"""ExponentialBackoff: how long to wait before trying again (KIP-580).
 
-    wait = min(initial * 2^attempts * (0.8 .. 1.2), max)          Kafka's own formula (KIP-580)
+    wait = min(initial * 2^attempts * (0.8 .. 1.2), max)          Kafka's own formula
 
-Chance comes from the environment, so a simulation waits the same times again.
+The jitter keeps clients from retrying at the same time. It comes from the environment, so a
+simulation repeats the same waits.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from odradek.model.env import Random
 
 JITTER = 0.2
 DOUBLINGS_MAX = 40
-"""Beyond this a wait is at its maximum whatever the settings."""
+"""More doublings change nothing: the wait is at its maximum with any settings."""
 
 
 class ExponentialBackoff:
@@ -26,7 +27,7 @@ class ExponentialBackoff:
         self._jitter = jitter
 
     def backoff_ms(self, attempts: int) -> int:
-        """The wait after `attempts` failures beyond the first: 0 waits for about `initial_ms`."""
+        """Return the wait before retry number `attempts`, from 0 on: for 0 about `initial_ms`."""
         if self.initial_ms <= 0:
             return 0
         term = min(self.initial_ms << min(attempts, DOUBLINGS_MAX), self.max_ms)

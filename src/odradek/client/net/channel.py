@@ -1,11 +1,11 @@
-"""One connection to one node, as frames in and parts out.
+"""Channel: one connection to one node, as frames in and parts out.
 
     send(parts) ─► output queue ─► transport ─► drained: all bytes were taken
     transport ─► framing ─► received(frame), in order
-    end of stream, an error, a length that cannot be ─► closed(reason), once, perhaps from `send`
+    end of stream, an error, an invalid length ─► closed(reason), once, perhaps from `send`
 
-It knows neither requests nor time. Bytes are written at once, as far as the transport takes them;
-the rest when it takes more. Batches of a produce request leave from where they are, uncopied, and a
+It knows neither requests nor time. Bytes are written at once, as far as the transport takes them,
+and the rest when it takes more. The batches of a produce request are sent without a copy, and a
 response arrives as one `bytes` object.
 """
 
@@ -19,13 +19,13 @@ from odradek.network.framing import FrameError, Framing
 from odradek.network.output import BLOCKED, DONE, OutputQueue, Part
 
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
-"""Above the largest sensible response; far below what the bytes of other protocols look like."""
+"""More than any sensible response; far less than the length that other protocols' bytes spell."""
 
 SHARE_BYTES: Final = 1 << 62
 
 
 class Channel:
-    """A connected transport; open until `closed` was called or `close` is."""
+    """A connected transport; open until `close` is called, or it calls `closed`."""
 
     __slots__ = (
         "_closed",
@@ -55,7 +55,7 @@ class Channel:
         self._framing = Framing(max_response_bytes)
         self._output = OutputQueue()
         self.blocked = False
-        """The transport took less than it was offered."""
+        """The transport took only a part of the output."""
         self.open = True
         network.register(transport, self._readable, self._writable)
 
@@ -75,17 +75,17 @@ class Channel:
         drained: Callable[[], None],
         closed: Callable[[str], None],
     ) -> None:
-        """To who uses the connection, from who set it up."""
+        """Replace the callbacks of the handshake by those of the connection."""
         self._received, self._drained, self._closed = received, drained, closed
 
     def send(self, parts: Sequence[Part]) -> None:
-        """Queue a frame and write what can be written."""
+        """Queue a frame and write as much as the transport takes."""
         self._output.append(parts)
         if not self.blocked:
             self._flush()
 
     def close(self) -> None:
-        """End it; `closed` is not called."""
+        """Close the transport; `closed` is not called."""
         if self.open:
             self.open = False
             self._network.unregister(self._transport)
@@ -129,7 +129,9 @@ class Channel:
                     return
                 frame = framing.next_frame()
         except FrameError as error:
-            self._fail(f"what came is no Kafka response ({error}): is this port a TLS listener?")
+            self._fail(
+                f"the bytes received are no Kafka response ({error}): is this port a TLS listener?"
+            )
 
     def _fail(self, reason: str) -> None:
         if self.open:

@@ -1,4 +1,4 @@
-"""ClusterConnectionStates: how the connection to each node fares, and when to try again.
+"""ClusterConnectionStates: the state of the connection to each node, and when to try again.
 
                       connecting             checking_api_versions           ready
     DISCONNECTED ──────────────────► CONNECTING ──────────────► CHECKING ──────────────► READY
@@ -7,13 +7,13 @@
        └────────────── disconnected ◄────┴─────────────────────────┴───────────────────────┘
 
 - The wait before a new attempt grows from `reconnect.backoff.ms` to its maximum with each failure,
-  and starts again when a connection was ready.
-- How long an attempt may take grows from `socket.connection.setup.timeout.ms` likewise, but only
-  with attempts that never connected: a slow network needs time, a broken one needs none.
-- A node that throttles this client is ready, but is sent nothing until the time is over (KIP-219).
+  and starts again after a connection was ready.
+- The time limit of an attempt grows from `socket.connection.setup.timeout.ms` likewise, but only
+  after attempts that never connected: a slow network needs time, a broken one does not.
+- A node that throttles this client is ready, but gets no request until the time is over (KIP-219).
 - A node that moved to another address starts as if it were new.
 
-Only decisions, no connections; time is an argument.
+There are only decisions here, no connections; time is an argument.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class NodeConnectionState:
         self.state = DISCONNECTED
         self.address = address
         self.attempted_ms = NEVER_TRIED
-        """When the last attempt began, or the connection was lost."""
+        """When the last attempt began or the connection was lost."""
         self.retry_ms = 0
-        """Not to be connected to before this."""
+        """No attempt is made before this time."""
         self.failed_attempts = 0
         self.failed_connects = 0
         self.setup_timeout_ms = setup_timeout_ms
@@ -64,7 +64,7 @@ class ClusterConnectionStates:
         self._setup = setup
 
     def state(self, node_id: int) -> int:
-        """One of the constants above; a node never heard of is disconnected."""
+        """Return one of the constants above; an unknown node is disconnected."""
         node = self.nodes.get(node_id)
         return DISCONNECTED if node is None else node.state
 
@@ -72,34 +72,34 @@ class ClusterConnectionStates:
         return self.state(node_id) == DISCONNECTED
 
     def is_ready(self, node_id: int, now_ms: int) -> bool:
-        """Connected, versions known, and not throttled."""
+        """True if connected, versions are known, and the node does not throttle."""
         node = self.nodes.get(node_id)
         return node is not None and node.state == READY and node.throttled_until_ms <= now_ms
 
     def can_connect(self, node_id: int, now_ms: int) -> bool:
-        """Whether a new attempt is due: disconnected, and the back-off is over."""
+        """True if the node is disconnected and its back-off is over."""
         node = self.nodes.get(node_id)
         return node is None or (node.state == DISCONNECTED and node.retry_ms <= now_ms)
 
     def connection_delay_ms(self, node_id: int, now_ms: int) -> int:
-        """How long until a new attempt is due; 0 if it is, or if there is a connection."""
+        """Return the ms until a new attempt is due; 0 if it is due, or if there is a connection."""
         node = self.nodes.get(node_id)
         if node is None or node.state != DISCONNECTED:
             return 0
         return max(0, node.retry_ms - now_ms)
 
     def throttle_delay_ms(self, node_id: int, now_ms: int) -> int:
-        """How long the node wants to be left alone."""
+        """Return the ms until the node's throttling ends."""
         node = self.nodes.get(node_id)
         return 0 if node is None else max(0, node.throttled_until_ms - now_ms)
 
     def attempted_ms(self, node_id: int) -> int:
-        """When it was last tried or lost; `NEVER_TRIED` if never."""
+        """Return when it was last tried or lost; `NEVER_TRIED` if never."""
         node = self.nodes.get(node_id)
         return NEVER_TRIED if node is None else node.attempted_ms
 
     def connecting(self, node_id: int, address: tuple[str, int], now_ms: int) -> int:
-        """An attempt begins; how long it may take, in milliseconds."""
+        """Begin an attempt; return its time limit in ms."""
         node = self.nodes.get(node_id)
         if node is None or node.address != address:
             node = NodeConnectionState(address, self._setup.backoff_ms(0))
@@ -109,18 +109,18 @@ class ClusterConnectionStates:
         return node.setup_timeout_ms
 
     def checking_api_versions(self, node_id: int) -> None:
-        """There is a connection; the node is being asked what it understands."""
+        """Note that the transport is connected and versions are being negotiated."""
         self.nodes[node_id].state = CHECKING_API_VERSIONS
 
     def ready(self, node_id: int) -> None:
-        """Requests may be sent. Earlier failures are forgotten."""
+        """Note that requests may be sent, and forget earlier failures."""
         node = self.nodes[node_id]
         node.state = READY
         node.failed_attempts = node.failed_connects = 0
         node.setup_timeout_ms = self._setup.backoff_ms(0)
 
     def disconnected(self, node_id: int, now_ms: int) -> None:
-        """The connection is gone, or never was; waits get longer."""
+        """Note that a connection or an attempt failed; waits get longer."""
         node = self.nodes[node_id]
         if node.state == CONNECTING:
             node.failed_connects += 1
@@ -135,16 +135,16 @@ class ClusterConnectionStates:
         node.throttled_until_ms = 0
 
     def closed(self, node_id: int) -> None:
-        """This side closed an idle connection: no failure, it may be opened again at once."""
+        """Note that the client closed an idle connection. It may be opened again at once."""
         node = self.nodes[node_id]
         node.state = DISCONNECTED
         node.throttled_until_ms = 0
 
     def throttle(self, node_id: int, until_ms: int) -> None:
-        """The node wants to be left alone until then; the latest such wish counts."""
+        """Send nothing to the node until then; the latest time counts."""
         node = self.nodes[node_id]
         node.throttled_until_ms = max(node.throttled_until_ms, until_ms)
 
     def forget(self, node_id: int) -> None:
-        """The node is no longer part of the cluster."""
+        """Forget a node that left the cluster."""
         self.nodes.pop(node_id, None)

@@ -1,12 +1,12 @@
-"""From an address to a connection that can be used: connecting, then agreeing on versions.
+"""Handshake: from an address to a usable connection, by connecting and negotiating versions.
 
-    connect ─► opened ─► ApiVersions ─► answered ─────────────► ready(channel, versions)
-       │                     │  ▲           │
-       │                     │  └── refused ┘  (see `api_versions`)
-       └── setup timeout ────┴── request timeout, closed, violation ─► failed(reason)
+    connect ─► connected ─► ApiVersions ─► answered ───────────► handshake_done(channel, versions)
+       │                        │  ▲           │
+       │                        │  └── refused ┘  (see `api_versions`)
+       └── setup timeout ───────┴── request timeout, closed, violation ─► handshake_failed(reason)
 
-Exactly one of `ready` and `failed`, once, unless it is stopped before. A `NodeConnection` makes one
-for each attempt; security protocols have their place here, between connecting and asking.
+It ends with exactly one of the two, unless it is stopped before. A `NodeConnection` makes one for
+each attempt. Security protocols belong here, between connecting and negotiating.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from odradek.timing.timer_task import TimerTask
 
 
 class HandshakeOwner(Protocol):
-    """Who wants the connection."""
+    """The `NodeConnection` that gets the result."""
 
     def connected(self) -> None:
-        """There is a connection; nothing was agreed on yet."""
+        """The transport is connected; versions are not negotiated yet."""
         ...
 
     def handshake_done(self, channel: Channel, versions: NodeApiVersions, version: int) -> None:
-        """It can be used. `version`: that of ApiVersions in which it answered."""
+        """The connection is usable. `version` is the version of ApiVersions that was answered."""
         ...
 
     def handshake_failed(self, reason: str, code: ErrorCode) -> None:
-        """It cannot; `code` if the node said so, else NONE."""
+        """The attempt failed. `code` is the node's error, or NONE."""
         ...
 
 
@@ -74,7 +74,7 @@ class Handshake:
         self._over = False
 
     def begin(self, host: str, port: int, setup_timeout_ms: int) -> None:
-        """Connect. Nothing is told before this returns."""
+        """Connect. The owner is not called before this returns."""
         text = f"no connection within {setup_timeout_ms} ms"
         self._deadline = self._timer.call_later(setup_timeout_ms, lambda: self._fail(text))
         self._give_up = self._network.connect(
@@ -82,7 +82,7 @@ class Handshake:
         )
 
     def stop(self) -> None:
-        """Give up without telling anybody."""
+        """Give up without calling the owner."""
         self._over = True
         if self._give_up is not None:
             self._give_up()
@@ -115,7 +115,9 @@ class Handshake:
         try:
             correlation_id, _ = decode_response_header(frame, False)
             if correlation_id != self._correlation_id:
-                raise ProtocolError(f"an answer to {correlation_id}, not {self._correlation_id}")
+                raise ProtocolError(
+                    f"it answers request {correlation_id}, not {self._correlation_id}"
+                )
             answer = decode_api_versions(frame, self._version)
         except ProtocolError as violation:
             self._fail(f"its answer to ApiVersions cannot be read: {violation}")

@@ -1,14 +1,13 @@
-"""InFlightRequests: what was sent to each node and is not answered yet. The one place that knows.
+"""InFlightRequests: the requests sent to each node that are not answered yet.
 
-A node answers in the order it was asked, so the oldest request that expects an answer is the one a
-response belongs to. Requests that expect none (produce with `acks=0`) are over when the last of
-their bytes was written.
+A node answers in order, so a response belongs to the oldest request that expects one. Requests that
+expect none (produce with `acks=0`) are over when the last of their bytes was written.
 
     add ─► per node, oldest first ─┬─ complete_next: a response came
-                                   ├─ written: those without an answer
-                                   └─ clear: the connection is gone, all of them, in order
+                                   ├─ written: those without a response
+                                   └─ clear: the connection is lost, all of them, in order
 
-A `ClientRequest` is a request, the place where its outcome is put, and who wants to know.
+A `ClientRequest` is a request with its handler and, later, its outcome.
 """
 
 from __future__ import annotations
@@ -54,34 +53,34 @@ class ClientRequest:
     ) -> None:
         self.node_id = node_id
         self.request = request
-        """What was asked, as it was given to `NetworkClient.send`."""
+        """The request as it was given to `NetworkClient.send`."""
         self.handler = handler
         self.created_ms = created_ms
         self.sent_ms = created_ms
-        """When it was written; before, when it was given."""
+        """When it was written; until then, when it was created."""
         self.timeout_ms = timeout_ms
         self.deadline_ms = created_ms + timeout_ms
         self.expects_response = expects_response
         self.correlation_id = -1
-        """Counts on beyond what fits the wire, so that it is also the order of sending."""
+        """Counts beyond the 31 bits of the wire, so that it is also the order of sending."""
         self.codec: Codec | None = None
-        """The version in which it was sent, and how to read the answer."""
+        """The version in which it was sent, and how to read its response."""
         self.response: Any = None
         self.error: KafkaError | None = None
         self.done = False
 
     @property
     def was_sent(self) -> bool:
-        """Whether a node may have got it."""
+        """True if a node may have received it."""
         return self.codec is not None
 
     @property
     def version(self) -> int:
-        """The version it was sent in; -1 if it was not."""
+        """The version in which it was sent; -1 if it was not."""
         return -1 if self.codec is None else self.codec.version
 
     def finish(self, response: Any, error: KafkaError | None) -> None:
-        """The outcome; tells the handler."""
+        """Set the outcome and call the handler."""
         assert not self.done, "a request ends once"
         self.done = True
         self.response = response
@@ -90,7 +89,7 @@ class ClientRequest:
 
 
 class InFlightRequests:
-    """Per node: those that will be answered, and those that only have to be written."""
+    """Per node, the requests that expect a response, and those that expect none."""
 
     def __init__(self, max_in_flight: int) -> None:
         self.max_in_flight = max_in_flight
@@ -99,24 +98,24 @@ class InFlightRequests:
         self._expecting_none: dict[int, deque[ClientRequest]] = {}
 
     def count(self, node_id: int) -> int:
-        """How many are in flight to the node."""
+        """Return the number of requests in flight to the node."""
         answered = self._expecting_response.get(node_id)
         written = self._expecting_none.get(node_id)
         return (len(answered) if answered else 0) + (len(written) if written else 0)
 
     @property
     def total(self) -> int:
-        """How many are in flight to all nodes."""
+        """The number of requests in flight to all nodes."""
         return sum(map(len, self._expecting_response.values())) + sum(
             map(len, self._expecting_none.values())
         )
 
     def can_send_more(self, node_id: int) -> bool:
-        """Whether another one fits under the limit."""
+        """True if another one fits under the limit."""
         return self.count(node_id) < self.max_in_flight
 
     def add(self, request: ClientRequest) -> None:
-        """It is being written."""
+        """Add a request that is being written."""
         queues = self._expecting_response if request.expects_response else self._expecting_none
         queue = queues.get(request.node_id)
         if queue is None:
@@ -124,12 +123,12 @@ class InFlightRequests:
         queue.append(request)
 
     def complete_next(self, node_id: int) -> ClientRequest | None:
-        """A response came: the request it belongs to; None if nothing was asked."""
+        """Take out the request that a response belongs to; None if there is none."""
         queue = self._expecting_response.get(node_id)
         return queue.popleft() if queue else None
 
     def written(self, node_id: int) -> list[ClientRequest]:
-        """All bytes were written: take out what expects no answer, in order."""
+        """Take out, in order, the requests without a response: all bytes were written."""
         queue = self._expecting_none.get(node_id)
         if not queue:
             return []
@@ -138,17 +137,17 @@ class InFlightRequests:
         return done
 
     def clear(self, node_id: int) -> list[ClientRequest]:
-        """The connection is gone: take out all, in the order they were sent."""
-        gone = [*self._expecting_none.pop(node_id, ()), *self._expecting_response.pop(node_id, ())]
-        gone.sort(key=correlation_id_of)
-        return gone
+        """Take out all requests in the order of sending: the connection is lost."""
+        lost = [*self._expecting_none.pop(node_id, ()), *self._expecting_response.pop(node_id, ())]
+        lost.sort(key=correlation_id_of)
+        return lost
 
     def has_unwritten(self, node_id: int) -> bool:
-        """Whether something is being written that will not be answered."""
+        """True if a request that expects no response is still being written."""
         return bool(self._expecting_none.get(node_id))
 
     def next_to_time_out(self, node_id: int) -> ClientRequest | None:
-        """The one that times out first; None if nothing is in flight."""
+        """Return the request that times out first; None if nothing is in flight."""
         found: ClientRequest | None = None
         for queues in (self._expecting_response, self._expecting_none):
             for request in queues.get(node_id, ()):
@@ -158,5 +157,5 @@ class InFlightRequests:
 
 
 def correlation_id_of(request: ClientRequest) -> int:
-    """The order in which requests were sent."""
+    """Return the sort key for the order of sending."""
     return request.correlation_id

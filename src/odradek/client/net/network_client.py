@@ -40,16 +40,16 @@ from odradek.timing.timer import SystemTimer
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ConnectionListener:
-    """Told about connections, never from within a call to the client."""
+    """Gets events of connections, never from within a call to the client."""
 
     def node_ready(self, node_id: int) -> None:
-        """Requests to the node leave at once now (again)."""
+        """Requests to the node leave at once, now or again."""
 
     def node_disconnected(self, node_id: int, error: KafkaError) -> None:
-        """It could not be connected to, or the connection was lost; its requests have failed."""
+        """The connection failed or was lost. The requests to the node have failed before."""
 
     def rebootstrap_required(self) -> None:
-        """A node says that it is not of the cluster, or not the node, it was taken for."""
+        """A node says that it belongs to another cluster, or is another node, than expected."""
 
 
 __all__ = ["ConnectionListener", "NetworkClient"]
@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 
 SOFTWARE_NAME = "odradek-python"
 COORDINATOR_BASE = 2**32
-"""Above all ids of brokers, which have 32 bits."""
+"""Greater than all ids of brokers, which have 32 bits."""
 
 
 class NetworkClient:
@@ -91,11 +91,11 @@ class NetworkClient:
         )
         self.in_flight = InFlightRequests(max_in_flight)
         self.api_versions_version = NEWEST
-        """The version of ApiVersions that was last answered: where negotiation begins."""
+        """The version of ApiVersions that was last answered; negotiation begins with it."""
         self.cluster_id: str | None = None
-        """What nodes are told that they are taken for; None while unknown."""
+        """The expected cluster id, sent to nodes in ApiVersions; None while unknown."""
         self.sent = 0
-        """Requests sent so far; also the last correlation id."""
+        """The number of requests sent so far; also the last correlation id."""
         self.bugs = 0
         self.closed = False
         self._on_bug = on_bug
@@ -105,11 +105,11 @@ class NetworkClient:
     # Nodes.
 
     def listen(self, listener: ConnectionListener) -> None:
-        """Tell it about connections from now on."""
+        """Add a listener."""
         self._listeners.append(listener)
 
     def update_nodes(self, nodes: Mapping[int, Node]) -> None:
-        """These are the cluster's nodes now; coordinators are none of its business."""
+        """Set the cluster's nodes, and drop the others. Connections to coordinators stay."""
         for node in nodes.values():
             name = "bootstrap server" if node.id < 0 else f"broker {node.id}"
             self._add_or_move(node.id, name, node.host, node.port)
@@ -118,7 +118,7 @@ class NetworkClient:
                 connection.leave()
 
     def coordinator(self, node: Node) -> int:
-        """A connection of its own to a node that coordinates something; the id to send to."""
+        """Add a connection of its own to a coordinator; return the id to send to."""
         node_id = COORDINATOR_BASE + node.id
         self._add_or_move(node_id, f"coordinator, broker {node.id}", node.host, node.port)
         return node_id
@@ -128,12 +128,12 @@ class NetworkClient:
         if known is None:
             self._nodes[node_id] = NodeConnection(self, node_id, name, host, port)
         else:
-            # A node that moved is met at its new address when the connection is next opened.
+            # The next connection goes to the new address.
             known.host, known.port, known.leaving = host, port, False
 
     @property
     def node_ids(self) -> list[int]:
-        """The cluster's nodes, without coordinators and those that leave."""
+        """The ids of the cluster's nodes, without coordinators and nodes that leave."""
         return [
             node_id
             for node_id, connection in self._nodes.items()
@@ -151,10 +151,10 @@ class NetworkClient:
         timeout_ms: int | None = None,
         expects_response: bool = True,
     ) -> ClientRequest:
-        """Send a request (or a `RequestBuilder`), when the connection is there and its turn comes.
+        """Send a request (or a `RequestBuilder`) as soon as the connection allows.
 
-        `timeout_ms`, by default the request timeout, is how long it may wait to be sent, and then
-        again how long the answer may take.
+        `timeout_ms`, by default the request timeout, limits the time until it is sent, and again
+        the time until the response.
         """
         if timeout_ms is None:
             timeout_ms = self.request_timeout_ms
@@ -171,10 +171,10 @@ class NetworkClient:
         return call
 
     def ready(self, node_id: int) -> bool:
-        """Whether a request to the node would leave at once; if not, see to it that it will.
+        """True if a request to the node would leave at once; if not, connect or wait.
 
-        `node_ready` or `node_disconnected` is told when that has been seen to. False, and nothing
-        is told, for a node that is not known.
+        Listeners get `node_ready` or `node_disconnected` later. For an unknown node this returns
+        False, and there is no event.
         """
         connection = self._nodes.get(node_id)
         if connection is None or self.closed:
@@ -186,19 +186,21 @@ class NetworkClient:
         return False
 
     def is_ready(self, node_id: int) -> bool:
-        """Whether a request to the node would leave at once."""
+        """True if a request to the node would leave at once."""
         connection = self._nodes.get(node_id)
         return connection is not None and connection.can_send()
 
     def versions(self, node_id: int) -> NodeApiVersions | None:
-        """What the node understands; None while it is not connected."""
+        """Return the versions that the node supports; None while it is not connected."""
         connection = self._nodes.get(node_id)
         return connection.versions if connection is not None and connection.ready else None
 
     def least_loaded_node(self) -> int | None:
-        """A node to ask what any node can answer: the ready one with the least in flight, else one
-        that is being connected to, else the one that was tried longest ago; None while all are
-        in back-off.
+        """Return the best node for a request that any node can answer; None while all are in
+        back-off.
+
+        That is the ready node with the fewest requests, else a node that is being connected, else
+        the one whose last attempt is oldest.
         """
         ids = self.node_ids
         now_ms = self.timer.now_ms
@@ -213,7 +215,7 @@ class NetworkClient:
         return found
 
     def _rank(self, node_id: int, now_ms: int) -> tuple[int, int] | None:
-        """How well the node would do, the less the better; None: not now."""
+        """Return the rank of a node, where less is better; None: not now."""
         states = self.states
         if states.state(node_id) == READY:
             delay_ms = states.throttle_delay_ms(node_id, now_ms)
@@ -226,13 +228,14 @@ class NetworkClient:
         return None if states.is_disconnected(node_id) else (1, 0)
 
     def connection_delay_ms(self, node_id: int) -> int:
-        """How long until the node may be connected to again, or stops throttling; 0 if it may."""
+        """Return the ms until the node may be connected, or its throttling ends; 0 if neither
+        waits."""
         now_ms = self.timer.now_ms
         delay_ms = self.states.connection_delay_ms(node_id, now_ms)
         return delay_ms or self.states.throttle_delay_ms(node_id, now_ms)
 
     def api_versions_request(self, node_id: int) -> ApiVersionsRequest:
-        """What a new connection says first."""
+        """Return the first request of a new connection."""
         known = self.cluster_id is not None and node_id >= 0
         broker_id = node_id - COORDINATOR_BASE if is_coordinator(node_id) else node_id
         return ApiVersionsRequest(
@@ -243,13 +246,13 @@ class NetworkClient:
         )
 
     def disconnect(self, node_id: int, reason: str) -> None:
-        """Close the connection of a node; its requests fail, its back-off begins."""
+        """Close the connection of a node. Its requests fail and its back-off begins."""
         connection = self._nodes.get(node_id)
         if connection is not None:
             connection.disconnect(f"{connection}: {reason}")
 
     def close(self) -> None:
-        """Close all connections; what is not answered fails. Nothing can be sent any more."""
+        """Close all connections and fail all requests, also later ones."""
         if self.closed:
             return
         self.closed = True
@@ -260,14 +263,14 @@ class NetworkClient:
     # For the connections.
 
     def finish(self, call: ClientRequest, response: Any, error: KafkaError | None) -> None:
-        """End a request, and survive its handler."""
+        """End a request. An exception of its handler is reported as a bug."""
         try:
             call.finish(response, error)
         except Exception as bug:
             self._report_bug(f"handling the end of {call.request!r}", bug)
 
     def fail_soon(self, call: ClientRequest, error: KafkaError) -> None:
-        """End a request that was not sent."""
+        """End an unsent request after the current event."""
         self.env.call_soon(lambda: self.finish(call, None, error))
 
     def connection_ready(self, connection: NodeConnection) -> None:
@@ -276,7 +279,7 @@ class NetworkClient:
             try:
                 listener.node_ready(connection.node_id)
             except Exception as bug:
-                self._report_bug(f"telling that {connection} is ready", bug)
+                self._report_bug(f"reporting that {connection} is ready", bug)
 
     def connection_lost(self, connection: NodeConnection, error: KafkaError) -> None:
         log.debug("%s", error)
@@ -284,7 +287,7 @@ class NetworkClient:
             try:
                 listener.node_disconnected(connection.node_id, error)
             except Exception as bug:
-                self._report_bug(f"telling that {connection} is lost", bug)
+                self._report_bug(f"reporting that {connection} is lost", bug)
         if connection.leaving:
             connection.leave()
 
@@ -306,5 +309,5 @@ class NetworkClient:
 
 
 def is_coordinator(node_id: int) -> bool:
-    """Whether an id is one that `NetworkClient.coordinator` gave."""
+    """True for an id that `NetworkClient.coordinator` returned."""
     return node_id >= COORDINATOR_BASE

@@ -1,16 +1,16 @@
-"""One node: the connection to it, and its requests from being given to being answered.
+"""NodeConnection: the connection to one node, and its requests from `send` to their end.
 
     send ─► pending ─► in flight ─► answered, in order
                │           │
                └───────────┴── the connection is lost: `error` for all of them, in order
 
-A request is pending while the connection is not ready (it is opened for it, when the back-off is
-over), while as many as allowed are in flight, and while the node throttles this client.
+A request is pending while the connection is not ready (it is opened for the request, after the
+back-off), while the maximum of requests is in flight, and while the node throttles this client.
 
-Everything has a deadline, and one alarm per connection. A request in flight that is not answered in
-time ends the connection, for nothing behind a lost answer can be matched; one that is pending fails
-alone. A connection that nobody used for `connections.max.idle.ms` is closed. Nothing is told from
-within `send`.
+Everything has a deadline, and there is one alarm per connection. A request in flight without a
+response in time ends the connection, because later responses could not be matched; a pending one
+fails alone. A connection that was not used for `connections.max.idle.ms` is closed. No handler is
+called from within `send`.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 
 PENDING_MAX: Final = 1000
-"""Requests that may wait for one connection."""
+"""The maximum of requests that wait for one connection."""
 
 CORRELATION_MASK: Final = 0x7FFFFFFF
 
 
 class NodeConnection:
-    """A node by id and address; `NetworkClient` makes and keeps it."""
+    """The connection to a node, known by id and address. `NetworkClient` makes it."""
 
     def __init__(self, client: NetworkClient, node_id: int, name: str, host: str, port: int):
         self.node_id = node_id
@@ -54,11 +54,11 @@ class NodeConnection:
         self.host = host
         self.port = port
         self.ready = False
-        """There is a connection, and versions are agreed on."""
+        """The node is connected and versions are negotiated."""
         self.ready_requested = False
-        """Somebody asked whether it is ready."""
+        """Somebody waits for `node_ready`."""
         self.leaving = False
-        """No longer part of the cluster: dropped when nothing is in flight."""
+        """The node left the cluster: it is dropped when nothing is in flight."""
         self.versions = NodeApiVersions()
         self.pending: deque[ClientRequest] = deque()
         self._client = client
@@ -69,7 +69,7 @@ class NodeConnection:
         self._handshake: Handshake | None = None
         self._active_ms = 0
         self._deadline_alarm = Alarm(client.timer, self._check_deadlines)
-        self._retry_alarm = Alarm(client.timer, self._delay_over)  # Back-off or throttling end.
+        self._retry_alarm = Alarm(client.timer, self._delay_over)  # When it ends.
 
     def __str__(self) -> str:
         return f"{self.name} ({address_text(self.host, self.port)})"
@@ -77,7 +77,7 @@ class NodeConnection:
     # Sending.
 
     def can_send(self) -> bool:
-        """Whether a request given now leaves at once."""
+        """True if a request would leave at once."""
         return (
             self.ready
             and not self.pending
@@ -86,11 +86,11 @@ class NodeConnection:
         )
 
     def send(self, call: ClientRequest) -> None:
-        """Send it, or let it wait for its turn."""
+        """Send a request now, or put it into `pending`."""
         if self.can_send():
             self._transmit(call)
         elif len(self.pending) >= PENDING_MAX:
-            text = f"{PENDING_MAX} requests wait for {self} already"
+            text = f"{PENDING_MAX} requests are already waiting for {self}"
             self._client.fail_soon(call, Disconnected(text))
         else:
             self.pending.append(call)
@@ -119,7 +119,7 @@ class NodeConnection:
         )
 
     def _send_pending(self) -> None:
-        """Those whose turn has come."""
+        """Send pending requests as far as the limit in flight allows."""
         pending = self.pending
         while pending and self.ready and self._in_flight.can_send_more(self.node_id):
             now_ms = self._timer.now_ms
@@ -132,7 +132,7 @@ class NodeConnection:
     # Connecting.
 
     def connect_or_wait(self) -> None:
-        """Connect, now or when the back-off is over; if throttled, go on when that is."""
+        """Connect, now or after the back-off; or wait for the end of throttling."""
         now_ms = self._timer.now_ms
         if self.ready:
             delay_ms = self._states.throttle_delay_ms(self.node_id, now_ms)
@@ -194,7 +194,7 @@ class NodeConnection:
     def _received(self, frame: bytes) -> None:
         call = self._in_flight.complete_next(self.node_id)
         if call is None:
-            self.disconnect(f"{self} answered what was not asked")
+            self.disconnect(f"{self} sent a response without a request")
             return
         codec = call.codec
         assert codec is not None
@@ -202,10 +202,10 @@ class NodeConnection:
         try:
             found, position = decode_response_header(frame, codec.flexible_response)
             if found != call.correlation_id & CORRELATION_MASK:
-                raise ProtocolError(f"it is to request {found}, which is not the oldest")
+                raise ProtocolError(f"it answers request {found}, which is not the oldest")
             response = codec.read(frame, position)
         except ProtocolError as violation:
-            reason = f"{self} sent an answer to {codec.name} that cannot be read: {violation}"
+            reason = f"{self} sent a response to {codec.name} that cannot be read: {violation}"
             self._client.finish(call, None, Disconnected(reason))
             self.disconnect(reason)
             return
@@ -230,7 +230,7 @@ class NodeConnection:
     # Deadlines.
 
     def _check_deadlines(self) -> None:
-        """The earliest deadline that was known when this was planned has come."""
+        """Handle the deadlines that have passed, and set the alarm for the next one."""
         now_ms = self._timer.now_ms
         earliest = self._in_flight.next_to_time_out(self.node_id)
         if earliest is not None and earliest.deadline_ms <= now_ms:
@@ -238,7 +238,7 @@ class NodeConnection:
             return
         for call in [call for call in self.pending if call.deadline_ms <= now_ms]:
             self.pending.remove(call)
-            text = f"{self} could not be asked within {call.timeout_ms} ms"
+            text = f"no request could be sent to {self} within {call.timeout_ms} ms"
             self._client.finish(call, None, RequestTimeout(text))
         deadlines = [call.deadline_ms for call in self.pending]
         if earliest is not None:
@@ -254,7 +254,7 @@ class NodeConnection:
     # The end.
 
     def _channel_closed(self, reason: str) -> None:
-        """Perhaps from within `send`: told later."""
+        """Disconnect after the current event: this may be called from within `send`."""
         channel = self._channel
         self.ready = False
 
@@ -265,7 +265,7 @@ class NodeConnection:
         self._client.env.call_soon(tell)
 
     def disconnect(self, reason: str, late: ClientRequest | None = None) -> None:
-        """The connection is lost, or never was; `late` is the request that was not answered."""
+        """End a connection or attempt that failed; `late` is the request that timed out, if any."""
         if self._states.state(self.node_id) == DISCONNECTED:
             return
         self._states.disconnected(self.node_id, self._timer.now_ms)
@@ -275,23 +275,23 @@ class NodeConnection:
         self._client.connection_lost(self, error)
 
     def close(self) -> None:
-        """End an idle connection. Another one is opened when there is something to send."""
+        """Close an idle connection. The next request opens another one."""
         self._states.closed(self.node_id)
         self._release()
 
     def leave(self) -> None:
-        """The node is gone from the cluster: it is dropped as soon as nothing is in flight."""
+        """Drop the node, which left the cluster, as soon as nothing is in flight."""
         self.leaving = True
         if not self.pending and not self._in_flight.count(self.node_id):
             self._client.drop(self)
 
     def abandon(self, error: KafkaError) -> None:
-        """Nobody wants the node any more; requests that are not answered fail."""
+        """Close the connection for good, and fail all requests."""
         for call in self._release():
             self._client.finish(call, None, error)
 
     def _release(self) -> list[ClientRequest]:
-        """Give everything back; the requests that were not answered, in order."""
+        """Release all resources; return the unanswered requests, in order."""
         self._retry_alarm.cancel()
         self._deadline_alarm.cancel()
         if self._handshake is not None:

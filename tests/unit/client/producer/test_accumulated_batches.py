@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from accumulating import BACKOFF_MS, BATCH_BYTES, Queues, first_bytes, partitions, values
-
 from odradek.client.errors import ClientClosed
 from odradek.client.producer.record_accumulator import NEVER_MS
+from unit.client.producer.accumulating import (
+    BACKOFF_MS,
+    BATCH_BYTES,
+    Queues,
+    first_bytes,
+    partitions,
+    values,
+)
 
 
 class TestDraining:

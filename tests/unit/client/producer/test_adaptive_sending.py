@@ -5,10 +5,10 @@ in simulated time.
 from __future__ import annotations
 
 import pytest
-from producing import Producing
 
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.testing.scripted import SILENT, DelayedAnswer
+from unit.client.producer.producing import Producing
 
 COUNT = 300
 SLOW_MS = 200

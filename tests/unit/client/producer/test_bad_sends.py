@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from producing import Producing, forget
 
 from odradek.client.errors import (
     BufferFull,
@@ -18,6 +17,7 @@ from odradek.client.serializers import serializer
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.testing.scripted import SILENT, DelayedAnswer
+from unit.client.producer.producing import Producing, forget
 
 
 def refused(p: Producing, value: bytes = b"x", topic: str = "t", **given: object) -> Exception:

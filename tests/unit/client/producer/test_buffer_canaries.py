@@ -7,12 +7,12 @@ What arrives is looked at byte by byte: the values of a topic, and nothing of th
 from __future__ import annotations
 
 import pytest
-from producing import Producing
 
 from odradek.client.errors import DeliveryTimeout
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.testing.scheduler import MS
 from odradek.testing.scripted import DelayedAnswer
+from unit.client.producer.producing import Producing
 
 BATCH_BYTES = 1_000
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from producing import Producing
-
 from odradek.client.errors import ClientClosed, DeliveryTimeout, KafkaError
 from odradek.client.producer.futures import Delivery
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.testing.scripted import SILENT
+from unit.client.producer.producing import Producing
 
 
 class Told:

@@ -12,13 +12,13 @@ import random
 from typing import Any
 
 import pytest
-from producing import Producing
 
 from odradek.client.errors import DeliveryTimeout, KafkaError
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.testing.scripted import CLOSE, SILENT, DelayedAnswer
+from unit.client.producer.producing import Producing
 
 RECORDS = 120
 PARTITIONS = 3

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from producing import Producing
 
 from odradek.client.errors import DeliveryTimeout, InvalidRecord, RecordTooLarge
 from odradek.client.producer.futures import FutureRecordMetadata
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.produce import PartitionProduceResponse, ProduceRequest
 from odradek.testing.scripted import CLOSE, SILENT
+from unit.client.producer.producing import Producing
 
 REQUEST_MS, DELIVERY_MS = 10_000, 15_000
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from producing import Producing
-
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.testing.scripted import DelayedAnswer
+from unit.client.producer.producing import Producing
 
 BATCH_BYTES, BUFFER_BYTES = 1_000, 4_000
 HELD_MS = 5_000

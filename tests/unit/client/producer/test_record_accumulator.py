@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from accumulating import (
+
+from odradek.client.errors import ClientClosed
+from odradek.client.producer.record_accumulator import NEVER_MS
+from odradek.model.topics import TopicPartition
+from unit.client.producer.accumulating import (
     BACKOFF_MS,
     BATCH_BYTES,
     Queues,
     values,
 )
-
-from odradek.client.errors import ClientClosed
-from odradek.client.producer.record_accumulator import NEVER_MS
-from odradek.model.topics import TopicPartition
 
 
 class TestAppending:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from producing import Producing
 
 from odradek.client.errors import ClientClosed, UnsupportedVersion
 from odradek.client.producer.send_path import SerializedRecord
@@ -12,6 +11,7 @@ from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitPro
 from odradek.protocol.api.produce import PartitionProduceResponse, ProduceRequest
 from odradek.protocol.records import NO_HEADERS
 from odradek.testing.scripted import SILENT, DelayedAnswer
+from unit.client.producer.producing import Producing
 
 PRODUCE = 0
 

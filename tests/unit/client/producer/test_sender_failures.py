@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from producing import Producing, forget
 
 from odradek.client.errors import (
     BrokerError,
@@ -23,6 +22,7 @@ from odradek.protocol.api.produce import (
     ProduceRequest,
 )
 from odradek.testing.scripted import CLOSE, SILENT, DelayedAnswer
+from unit.client.producer.producing import Producing, forget
 
 RETRIABLE = [
     ErrorCode.CORRUPT_MESSAGE,
