@@ -1,4 +1,4 @@
-"""The real Apache Kafka: its class path out of Maven, one KRaft node, and its command line tools.
+"""The real Apache Kafka: its class path from Maven, one KRaft node, and its command line tools.
 
 The node is a combined broker and controller on loopback ports of its own, in a directory of its
 own, with a small heap. It is started once for a test session and ended by its process id.
@@ -22,7 +22,7 @@ POM = Path(__file__).with_name("pom.xml")
 START_TIMEOUT_S = 60
 TOOL_TIMEOUT_S = 60
 LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-# A tool runs for a second or two: the first compiler tier and the simplest collector start fastest.
+# Tools run for a second or two: the first compiler tier and the simplest collector start fastest.
 TOOL_OPTIONS = (
     "-Xmx256m",
     "-XX:TieredStopAtLevel=1",
@@ -35,16 +35,16 @@ GROUP_SETTINGS = {
     "group.min.session.timeout.ms": "100",
     "group.max.size": "6",
 }
-"""Groups that go on at once, fail soon and are full soon, so that scripts need not wait."""
+"""Settings of groups with short delays and low limits, so that scripts need not wait."""
 NODE_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", LOG_LEVEL)
 
 
 class KafkaMissing(Exception):
-    """Java or Maven is not there, or the jars cannot be had; the message says what to do."""
+    """Java, Maven or the jars are missing; the message says what to do."""
 
 
 def class_path(cache: Path, pom: Path = POM) -> str:
-    """The jars of a `pom.xml`, asked of Maven once and kept in `cache`. Raises `KafkaMissing`."""
+    """Return the jars of a `pom.xml`, from Maven or `cache`. Raises `KafkaMissing`."""
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise KafkaMissing(
@@ -77,9 +77,11 @@ def class_path(cache: Path, pom: Path = POM) -> str:
 
 
 class ApacheKafka:
-    """One node, started when entered, ended when left. `server.log` in `directory` is its output.
+    """One node, started on entering and ended on leaving. Its output is `server.log` in
+    `directory`.
 
-    Or step by step: `format`, `spawn`, `await_start`, `kill`. `command` runs the virtual machine.
+    The steps can also be called: `format`, `spawn`, `await_start`, `kill`. `command` is that of the
+    virtual machine.
     """
 
     def __init__(
@@ -116,10 +118,10 @@ class ApacheKafka:
         return self
 
     def format(self) -> None:
-        """Make the data directory."""
+        """Create the data directory."""
         properties = self._properties_file
         properties.write_text(self._properties())
-        # One in 64 begins with a dash, and would be taken for an option.
+        # One in 64 begins with a dash and would be parsed as an option.
         cluster_id = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:].rstrip("=")
         tool(
             self.jars,
@@ -128,7 +130,7 @@ class ApacheKafka:
         )
 
     def spawn(self) -> None:
-        """Start the process, without waiting for anything."""
+        """Start the process without waiting."""
         with (self.directory / "server.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [*self.command, "-cp", self.jars, "kafka.Kafka", self._properties_file],
@@ -145,7 +147,7 @@ class ApacheKafka:
         self.kill()
 
     def kill(self) -> None:
-        """The data is not wanted any more, so there is no need to wait for a clean stop."""
+        """Kill the process; the data is not needed any more."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -178,7 +180,7 @@ class ApacheKafka:
         )
 
     def await_start(self) -> None:
-        """Until it takes connections. Raises `KafkaMissing` with the end of its output."""
+        """Wait until it accepts connections. Raises `KafkaMissing` with the end of its output."""
         assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
@@ -195,7 +197,7 @@ class ApacheKafka:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody listens on just now."""
+    """Return ports of the loopback interface that are free at this moment."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
@@ -204,7 +206,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def tool(jars: str, main: str, *arguments: str, stdin: str = "", check: bool = True) -> str:
-    """Run a command line tool of Kafka's to its end; what it wrote to stdout.
+    """Run a command line tool of Kafka to its end; return its stdout.
 
     Raises `AssertionError` with all of its output if it failed and `check` is set.
     """

@@ -1,8 +1,7 @@
-"""What the interop tests share, each started once: Kafka's jars, one real node, one broker of ours,
-and a Spark with both data sources.
+"""Fixtures of the interop tests, each started once: Kafka's jars, a real node, a broker, Spark.
 
-Asked for without Java or Maven, these tests fail and say so: a skipped comparison looks too much
-like a passed one.
+Without Java or Maven these tests fail and say so: a skipped comparison would look like a passed
+one.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def jars(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def kafka(jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
-    """A real Apache Kafka, for the whole session."""
+    """A real Apache Kafka for the whole session."""
     try:
         with ApacheKafka(jars, tmp_path_factory.mktemp("apache-kafka")) as running:
             yield running
@@ -47,7 +46,7 @@ def kafka(jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apach
 
 @pytest.fixture(scope="session")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """This project's broker on disk, as node 1 as the real one is."""
+    """This project's broker on disk, as node 1 like the real one."""
     settings = {
         "node.id": 1,
         "offsets.topic.num.partitions": 1,
@@ -60,7 +59,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def run_tool(jars: str) -> Callable[..., str]:
-    """`run_tool(main_class, *arguments, stdin="", check=True)` -> stdout."""
+    """`run_tool(main_class, *arguments, stdin="", check=True)`, which returns stdout."""
 
     def run(main: str, *arguments: str, stdin: str = "", check: bool = True) -> str:
         return tool(jars, main, *arguments, stdin=stdin, check=check)

@@ -1,4 +1,4 @@
-"""Our admin client says the same of this project's broker and of a real Apache Kafka."""
+"""Our admin client returns the same from this project's broker and a real Apache Kafka."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHER = TopicPartition("admin-client-log", 1)
 
 
 def said(call: Callable[[], Any]) -> object:
-    """What a call gives, or the kind of its error."""
+    """Return the result of a call, or the kind of its error."""
     try:
         return call()
     except KafkaError as error:
@@ -32,7 +32,7 @@ def said(call: Callable[[], Any]) -> object:
 
 
 def produce(bootstrap: str, count: int) -> None:
-    """Records with their offsets for timestamps."""
+    """Produce records with their offsets as timestamps."""
     with Producer(brokers=bootstrap) as producer:
         sent = [
             producer.send(LOG.topic, b"value", partition=LOG.partition, timestamp=1000 + number)
@@ -116,7 +116,7 @@ def groups(admin: Admin) -> list[object]:
 
 
 def script(bootstrap: str) -> dict[str, list[object]]:
-    """Every part of the client, and what it said."""
+    """Call every part of the client; return the results."""
     with Admin(brokers=bootstrap) as admin:
         told = {"topics": topics(admin), "settings": settings(admin)}
         produce(bootstrap, 10)
@@ -131,7 +131,9 @@ def script(bootstrap: str) -> dict[str, list[object]]:
     return told
 
 
-def test_both_brokers_are_administered_alike(kafka: ApacheKafka, ours: Broker) -> None:
+def test_the_admin_client_returns_the_same_from_both_brokers(
+    kafka: ApacheKafka, ours: Broker
+) -> None:
     of_kafka, of_ours = script(kafka.bootstrap), script(ours.bootstrap)
     for part, told in of_kafka.items():
         assert of_ours[part] == told, part

@@ -1,4 +1,4 @@
-"""The commands at a real Apache Kafka and at our broker: the same lines, the same exit codes."""
+"""The commands print the same lines and exit codes with a real Apache Kafka and our broker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ names = itertools.count()
 
 @pytest.fixture(params=["Apache Kafka", "ours"])
 def run(request: pytest.FixtureRequest) -> Run:
-    """`run("topic", "ls", code=0, stdin=b"")` at either broker; `code=None`: whatever it is."""
+    """`run("topic", "ls", code=0, stdin=b"")` with either broker; `code=None` accepts any exit
+    code.
+    """
     if request.param == "ours":
         ours: Broker = request.getfixturevalue("ours")
         bootstrap = ours.bootstrap
@@ -42,7 +44,7 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 @pytest.fixture
 def topic(run: Run) -> str:
-    """A new one, with one partition."""
+    """A new topic with one partition."""
     name = f"cli-{next(names)}"
     run("topic", "create", name, "-c", "retention.ms=60000")
     until(lambda: [name, "1", "1"] in lines(run("topic", "ls")))
@@ -50,7 +52,7 @@ def topic(run: Run) -> str:
 
 
 def until(settled: Callable[[], bool]) -> None:
-    """Kafka's brokers hear of changes a moment after they were made."""
+    """Repeat until the condition holds: Kafka's brokers learn of changes a moment later."""
     deadline = time.monotonic() + PATIENCE_S
     while not settled():
         assert time.monotonic() < deadline
@@ -60,7 +62,7 @@ def lines(result: Result) -> list[list[str]]:
     return [line.split("\t") for line in result.stdout.splitlines()]
 
 
-def test_the_life_of_a_topic(run: Run, topic: str) -> None:
+def test_topic_commands_print_the_same_lines(run: Run, topic: str) -> None:
     def retention() -> list[list[str]]:
         return [row for row in lines(run("topic", "config", topic)) if row[1] == "retention.ms"]
 
@@ -81,7 +83,9 @@ def test_the_life_of_a_topic(run: Run, topic: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_records_go_in_and_come_out(run: Run, topic: str, codec: str) -> None:
+def test_produced_records_are_consumed_with_the_same_output(
+    run: Run, topic: str, codec: str
+) -> None:
     run("produce", topic, "-K", ":", "-H", "h=1", "-z", codec, stdin=b"a:1\nb:2\nc:\xff\n")
     read = run("consume", topic, "-e", "-f", r"%o %k %v %h\n").stdout_bytes
     assert read == b"0 a 1 h=1\n1 b 2 h=1\n2 c \xff h=1\n"
@@ -93,7 +97,7 @@ def test_records_go_in_and_come_out(run: Run, topic: str, codec: str) -> None:
     assert run("consume", topic, "-o", "1:2").stdout == "2\n"
 
 
-def test_the_life_of_a_group(run: Run, topic: str) -> None:
+def test_group_commands_print_the_same_lines(run: Run, topic: str) -> None:
     run("produce", topic, stdin=b"1\n2\n3\n4\n")
     group, copy = f"{topic}-group", f"{topic}-copy"
     run("group", "lag", group, code=4)
@@ -110,8 +114,7 @@ def test_the_life_of_a_group(run: Run, topic: str) -> None:
         run("group", "describe", name, code=4)
 
 
-def test_a_group_of_the_new_protocol_is_shown_and_left_to_its_members(kafka: ApacheKafka) -> None:
-    """KIP-848: Kafka's DescribeGroups says that there is no such group."""
+def test_a_group_of_the_kip_848_protocol_is_shown_and_not_changed(kafka: ApacheKafka) -> None:
     name = "cli-new-protocol"
 
     def run(*arguments: str, code: int | None = 0) -> Result:
@@ -130,7 +133,7 @@ def test_a_group_of_the_new_protocol_is_shown_and_left_to_its_members(kafka: Apa
         until(lambda: member.poll(0.1) is None and bool(member.assignment()))
         assert run("group", "lag", name).stdout == ""
         shown = run("group", "describe", name)
-        assert shown.stderr == f"{name}: Stable, of type consumer: its members are not told\n"
+        assert shown.stderr == f"{name}: Stable, of type consumer: its members cannot be listed\n"
         for refused in (("rm", name), ("seek", name, "--to", "start", "-t", name)):
             said = run("group", *refused, "--dry-run", code=5)
             assert said.stdout == ""

@@ -1,6 +1,6 @@
-"""Committed offsets under Kafka's own tools: kafka-consumer-groups, and DumpLogSegments on our log.
+"""Committed offsets read by Kafka's kafka-consumer-groups and DumpLogSegments.
 
-The records of `__consumer_offsets` are the same as a real Kafka writes for the same requests.
+The records of `__consumer_offsets` are those that a real Kafka writes for the same requests.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GROUP = "as written"
 
 
 def log_of_groups(ours: Broker) -> list[Path]:
-    """Our segments of `__consumer_offsets`, which has one partition here."""
+    """Return our segments of `__consumer_offsets`, which has one partition here."""
     topic = ours.node.broker.image.topic(CONSUMER_OFFSETS)
     assert topic is not None
     partition = ours.node.replicas.by_id[topic.id, 0]
@@ -39,7 +39,9 @@ def log_of_groups(ours: Broker) -> list[Path]:
 
 
 def records_of(run_tool: RunTool, logs: list[Path]) -> list[Any]:
-    """The (key, payload) that Kafka reads in these files, of our group alone, without times."""
+    """Return the (key, payload) pairs that Kafka reads in files, for our group alone, without
+    times.
+    """
     told = run_tool(
         DUMP, "--offsets-decoder", "--print-data-log", "--files", ",".join(map(str, logs))
     )
@@ -61,7 +63,7 @@ def without_times(tree: Any) -> Any:
 
 
 def what_groups_do(peer: Peer) -> None:
-    """Commits by name and by id, by a member, with a retention; a generation; a deletion."""
+    """Commit by name and id, as a member, with a retention time; join; delete offsets."""
     coordinator_found(peer)
     ids = {"written": peer.new_topic("written", 2)}
     peer.ask(committing(GROUP, {"written": [(0, 5, 3, "told"), (1, 7, -1, None)]}), 9)
@@ -75,7 +77,7 @@ def what_groups_do(peer: Peer) -> None:
     peer.ask(committing(GROUP, offsets, **said), 8)
 
 
-def test_kafka_finds_in_our_log_what_it_writes_itself(
+def test_our_offsets_log_has_the_records_that_kafka_writes(
     ours: Broker, kafka: ApacheKafka, run_tool: RunTool
 ) -> None:
     versions = served_versions(kafka.port)
@@ -95,7 +97,7 @@ def test_kafka_finds_in_our_log_what_it_writes_itself(
 
 
 def masked(row: Any) -> Any:
-    """Without the ids that each broker draws, and which host it was that asked."""
+    """Replace the ids drawn by each broker, and the client's host."""
     text = json.dumps(row)
     text = re.sub(r"i-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<member>", text)
     text = re.sub(r'"topicId": "(?!A{22})[^"]*"', '"topicId": "<id>"', text)
@@ -104,7 +106,7 @@ def masked(row: Any) -> Any:
 
 @pytest.fixture
 def groups(ours: Broker, run_tool: RunTool) -> Callable[..., str]:
-    """`groups(*arguments)`: what kafka-consumer-groups says."""
+    """`groups(*arguments)`, which returns the output of kafka-consumer-groups."""
 
     def run(*arguments: str, check: bool = True) -> str:
         return run_tool(GROUPS, "--bootstrap-server", ours.bootstrap, *arguments, check=check)
@@ -113,7 +115,7 @@ def groups(ours: Broker, run_tool: RunTool) -> Callable[..., str]:
 
 
 def rows(told: str) -> list[list[str]]:
-    """The columns of each line of a description."""
+    """Return the columns of each line of a description."""
     lines = [line.split() for line in told.splitlines() if line.strip()]
     return [line for line in lines if line[0] not in ("GROUP", "Consumer", "Topic", "TOPIC")]
 
@@ -135,7 +137,7 @@ def commit(ours: Broker, group: str, topic: str, offsets: dict[int, int]) -> Non
     consumer.close()
 
 
-def test_lag_is_told_and_offsets_are_moved_and_deleted(
+def test_kafka_consumer_groups_describes_resets_and_deletes_offsets(
     ours: Broker, groups: Callable[..., str]
 ) -> None:
     filled(ours, "java-lag")
@@ -160,7 +162,9 @@ def test_lag_is_told_and_offsets_are_moved_and_deleted(
     assert "java-lag-group" not in groups("--list").split()
 
 
-def test_offsets_of_a_topic_that_is_read_stay(ours: Broker, groups: Callable[..., str]) -> None:
+def test_offsets_of_a_topic_with_a_reading_member_are_not_deleted(
+    ours: Broker, groups: Callable[..., str]
+) -> None:
     filled(ours, "java-read", 1)
     consumer = Consumer(
         {

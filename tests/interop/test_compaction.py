@@ -1,6 +1,6 @@
-"""Compacted topics under real clients, Kafka's reader of segment files, and beside a real Kafka.
+"""Compacted topics with real clients, Kafka's reader of segment files, and a real Kafka.
 
-The same records are compacted by both brokers: what clients read afterwards is the same.
+Both brokers compact the same records: clients read the same afterwards.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def create(bootstrap: str, topic: str, **settings: str) -> None:
 
 
 def records(seed: int) -> list[tuple[str, str | None]]:
-    """(key, value): few keys, some deletions, values of all lengths."""
+    """Return (key, value) pairs: few keys, some deletions, values of all lengths."""
     chance = random.Random(seed)
     made = []
     for number in range(RECORDS):
@@ -57,7 +57,7 @@ def records(seed: int) -> list[tuple[str, str | None]]:
 
 
 def produce(bootstrap: str, topic: str, made: list[tuple[str, str | None]]) -> None:
-    """In batches of every codec; batches have the same records wherever they go."""
+    """Produce in batches of every codec; a batch has the same records for every broker."""
     for number, codec in enumerate(CODECS):
         producer = Producer(
             {
@@ -76,8 +76,10 @@ def produce(bootstrap: str, topic: str, made: list[tuple[str, str | None]]) -> N
 
 
 def read(bootstrap: str, topic: str) -> Read:
-    """Everything a consumer gets from the beginning to the end there is now, whose last record is
-    in the active segment and so stays."""
+    """Read from the beginning to the current end.
+
+    The last record is in the active segment, so compaction keeps it.
+    """
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"reads {topic}"})
     place = TopicPartition(topic, 0, OFFSET_BEGINNING)
     _, end = consumer.get_watermark_offsets(place, timeout=30)
@@ -120,7 +122,7 @@ def until(settled: Callable[[], bool], what: str) -> None:
 
 
 def closed_segments_are_clean(broker: Broker, topic: str) -> bool:
-    """Whether the cleaner has nothing left to do but the active segment."""
+    """True if the cleaner has nothing left to do except the active segment."""
     log = broker.node.replicas.by_name[topic, 0].log
     first_dirty = broker.node.directory.offsets.first_dirty
     known = {str(key): offset for key, offset in dict(first_dirty).items()}
@@ -130,7 +132,7 @@ def closed_segments_are_clean(broker: Broker, topic: str) -> bool:
     )
 
 
-def test_a_consumer_reads_through_compactions(broker: Broker) -> None:
+def test_a_consumer_reads_a_topic_during_compactions(broker: Broker) -> None:
     create(broker.bootstrap, "through")
     made = records(1)
     produce(broker.bootstrap, "through", made)
@@ -146,7 +148,9 @@ def test_a_consumer_reads_through_compactions(broker: Broker) -> None:
     assert broker.bugs == 0
 
 
-def test_kafka_reads_the_compacted_segments_as_we_do(broker: Broker, run_tool: RunTool) -> None:
+def test_kafka_reads_compacted_segments_as_our_reader_does(
+    broker: Broker, run_tool: RunTool
+) -> None:
     create(broker.bootstrap, "dumped", delete_retention_ms="86400000")
     produce(broker.bootstrap, "dumped", records(2))
     until(lambda: closed_segments_are_clean(broker, "dumped"), "compaction")
@@ -155,7 +159,7 @@ def test_kafka_reads_the_compacted_segments_as_we_do(broker: Broker, run_tool: R
     told = run_tool(
         DUMP, "--deep-iteration", "--print-data-log", "--files", ",".join(map(str, logs))
     )
-    # Gaps are what compaction leaves.
+    # Compaction leaves gaps.
     found = [problem for problem in PROBLEMS if problem in told and "consecutive" not in problem]
     assert found == [], told[-3000:]
     disk = LocalDisk()
@@ -170,7 +174,7 @@ def test_kafka_reads_the_compacted_segments_as_we_do(broker: Broker, run_tool: R
     assert not [problem for problem in PROBLEMS if problem in told], told[-3000:]
 
 
-def test_a_compacted_topic_takes_no_record_without_a_key(broker: Broker) -> None:
+def test_a_compacted_topic_refuses_a_record_without_a_key(broker: Broker) -> None:
     create(broker.bootstrap, "keyed")
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     errors: list[KafkaError | None] = []
@@ -181,8 +185,7 @@ def test_a_compacted_topic_takes_no_record_without_a_key(broker: Broker) -> None
     assert refused and {error.code() for error in refused} == {KafkaError.INVALID_RECORD}
 
 
-def test_both_brokers_leave_the_same_records(broker: Broker, jars: str, tmp_path: Path) -> None:
-    """Kafka compacts with its own cleaner, which begins within seconds of its start."""
+def test_both_brokers_keep_the_same_records(broker: Broker, jars: str, tmp_path: Path) -> None:
     made = records(3)
     create(broker.bootstrap, "same")
     produce(broker.bootstrap, "same", made)
@@ -205,7 +208,7 @@ def test_both_brokers_leave_the_same_records(broker: Broker, jars: str, tmp_path
 
 
 class QuickCleaner(ApacheKafka):
-    """A real Kafka whose cleaner does not wait."""
+    """A real Kafka whose cleaner starts without a delay."""
 
     def _properties(self) -> str:
         return super()._properties() + "\nlog.cleaner.backoff.ms=50\nlog.cleaner.threads=1"

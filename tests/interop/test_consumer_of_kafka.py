@@ -1,4 +1,4 @@
-"""Our consumer reads from a real Apache Kafka: records, transactions, times, a log that was cut."""
+"""Our consumer with a real Apache Kafka: records, transactions, times, deleted records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ names = itertools.count()
 
 @pytest.fixture
 def topic(kafka: ApacheKafka) -> str:
-    """A topic of its own, with three partitions."""
+    """A new topic with three partitions."""
     name = f"consumed-{next(names)}"
     with Admin(brokers=kafka.bootstrap) as admin:
         admin.create_topic(name, partitions=3)
@@ -34,7 +34,7 @@ Produce = Callable[..., None]
 
 @pytest.fixture
 def produce(kafka: ApacheKafka, topic: str) -> Produce:
-    """`produce(*values, partition=0, codec="none")`: one record for each value."""
+    """`produce(*values, partition=0, codec="none")`, which writes one record for each value."""
 
     def send(*values: bytes, partition: int = 0, codec: str = "none") -> None:
         producer = confluent_kafka.Producer(
@@ -48,12 +48,12 @@ def produce(kafka: ApacheKafka, topic: str) -> Produce:
 
 
 def values_of(consumer: Consumer[bytes, bytes]) -> list[bytes | None]:
-    """Everything up to the end of what is assigned."""
+    """Read to the end of the assigned partitions."""
     return [record.value for record in consumer]
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_records_of_all_codecs(
+def test_records_of_every_codec_are_read(
     kafka: ApacheKafka, topic: str, produce: Produce, codec: str
 ) -> None:
     expected = [b"%d" % number * 20 for number in range(500)]
@@ -66,7 +66,7 @@ def test_records_of_all_codecs(
         assert list(itertools.chain(*columns)) == expected
 
 
-def test_only_what_was_committed(kafka: ApacheKafka, topic: str) -> None:
+def test_read_committed_returns_only_committed_records(kafka: ApacheKafka, topic: str) -> None:
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": kafka.bootstrap, "transactional.id": topic}
     )
@@ -90,7 +90,7 @@ def test_only_what_was_committed(kafka: ApacheKafka, topic: str) -> None:
         stable = consumer.end_offsets(partition)[partition]
         consumer.assign({partition: (0, stable)})
         assert values_of(consumer) == committed
-        assert consumer.position(partition) == stable, "markers and aborted records are passed"
+        assert consumer.position(partition) == stable, "markers and aborted records are skipped"
         consumer.seek(partition, "start")
         columns = [batch["value"].to_pylist() for batch in consumer.arrow(max_wait=LONG_S)]
         assert list(itertools.chain(*columns)) == committed
@@ -102,7 +102,9 @@ def test_only_what_was_committed(kafka: ApacheKafka, topic: str) -> None:
     producer.abort_transaction(LONG_S)
 
 
-def test_a_group_goes_on_where_it_was(kafka: ApacheKafka, topic: str, produce: Produce) -> None:
+def test_a_group_continues_at_its_committed_offset(
+    kafka: ApacheKafka, topic: str, produce: Produce
+) -> None:
     for partition in range(3):
         produce(*[b"%d" % number for number in range(20)], partition=partition)
     seen: list[tuple[int, int]] = []
@@ -115,7 +117,7 @@ def test_a_group_goes_on_where_it_was(kafka: ApacheKafka, topic: str, produce: P
     assert sorted(seen) == [(p, offset) for p in range(3) for offset in range(20)]
 
 
-def test_dead_letters_have_a_topic_of_their_own(
+def test_dead_letters_are_written_to_their_topic(
     kafka: ApacheKafka, topic: str, produce: Produce
 ) -> None:
     produce(b'{"id": 1}', b"{", b'{"id": 2}')
@@ -138,7 +140,9 @@ def test_dead_letters_have_a_topic_of_their_own(
     assert dict(letter.headers)["__connect.errors.offset"] == b"1"
 
 
-def test_times_and_ends(kafka: ApacheKafka, topic: str, produce: Produce) -> None:
+def test_offsets_for_times_and_end_offsets_are_right(
+    kafka: ApacheKafka, topic: str, produce: Produce
+) -> None:
     produce(b"a", b"b", b"c")
     partition = TopicPartition(topic, 0)
     with Consumer(brokers=kafka.bootstrap) as consumer:
@@ -149,7 +153,7 @@ def test_times_and_ends(kafka: ApacheKafka, topic: str, produce: Produce) -> Non
         assert consumer.watermarks(partition) == (0, 3)
 
 
-def test_a_log_whose_beginning_was_deleted(
+def test_a_position_in_deleted_records_is_reset(
     kafka: ApacheKafka, topic: str, produce: Produce
 ) -> None:
     produce(*[b"%d" % number for number in range(10)])
@@ -166,7 +170,7 @@ def test_a_log_whose_beginning_was_deleted(
         assert failed.value.offsets == {partition: 1}
 
 
-def test_sessions_follow_partitions_that_come_and_go(
+def test_a_fetch_session_follows_changes_of_its_partitions(
     kafka: ApacheKafka, topic: str, produce: Produce
 ) -> None:
     with Consumer(brokers=kafka.bootstrap, fetch_max_wait_ms=50) as consumer:

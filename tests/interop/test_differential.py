@@ -1,8 +1,8 @@
-"""The same requests to this broker and to a real Apache Kafka: the same answers, field by field.
+"""The same requests to this broker and to a real Apache Kafka get the same answers, by field.
 
-Each script runs against both; what they note down is compared. Differences that stay are listed in
-`differential.known_differences`, each with its reason. Any other fails the test, and so does an
-entry of the list that no script needs any more.
+Each script runs against both, and the recorded outcomes are compared. Accepted differences are
+listed in `differential.known_differences`, each with its reason. Any other difference fails the
+test, and so does an entry of the list that no script needs any more.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ SHOWN = 30
 ONLY_IN_4_4 = {(18, 5), (42, 3)}
 compared: dict[str, list[Difference]] = {}
 answered: set[tuple[int, int]] = set()
-"""Keys and versions of requests that both brokers have answered, and whose answers were compared.
+"""Keys and versions of requests that both brokers answered and whose answers were compared.
 """
 
 
 @pytest.fixture(scope="module")
 def versions(ours: Broker, kafka: ApacheKafka) -> dict[int, range]:
-    """The versions that both serve, of every key that we do."""
+    """Return the versions that both brokers serve, for every API that we serve."""
     kafkas = served_versions(kafka.port)
     return {
         row.key: range(
@@ -55,7 +55,7 @@ def peers(
         peer.end()
 
 
-def test_only_what_is_new_in_4_4_is_left_out(versions: dict[int, range]) -> None:
+def test_only_versions_new_in_kafka_4_4_are_not_compared(versions: dict[int, range]) -> None:
     left_out = {
         (row.key, version)
         for row in ROWS
@@ -66,7 +66,7 @@ def test_only_what_is_new_in_4_4_is_left_out(versions: dict[int, range]) -> None
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_answers_are_those_of_kafka(name: str, peers: tuple[Peer, Peer]) -> None:
+def test_answers_equal_those_of_kafka(name: str, peers: tuple[Peer, Peer]) -> None:
     ours, kafka = peers
     SCRIPTS[name](ours)
     SCRIPTS[name](kafka)
@@ -78,7 +78,7 @@ def test_answers_are_those_of_kafka(name: str, peers: tuple[Peer, Peer]) -> None
     assert not strange, f"{len(strange)} unknown differences in {len(ours.steps)} steps:\n{shown}"
 
 
-def test_every_request_was_asked_in_every_version(versions: dict[int, range]) -> None:
+def test_every_request_was_compared_in_every_version(versions: dict[int, range]) -> None:
     if len(compared) < len(SCRIPTS):
         pytest.skip("needs all scripts in the same run")
     served = {(key, version) for key, both in versions.items() for version in both}
@@ -86,7 +86,7 @@ def test_every_request_was_asked_in_every_version(versions: dict[int, range]) ->
     assert not missing, f"nothing was compared of {missing}"
 
 
-def test_every_known_difference_is_still_there() -> None:
+def test_every_known_difference_still_occurs() -> None:
     if len(compared) < len(SCRIPTS):
         pytest.skip("needs all scripts in the same run")
     stale = unused([each for differences in compared.values() for each in differences], KNOWN)

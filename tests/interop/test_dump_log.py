@@ -1,4 +1,4 @@
-"""Kafka's DumpLogSegments on our files: sound, and it tells what our own reader tells."""
+"""Kafka's DumpLogSegments finds our files valid and prints what our own reader prints."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def dumped(run_tool: RunTool, files: list[Path], *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a broker left: several segments of batches of every codec, an idempotent producer."""
+    """The data directory of a stopped broker: segments of every codec, an idempotent producer."""
     directory = tmp_path_factory.mktemp("dumped")
     settings = {"log.segment.bytes": SEGMENT_BYTES, "log.index.interval.bytes": 1000}
     with Broker(data_dir=directory, settings=settings) as broker:
@@ -57,7 +57,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for number in range(3_000):
                 key = None if number % 5 == 0 else str(number)
                 headers = [("h", b"1"), ("empty", None)] if number % 7 == 0 else None
-                # Uncompressed alone it is more than a segment, however well the rest compresses.
+                # Uncompressed, it alone exceeds a segment, however well the rest compresses.
                 times = 90 if codec == "none" else 30
                 value = None if number % 11 == 0 else f"{number}-{codec}" * times
                 producer.produce("dumped", value, key, 0, headers=headers)
@@ -65,7 +65,9 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_batches_and_records_are_those_our_reader_finds(data_dir: Path, run_tool: RunTool) -> None:
+def test_dump_log_segments_prints_the_batches_and_records_of_our_reader(
+    data_dir: Path, run_tool: RunTool
+) -> None:
     logs = [path for path in files_of(data_dir, ".log") if "cluster_metadata" not in str(path)]
     assert len(logs) > 1
     told = dumped(run_tool, logs, "--deep-iteration", "--print-data-log")
@@ -78,7 +80,7 @@ def test_batches_and_records_are_those_our_reader_finds(data_dir: Path, run_tool
     assert offsets == list(range(15_000))
 
 
-def test_indexes_point_where_they_should(data_dir: Path, run_tool: RunTool) -> None:
+def test_index_entries_point_to_their_batches(data_dir: Path, run_tool: RunTool) -> None:
     indexes, time_indexes = files_of(data_dir, ".index"), files_of(data_dir, ".timeindex")
     told = dumped(run_tool, indexes)
     disk = LocalDisk()
@@ -97,7 +99,7 @@ def test_indexes_point_where_they_should(data_dir: Path, run_tool: RunTool) -> N
     dumped(run_tool, indexes + time_indexes, "--index-sanity-check")
 
 
-def test_snapshots_tell_the_same_producers(data_dir: Path, run_tool: RunTool) -> None:
+def test_producer_snapshots_have_the_same_producers(data_dir: Path, run_tool: RunTool) -> None:
     snapshots = files_of(data_dir, ".snapshot")
     told = dumped(run_tool, snapshots)
     disk = LocalDisk()
@@ -112,7 +114,7 @@ def test_snapshots_tell_the_same_producers(data_dir: Path, run_tool: RunTool) ->
     assert len({row[0] for row in ours}) == 2
 
 
-def test_kafka_decodes_our_metadata_log(data_dir: Path, run_tool: RunTool) -> None:
+def test_our_metadata_log_is_decoded_by_kafka(data_dir: Path, run_tool: RunTool) -> None:
     logs = [path for path in files_of(data_dir, ".log") if "cluster_metadata" in str(path)]
     told = dumped(run_tool, logs, "--cluster-metadata-decoder")
     kinds = set(re.findall(r'"type":"(\w+)"', told))
@@ -127,8 +129,7 @@ def test_kafka_decodes_our_metadata_log(data_dir: Path, run_tool: RunTool) -> No
 
 
 @pytest.mark.timeout(400)
-def test_the_log_is_sound_after_twenty_kills(tmp_path: Path, run_tool: RunTool) -> None:
-    """Killed under load, started again each time: nothing torn, nothing out of order."""
+def test_the_log_is_valid_after_twenty_kills_under_load(tmp_path: Path, run_tool: RunTool) -> None:
     loads = killed_over_and_over(tmp_path / "data", rounds=20, seed=4)
     logs = [path for path in files_of(tmp_path / "data", ".log") if "metadata" not in str(path)]
     told = dumped(run_tool, logs, "--deep-iteration", "--print-data-log")

@@ -1,4 +1,4 @@
-"""The golden results of the assignors are what Kafka's own classes answer."""
+"""The golden results of the assignors are those of Kafka's own classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from golden.regenerate_assignors import RESULTS, answers
 pytestmark = pytest.mark.interop
 
 
-def test_assignor_results_are_those_of_kafka(jars: str) -> None:
+def test_golden_assignor_results_are_those_of_kafka(jars: str) -> None:
     kept = [json.loads(line) for line in gzip.decompress(RESULTS.read_bytes()).splitlines()]
     asked = [{key: case[key] for key in "ats"} for case in kept]
     told = answers(asked, jars)

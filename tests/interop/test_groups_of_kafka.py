@@ -1,4 +1,4 @@
-"""Our consumer in groups with Kafka's own and others, at a real Apache Kafka and at our broker."""
+"""Our consumer in groups with Kafka's own and others, with a real Apache Kafka and our broker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ names = itertools.count()
 
 @pytest.fixture(params=["Apache Kafka", "ours"])
 def bootstrap(request: pytest.FixtureRequest) -> str:
-    """Of either broker."""
+    """The address of either broker."""
     if request.param == "ours":
         ours: Broker = request.getfixturevalue("ours")
         return ours.bootstrap
@@ -42,7 +42,9 @@ def topic(bootstrap: str) -> str:
 
 @pytest.fixture
 def java(jars: str) -> Callable[..., Member]:
-    """`java(group)`, or `java(group, "instance id")` -> a member that is Kafka's own client."""
+    """`java(group)`, or `java(group, "instance id")`, which starts a member with Kafka's own
+    client.
+    """
 
     def start(group: Members, *instance_id: str) -> Member:
         options = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
@@ -63,7 +65,7 @@ def java(jars: str) -> Callable[..., Member]:
 
 
 def produce(bootstrap: str, topic: str, label: str, count: int = 200) -> list[str]:
-    """Records in all partitions; their values."""
+    """Produce records to all partitions; return their values."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
     values = [f"{label}-{number}" for number in range(count)]
     for number, value in enumerate(values):
@@ -73,10 +75,9 @@ def produce(bootstrap: str, topic: str, label: str, count: int = 200) -> list[st
 
 
 @pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
-def test_leadership_changes_between_java_and_ours(
+def test_leadership_moves_between_java_and_our_members_without_loss(
     bootstrap: str, topic: str, java: Callable[..., Member], strategy: str
 ) -> None:
-    """Whoever leads, the others go on with what he assigns, and with what they had."""
     with Members(bootstrap, topic, topic, strategy) as group:
         first = group.start("odradek")
         group.await_whole(PARTITIONS, first)
@@ -92,7 +93,7 @@ def test_leadership_changes_between_java_and_ours(
         group.await_read(produce(bootstrap, topic, "rest"))
 
 
-def test_a_mixed_group_loses_nothing(
+def test_a_group_of_mixed_clients_reads_every_record(
     bootstrap: str, topic: str, java: Callable[..., Member]
 ) -> None:
     with Members(bootstrap, topic, topic, "range") as group:
@@ -109,7 +110,7 @@ def test_a_mixed_group_loses_nothing(
         group.await_read(produce(bootstrap, topic, "second"))
 
 
-def test_our_static_member_restarts_unnoticed(
+def test_a_restart_of_our_static_member_causes_no_rebalance(
     bootstrap: str, topic: str, java: Callable[..., Member]
 ) -> None:
     with Members(bootstrap, topic, topic, "range", session_ms=60_000) as group:
@@ -128,7 +129,7 @@ def test_our_static_member_restarts_unnoticed(
 def calls_of(
     group: Members, rebalances: int, start: Callable[[Members, str], Member]
 ) -> list[list[tuple[str, list[int]]]]:
-    """What the listeners of two members are told: one has everything, the other comes, both end."""
+    """Return the listener calls of two members: the second joins the first, then both leave."""
     first = start(group, "a")
     group.await_whole(PARTITIONS, first)
     second = start(group, "b")
@@ -146,11 +147,11 @@ def calls_of(
 @pytest.mark.parametrize(
     ("strategy", "rebalances"), [("range", 2), ("sticky", 2), ("cooperative-sticky", 3)]
 )
-def test_our_listener_is_called_as_that_of_java(
+def test_our_listener_gets_the_calls_of_javas(
     bootstrap: str, topic: str, java: Callable[..., Member], strategy: str, rebalances: int
 ) -> None:
-    """But for how often the second one is told of nothing: it may be too late for a rebalance
-    that is followed by another at once.
+    """The number of empty assignments of the second member may differ: it may miss a rebalance
+    that another one follows at once.
     """
     with Members(bootstrap, f"{topic}-java", topic, strategy, session_ms=60_000) as group:
         expected = calls_of(group, rebalances, java)

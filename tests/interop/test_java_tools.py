@@ -1,7 +1,7 @@
-"""Kafka's own Java tools against this broker: topics, settings, producing, consuming, offsets.
+"""Kafka's own Java tools with this broker: topics, settings, producing, consuming, offsets.
 
-The Java consumer reads without a group: by the console consumer with a partition, and by a class of
-our own (`AssignedConsumer.java`) in place of the perf tool, which needs groups.
+The Java consumer reads without a group: the console consumer with a partition, and our own class
+`AssignedConsumer.java` in place of the perf tool, which needs groups.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 @pytest.fixture
 def topics(ours: Broker, run_tool: RunTool) -> Callable[..., str]:
-    """`topics(*arguments)`: what kafka-topics says."""
+    """`topics(*arguments)`, which returns the output of kafka-topics."""
 
     def run(*arguments: str) -> str:
         return run_tool(f"{TOOLS}.TopicCommand", "--bootstrap-server", ours.bootstrap, *arguments)
@@ -35,7 +35,7 @@ def topics(ours: Broker, run_tool: RunTool) -> Callable[..., str]:
     return run
 
 
-def test_topics_are_made_changed_listed_and_deleted(topics: Callable[..., str]) -> None:
+def test_kafka_topics_creates_alters_lists_and_deletes_topics(topics: Callable[..., str]) -> None:
     name = "java-topics"
     topics("--create", "--topic", name, "--partitions", "2", "--config", "retention.ms=100000")
     topics("--alter", "--topic", name, "--partitions", "3")
@@ -48,7 +48,7 @@ def test_topics_are_made_changed_listed_and_deleted(topics: Callable[..., str]) 
     assert name not in topics("--list").split()
 
 
-def test_settings_are_changed_and_described(
+def test_kafka_configs_alters_and_describes_settings(
     ours: Broker, run_tool: RunTool, topics: Callable[..., str]
 ) -> None:
     def configs(*arguments: str) -> str:
@@ -69,7 +69,7 @@ def test_settings_are_changed_and_described(
     assert "log.retention.hours=168" in broker
 
 
-def test_the_producer_perf_tool_and_a_java_consumer_agree(
+def test_a_java_consumer_reads_all_records_of_the_perf_tool(
     ours: Broker, run_tool: RunTool, topics: Callable[..., str]
 ) -> None:
     name, count, size = "java-perf", 50_000, 200
@@ -91,8 +91,9 @@ def test_the_producer_perf_tool_and_a_java_consumer_agree(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_java_reads_every_codec(ours: Broker, run_tool: RunTool, codec: str) -> None:
-    """What librdkafka compressed, byte for byte."""
+def test_a_java_consumer_reads_every_codec_of_librdkafka(
+    ours: Broker, run_tool: RunTool, codec: str
+) -> None:
     name = f"java-codec-{codec}"
     values = [f"{number}-{'abcdefgh' * (number % 50)}".encode() for number in range(2_000)]
     producer = Producer({"bootstrap.servers": ours.bootstrap, "compression.type": codec})
@@ -105,7 +106,9 @@ def test_java_reads_every_codec(ours: Broker, run_tool: RunTool, codec: str) -> 
     assert read.split()[-1] == str(zlib.crc32(b"".join(values)))
 
 
-def test_the_console_producer_and_consumer_agree(ours: Broker, run_tool: RunTool) -> None:
+def test_the_console_consumer_prints_the_console_producers_records(
+    ours: Broker, run_tool: RunTool
+) -> None:
     server = ("--bootstrap-server", ours.bootstrap, "--topic", "java-console")
     run_tool(
         f"{TOOLS}.ConsoleProducer",
@@ -123,7 +126,7 @@ def test_the_console_producer_and_consumer_agree(ours: Broker, run_tool: RunTool
     assert read.splitlines() == ["Offset:0\ta\t1", "Offset:1\tb\t2", "Offset:2\tc\t"]
 
 
-def test_records_are_deleted_and_sizes_and_offsets_told(
+def test_tools_delete_records_and_print_sizes_and_offsets(
     ours: Broker, run_tool: RunTool, tmp_path: Path
 ) -> None:
     name = "java-trimmed"
@@ -151,7 +154,9 @@ def test_records_are_deleted_and_sizes_and_offsets_told(
     assert log_dir["partitions"][0]["size"] > 0
 
 
-def test_java_understands_the_versions_served(ours: Broker, run_tool: RunTool) -> None:
+def test_kafka_broker_api_versions_reads_the_served_versions(
+    ours: Broker, run_tool: RunTool
+) -> None:
     told = run_tool(f"{TOOLS}.BrokerApiVersionsCommand", "--bootstrap-server", ours.bootstrap)
     assert re.search(r"Produce\(0\): 0 to 13 \[usable: 13\]", told)
     assert re.search(r"Fetch\(1\): 4 to 18 \[usable: 18\]", told)

@@ -1,4 +1,4 @@
-"""kcat against this broker: produce, consume to the end, metadata, offsets by time."""
+"""kcat with this broker: produce, consume to the end, metadata, offsets by time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [
 
 
 def kcat(broker: Broker, *arguments: str, stdin: bytes = b"") -> bytes:
-    """What kcat wrote to stdout; it must succeed."""
+    """Run kcat, which must succeed; return its stdout."""
     assert KCAT is not None
     done = subprocess.run(
         [KCAT, "-b", broker.bootstrap, *arguments],
@@ -31,7 +31,7 @@ def kcat(broker: Broker, *arguments: str, stdin: bytes = b"") -> bytes:
     return done.stdout
 
 
-def test_what_is_produced_is_consumed_and_told(ours: Broker) -> None:
+def test_kcat_produces_consumes_and_prints_metadata_and_offsets(ours: Broker) -> None:
     lines = b"".join(b"key-%d:value %d\n" % (number % 7, number) for number in range(1_000))
     settings = ("-X", "acks=all", "-X", "enable.idempotence=true", "-z", "lz4")
     kcat(ours, "-P", "-t", "kcat", "-K:", *settings, stdin=lines)

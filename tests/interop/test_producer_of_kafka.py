@@ -1,4 +1,4 @@
-"""Our producer against a real Apache Kafka and against this project's broker: the same outcome."""
+"""Our producer has the same results with a real Apache Kafka and this project's broker."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LONG_S = 60.0
 
 @pytest.fixture(params=["kafka", "odradek"])
 def bootstrap(request: pytest.FixtureRequest, kafka: ApacheKafka, ours: Broker) -> str:
-    """Each of the two."""
+    """The address of each of the two."""
     return kafka.bootstrap if request.param == "kafka" else ours.bootstrap
 
 
 @pytest.fixture
 def new_topic(bootstrap: str, request: pytest.FixtureRequest) -> Callable[..., str]:
-    """Makes the topic of this test, with settings of its own."""
+    """`new_topic(**settings)`, which creates the topic of this test."""
 
     def make(partitions: int = 1, **settings: object) -> str:
         name = "".join(c if c.isalnum() else "-" for c in request.node.name)
@@ -56,7 +56,7 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_records_of_every_codec(bootstrap, new_topic, codec):
+def test_records_of_every_codec_are_delivered_to_both_brokers(bootstrap, new_topic, codec):
     topic = new_topic()
     expected = [b"%05d" % number * 20 for number in range(2_000)]
     with Producer(brokers=bootstrap, compression_type=codec) as producer:
@@ -66,7 +66,7 @@ def test_records_of_every_codec(bootstrap, new_topic, codec):
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_acks(bootstrap, new_topic, acks):
+def test_every_acks_setting_gives_the_same_offsets(bootstrap, new_topic, acks):
     topic = new_topic()
     with Producer(brokers=bootstrap, acks=acks) as producer:
         offset = producer.send(topic, "x").result(LONG_S).offset
@@ -74,7 +74,7 @@ def test_acks(bootstrap, new_topic, acks):
     assert read(bootstrap, topic, 1) == [b"x"]
 
 
-def test_append_times(bootstrap, new_topic):
+def test_a_delivery_has_the_append_time_of_the_topic(bootstrap, new_topic):
     topic = new_topic(message_timestamp_type="LogAppendTime")
     with Producer(brokers=bootstrap) as producer:
         assert producer.send(topic, "x", timestamp=1).result(LONG_S).timestamp_ms > 1
@@ -92,7 +92,7 @@ def test_a_batch_that_is_too_large_is_split(bootstrap, new_topic):
     assert read(bootstrap, topic, 300) == expected
 
 
-def test_a_record_that_the_topic_refuses(bootstrap, new_topic):
+def test_a_record_refused_by_the_topic_raises_the_same_error(bootstrap, new_topic):
     topic = new_topic(cleanup_policy="compact")
     with Producer(brokers=bootstrap) as producer:
         error = producer.send(topic, "no key").exception(LONG_S)
@@ -101,14 +101,14 @@ def test_a_record_that_the_topic_refuses(bootstrap, new_topic):
         assert producer.send(topic, "value", key="k").result(LONG_S).offset == 0
 
 
-def test_a_partition_that_is_not_there(bootstrap, new_topic):
+def test_a_missing_partition_raises_the_same_error(bootstrap, new_topic):
     topic = new_topic()
     producer = Producer(brokers=bootstrap, max_block_ms=10_000)
     with producer, pytest.raises(UnknownTopicOrPartition, match="0 to 0"):
         producer.send(topic, "x", partition=7)
 
 
-def test_arrow_and_awaited(bootstrap, new_topic):
+def test_send_arrow_of_the_asyncio_producer_delivers_all_rows(bootstrap, new_topic):
     topic = new_topic()
     table = pa.table({"value": [f"{number}" for number in range(5_000)]})
 
@@ -123,7 +123,7 @@ def test_arrow_and_awaited(bootstrap, new_topic):
 
 
 def merged(ranges: list) -> list[tuple[int, int]]:
-    """Ranges that follow each other as one."""
+    """Merge consecutive ranges."""
     found: list[tuple[int, int]] = []
     for each in ranges:
         if found and found[-1][1] + 1 == each.first_offset:

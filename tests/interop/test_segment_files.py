@@ -1,4 +1,4 @@
-"""Our segment files read by Kafka's `DumpLogSegments`, and a real Kafka's read by ours."""
+"""Kafka's DumpLogSegments reads our segment files, and our reader those of a real Kafka."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def open_at(directory: Path, config: LogConfig) -> Log:
 
 @pytest.fixture
 def our_files(tmp_path: Path) -> Path:
-    """A log of several segments: all codecs, idempotent and not, timestamps that go back."""
+    """A log of several segments: all codecs, idempotent or not, timestamps that go back."""
     directory = tmp_path / "topic-0"
     directory.mkdir()
     log = open_at(directory, LogConfig(segment_bytes=20_000, index_interval_bytes=500))
@@ -61,7 +61,9 @@ def our_files(tmp_path: Path) -> Path:
     return directory
 
 
-def test_kafka_tells_the_same_about_our_files(our_files: Path, run_tool: Callable[..., str]):
+def test_dump_log_segments_prints_what_our_reader_finds_in_our_files(
+    our_files: Path, run_tool: Callable[..., str]
+):
     disk = LocalDisk()
     for path in sorted(our_files.glob("0*")):
         told = run_tool(DUMP, "--deep-iteration", "--print-data-log", "--files", str(path))
@@ -89,9 +91,7 @@ def test_kafka_tells_the_same_about_our_files(our_files: Path, run_tool: Callabl
             assert f"lastSequence: {row.last_sequence} lastOffset: {row.last_offset} " in told
 
 
-def test_a_real_kafkas_log_is_read_and_its_index_is_the_one_we_make(
-    kafka: ApacheKafka, tmp_path: Path
-):
+def test_a_log_of_kafka_is_read_and_its_index_is_rebuilt_alike(kafka: ApacheKafka, tmp_path: Path):
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     for done in admin.create_topics([NewTopic("segment-files", 1, 1)]).values():
         done.result()
@@ -122,6 +122,6 @@ def test_a_real_kafkas_log_is_read_and_its_index_is_the_one_we_make(
     log.close()
     name = "00000000000000000000.index"
     made = (copy / name).read_bytes()
-    kept = (theirs / name).read_bytes()  # of the active segment: zeros follow
+    kept = (theirs / name).read_bytes()  # In the active segment zeros follow.
     assert kept[: len(made)] == made
     assert not kept[len(made) :].strip(b"\0")

@@ -1,7 +1,7 @@
-"""A checkpoint of Spark's own Kafka source goes on under ours, and back: nothing lost or doubled.
+"""A checkpoint of Spark's own Kafka source continues with ours, and back, without loss or repeats.
 
-Each query ends in the middle of a micro-batch: its offsets are in the log, its commit is not. The
-next one, with the other source, has to read exactly that batch once more.
+Each query fails within a micro-batch: its offsets are in the log, its commit is not. The next
+query, with the other source, must read exactly that batch again.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def new_topic(broker: Broker, name: str) -> str:
 
 
 @pytest.mark.parametrize("sources", [(JVM, OURS), (OURS, JVM)], ids="-then-".join)
-def test_a_checkpoint_goes_on_under_the_other_source_and_back(
+def test_a_checkpoint_continues_with_the_other_source_and_back(
     ours: Broker, run: Callable[..., Batches], sources: tuple[str, str]
 ) -> None:
     one, other = sources
@@ -90,10 +90,9 @@ def test_a_checkpoint_goes_on_under_the_other_source_and_back(
     assert sorted(found) == list(range(6 * PER_BATCH))
 
 
-def test_the_jvm_source_takes_an_offset_with_a_topic_without_partitions(
+def test_the_jvm_source_accepts_an_offset_with_a_topic_without_partitions(
     ours: Broker, run: Callable[..., Batches], tmp_path: Path
 ) -> None:
-    """Such a key is how an offset of ours can differ from an equal one without it."""
     topic = new_topic(ours, "checkpoint-empty-key")
     produce(ours, topic, 0, 4)
     assert run(OURS, topic) == {0: [0, 1, 2, 3]}

@@ -1,7 +1,6 @@
-"""Spark's own Kafka connector (the JVM's, `format("kafka")`) against this broker.
+"""Spark's own Kafka connector (the JVM's, `format("kafka")`) with this broker.
 
-Everything is looked at from the other side as well: what the connector writes is read with our data
-source, what it reads is compared with what that reads, row for row.
+Our data source reads what the connector writes, and reads the same rows as the connector.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Read = Callable[..., DataFrame]
 
 @pytest.fixture
 def read(spark: SparkSession, ours: Broker) -> Read:
-    """`read(source, topic, option=value)`: a batch read, in the order of the log."""
+    """`read(source, topic, option=value)`, a batch read in the order of the log."""
 
     def frame(source: str, topic: str, **options: object) -> DataFrame:
         reader = spark.read.format(source).option("kafka.bootstrap.servers", ours.bootstrap)
@@ -42,7 +41,7 @@ def new_topic(broker: Broker, name: str, partitions: int = 2) -> str:
     return name
 
 
-def test_a_batch_is_read_as_our_source_reads_it(ours: Broker, read: Read) -> None:
+def test_a_batch_has_the_rows_of_our_source(ours: Broker, read: Read) -> None:
     topic = new_topic(ours, "jvm-read")
     producer = Producer({"bootstrap.servers": ours.bootstrap, "linger.ms": 5, "logger": None})
     for number in range(300):
@@ -87,8 +86,7 @@ PATTERNS = {
 }
 
 
-def test_a_pattern_finds_the_same_topics(ours: Broker, spark: SparkSession) -> None:
-    """Anywhere in the name, in Java's language, and never a topic of the broker's own."""
+def test_a_pattern_matches_the_same_topics(ours: Broker, spark: SparkSession) -> None:
     producer = Producer({"bootstrap.servers": ours.bootstrap, "logger": None})
     names = sorted(set[str]().union(*PATTERNS.values()))
     for name in names:
@@ -111,7 +109,7 @@ def test_a_pattern_finds_the_same_topics(ours: Broker, spark: SparkSession) -> N
         assert found(OURS, pattern) == expected, pattern
 
 
-def test_what_it_writes_is_read_by_our_source(
+def test_rows_written_by_the_connector_are_read_by_our_source(
     ours: Broker, spark: SparkSession, read: Read
 ) -> None:
     topic = new_topic(ours, "jvm-write", partitions=3)
@@ -132,13 +130,13 @@ def test_what_it_writes_is_read_by_our_source(
         assert [(each.key, each.value) for each in row.headers] == [("n", row.key)]
 
 
-def test_a_stream_goes_on_where_its_checkpoint_ended(
+def test_a_stream_continues_at_its_checkpoint(
     ours: Broker, spark: SparkSession, read: Read, tmp_path: Path
 ) -> None:
     source, target = new_topic(ours, "jvm-stream-in"), new_topic(ours, "jvm-stream-out", 1)
 
     def run(first: int, last: int) -> int:
-        """Write these numbers, let the stream copy what is new; how many batches that took."""
+        """Write these numbers and let the stream copy what is new; return the number of batches."""
         rows = spark.range(first, last).selectExpr("cast(id as string) value")
         writer = rows.write.format(OURS).option("kafka.bootstrap.servers", ours.bootstrap)
         writer.option("topic", source).mode("append").save()

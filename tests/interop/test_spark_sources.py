@@ -1,4 +1,4 @@
-"""Spark's own Kafka source and sink beside ours, on our broker and on a real Apache Kafka."""
+"""Spark's own Kafka source and sink beside ours, with our broker and a real Apache Kafka."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Rows = Callable[..., list[Row]]
 
 @pytest.fixture(params=["ours", "kafka"])
 def bootstrap(request: pytest.FixtureRequest) -> str:
-    """Of our broker, and of the real one."""
+    """The address of our broker, and of the real one."""
     return str(request.getfixturevalue(request.param).bootstrap)
 
 
 @pytest.fixture
 def batch(spark: SparkSession) -> Rows:
-    """`batch(source, bootstrap, topic, option=value)`: rows in the order of the log."""
+    """`batch(source, bootstrap, topic, option=value)`, rows in the order of the log."""
 
     def rows(source: str, bootstrap: str, topic: str, **options: object) -> list[Row]:
         reader = spark.read.format(source).option("kafka.bootstrap.servers", bootstrap)
@@ -43,7 +43,7 @@ def batch(spark: SparkSession) -> Rows:
 
 @pytest.fixture
 def stream(spark: SparkSession, tmp_path: Path) -> Rows:
-    """The same of a stream that reads all there is, in several micro-batches."""
+    """Like `batch`, for a stream that reads all records in several micro-batches."""
 
     def rows(source: str, bootstrap: str, topic: str, **options: object) -> list[Row]:
         reader = spark.readStream.format(source).option("kafka.bootstrap.servers", bootstrap)
@@ -66,7 +66,7 @@ def new_topic(bootstrap: str, partitions: int = 1) -> str:
 
 
 def records(bootstrap: str, topic: str, partition: int) -> list[Message]:
-    """All records of a partition, read with librdkafka."""
+    """Return all records of a partition, read with librdkafka."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "logger": None}
     consumer = Consumer({**settings, "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, partition, 0)])
@@ -81,7 +81,7 @@ def records(bootstrap: str, topic: str, partition: int) -> list[Message]:
     return found
 
 
-def test_both_sources_read_the_same_rows(bootstrap: str, batch: Rows, stream: Rows) -> None:
+def test_both_sources_return_the_same_rows(bootstrap: str, batch: Rows, stream: Rows) -> None:
     topic = new_topic(bootstrap, 3)
     for number, codec in enumerate(CODECS):
         settings = {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 50}
@@ -103,7 +103,7 @@ def test_both_sources_read_the_same_rows(bootstrap: str, batch: Rows, stream: Ro
     assert stream(OURS, bootstrap, topic) == stream(JVM, bootstrap, topic) == expected
 
 
-def test_what_transactions_did_not_commit_is_left_out_by_both(
+def test_both_sources_leave_out_uncommitted_records(
     kafka: ApacheKafka, batch: Rows, stream: Rows
 ) -> None:
     topic = new_topic(kafka.bootstrap, 2)
@@ -143,7 +143,7 @@ def test_what_transactions_did_not_commit_is_left_out_by_both(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_our_sink_writes_is_read_by_librdkafka(
+def test_rows_written_by_our_sink_are_read_by_librdkafka(
     bootstrap: str, spark: SparkSession, codec: str
 ) -> None:
     topic = new_topic(bootstrap, 3)
@@ -188,8 +188,7 @@ WRITTEN = [
 ]
 
 
-def test_both_sinks_take_the_same_columns(ours, spark: SparkSession, batch: Rows) -> None:
-    """With the option `topic`, whose topic all rows go to."""
+def test_both_sinks_accept_the_same_columns(ours, spark: SparkSession, batch: Rows) -> None:
     taken: dict[str, list[bool]] = {}
     for columns, _ in WRITTEN:
         kept = []
@@ -209,7 +208,7 @@ def test_both_sinks_take_the_same_columns(ours, spark: SparkSession, batch: Rows
     assert taken == dict(WRITTEN)
 
 
-def test_neither_sink_writes_a_row_without_a_topic(ours, spark: SparkSession) -> None:
+def test_both_sinks_refuse_a_row_without_a_topic(ours, spark: SparkSession) -> None:
     rows = spark.sql("select 'v' value, cast(null as string) topic")
     complaints = {
         JVM: ("contains a null topic. Use the `topic` option", "topic option required"),
@@ -219,6 +218,6 @@ def test_neither_sink_writes_a_row_without_a_topic(ours, spark: SparkSession) ->
         for frame, complaint in zip((rows, rows.drop("topic")), complaints[sink], strict=True):
             writer = frame.write.format(sink).mode("append")
             writer = writer.option("kafka.bootstrap.servers", ours.bootstrap)
-            # The JVM's refusal is no error of Spark's own.
+            # The JVM's error is not an exception of Spark.
             with pytest.raises((PySparkException, Py4JJavaError), match=complaint):
                 writer.save()

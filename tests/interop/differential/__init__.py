@@ -1,8 +1,8 @@
-"""One script, two brokers: what each answers, made comparable, compared field by field.
+"""Runs one script against two brokers and compares their answers field by field.
 
-scripts/*     what is asked: functions of a `Peer`, run unchanged against both brokers
-peer.py       one broker as a script sees it: requests and raw bytes out, outcomes noted down
-plain.py      answers as plain trees, with what must differ (ids, times, paths, texts) replaced
-comparing.py  two transcripts -> differences; which of them are known
-known_differences.py   every difference that stays, with its reason
+scripts/*     the requests: functions of a `Peer`, run unchanged against both brokers
+peer.py       one broker for a script: sends requests and raw bytes, records outcomes
+plain.py      answers as plain trees, with ids, times, paths and texts replaced
+comparing.py  differences of two transcripts, and which of them are known
+known_differences.py   every accepted difference, with its reason
 """

@@ -1,4 +1,4 @@
-"""Record batches to send: right ones, odd ones, and each way of being wrong."""
+"""Record batches to send: valid ones, unusual ones, and each kind of invalid one."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ Content = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]
 
 
 def contents(count: int, size: int = 10, timestamp: int = T0) -> list[Content]:
-    """Records with keys, one millisecond apart."""
+    """Return records with keys, one millisecond apart."""
     return [(b"k%d" % i, (b"%d" % i) * size, (), timestamp + i) for i in range(count)]
 
 
 def good(count: int = 3, codec: int = 0, size: int = 10, timestamp: int = T0) -> bytes:
-    """A batch that every topic takes."""
+    """Return a batch that every topic accepts."""
     return build(contents(count, size, timestamp), codec)
 
 
 def sequenced(producer_id: int, epoch: int, sequence: int, count: int = 3) -> bytes:
-    """A batch of an idempotent producer."""
+    """Return a batch of an idempotent producer."""
     return build(
         contents(count), producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
     )
 
 
 def changed(batch: bytes, position: int, field: str, value: int, *, crc: bool = True) -> bytes:
-    """The batch with one header field overwritten; with its CRC made right again if `crc`."""
+    """Return the batch with one header field changed, and with a valid CRC if `crc`."""
     data = bytearray(batch)
     struct.pack_into(f">{field}", data, position, value)
     if crc:
@@ -47,7 +47,7 @@ def section(batch: bytes) -> bytes:
 
 
 def odd() -> Iterator[tuple[str, bytes]]:
-    """Batches that are unusual; most of them are taken."""
+    """Return unusual batches, most of which are accepted."""
     batch = good()
     yield "base offset 77", changed(batch, 0, "q", 77, crc=False)
     yield "leader epoch 5", changed(batch, 12, "i", 5, crc=False)
@@ -76,7 +76,7 @@ def odd() -> Iterator[tuple[str, bytes]]:
 
 
 def bad() -> Iterator[tuple[str, bytes]]:
-    """Batches that no broker should take."""
+    """Return batches that no broker should accept."""
     batch = good()
     yield "empty", b""
     yield "one byte", b"\0"
@@ -116,7 +116,7 @@ def bad() -> Iterator[tuple[str, bytes]]:
 
 
 def damaged_records(batch: bytes) -> Iterator[tuple[str, bytes]]:
-    """Right headers and CRCs around records that are not what they should be."""
+    """Return batches with valid headers and CRCs and invalid records."""
     plain = section(batch)
     for position in range(1, 6):
         yield (
@@ -129,7 +129,7 @@ def damaged_records(batch: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def framed(records: bytes, codec: int) -> bytes:
-    """A batch of three records around any section."""
+    """Return a batch of three records with any records section."""
     return assemble(
         records, 3, attributes=codec, base_timestamp=T0, max_timestamp=T0 + 2, base_sequence=-1
     )

@@ -1,4 +1,4 @@
-"""Two transcripts, compared: what differs, and which of that is known."""
+"""Compares two transcripts: the differences, and which of them are known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANY = object()
 
 
 class Difference(NamedTuple):
-    """What one field of one step is to us and to Kafka. `path` is empty for a whole outcome."""
+    """Our value and Kafka's of one field of one step. `path` is empty for a whole outcome."""
 
     step: str
     path: str
@@ -27,7 +27,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Known:
-    """Differences that stay: patterns for step and path, the values where they matter."""
+    """Accepted differences: patterns for step and path, and the values where they matter."""
 
     step: str
     path: str
@@ -45,7 +45,7 @@ class Known:
 
 
 def compare(script: str, ours: dict[str, Plain], kafka: dict[str, Plain]) -> list[Difference]:
-    """Every field that differs, step by step. Both transcripts must have the same steps."""
+    """Return every field that differs, step by step. Both transcripts must have the same steps."""
     assert list(ours) == list(kafka), "the script took another way through the two brokers"
     return [
         Difference(f"{script}: {step}", path, a, b)
@@ -55,7 +55,7 @@ def compare(script: str, ours: dict[str, Plain], kafka: dict[str, Plain]) -> lis
 
 
 def differing(ours: Plain, kafka: Plain, path: str = "") -> Iterator[tuple[str, Plain, Plain]]:
-    """The smallest parts that differ: fields of dicts, elements of lists."""
+    """Yield the smallest parts that differ: fields of dicts, elements of lists."""
     if isinstance(ours, list) and isinstance(kafka, list):
         for key in ("name", "api_key"):
             if by(key, ours) and by(key, kafka):
@@ -74,16 +74,16 @@ def differing(ours: Plain, kafka: Plain, path: str = "") -> Iterator[tuple[str, 
 
 
 def by(key: str, trees: Sequence[Plain]) -> bool:
-    """Whether these are structs with such a key, each another."""
+    """True if these are structs with such a key, each with another value."""
     keys = [tree.get(key) if isinstance(tree, dict) else None for tree in trees]
     return None not in keys and len(set(keys)) == len(keys)
 
 
 def unknown(differences: Iterable[Difference], known: Sequence[Known]) -> list[Difference]:
-    """Those that no entry covers."""
+    """Return the differences that no entry covers."""
     return [each for each in differences if not any(entry.covers(each) for entry in known)]
 
 
 def unused(differences: Sequence[Difference], known: Iterable[Known]) -> list[Known]:
-    """Entries that cover nothing any more and should be taken out."""
+    """Return the entries that cover no difference, which should be removed."""
     return [entry for entry in known if not any(entry.covers(each) for each in differences)]

@@ -1,6 +1,6 @@
-"""Every difference to Apache Kafka 4.3.1's answers that stays, with its reason.
+"""Every accepted difference from Apache Kafka 4.3.1's answers, with its reason.
 
-An entry that covers nothing any more fails the comparison, as an unknown difference does.
+An entry that covers no difference any more fails the comparison, as an unknown difference does.
 """
 
 from __future__ import annotations
@@ -108,7 +108,9 @@ FORGOTTEN = (
 
 
 def refused_only_here(kind: str, reason: str) -> tuple[Known, ...]:
-    """Batches of a kind that Kafka stores: the answers, and what is read back."""
+    """Return entries for kinds of batches that Kafka stores: the answers, and the records read
+    back.
+    """
     step = f"produce-*: *{kind}"
     return (
         Known(step, "*.error_code", reason, ours="INVALID_RECORD", kafka="NONE"),
@@ -120,7 +122,7 @@ def refused_only_here(kind: str, reason: str) -> tuple[Known, ...]:
 
 
 def judged_by_another_rule(kind: str, reason: str) -> tuple[Known, ...]:
-    """Batches of such a kind where a topic's setting makes Kafka refuse or stamp them."""
+    """Return entries for such batches where a topic's setting makes Kafka refuse or stamp them."""
     step = f"produce-topics: *{kind}"
     return (
         Known(step, "*.error_code", reason, ours="INVALID_RECORD", kafka="INVALID_TIMESTAMP"),

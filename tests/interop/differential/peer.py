@@ -1,14 +1,14 @@
-"""One broker as a script sees it: requests and raw bytes go out, outcomes are noted under a label.
+"""One broker for a script: sends requests and raw bytes, and records outcomes under labels.
 
 An outcome is the plain tree of the answer, or one of three words:
 
     closed      the broker ended the connection
-    silence     it did not answer, and answers the next request on the same connection
-    no answer   nothing at all within `PATIENCE_S`
+    silence     it did not answer, but answers the next request on the same connection
+    no answer   nothing within `PATIENCE_S`
 
-The connection is kept until a broker closes it, and then replaced. Answers are decoded with this
-project's own codec; each is written again and must give the bytes that came, so that every answer
-of a real Kafka is a test of the codec too.
+The connection is kept until the broker closes it, and then replaced. This project's codec decodes
+the answers; each is encoded again and must give the received bytes, so every answer of a real
+Kafka tests the codec too.
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ SYNC_TOPIC = "sync"
 
 
 class Peer:
-    """`versions` are those that both brokers serve, by key. `steps` is the transcript, `answered`
-    the keys and versions of the requests whose answers are in it.
+    """One broker.
+
+    `versions` are those that both brokers serve, by key. `steps` is the transcript, `answered` the
+    keys and versions of the requests whose answers are in it.
     """
 
     def __init__(self, name: str, port: int, versions: dict[int, range], seed: int = 1) -> None:
@@ -79,13 +81,13 @@ class Peer:
             self._socket = None
 
     def end(self) -> None:
-        """Close every connection."""
+        """Wait for the response and record it; return it, None if there was none."""
         self.close()
         for each in self._begun:
             each.close()
 
     def each_version(self, request: type[Any], since: int = 0) -> Iterator[int]:
-        """The versions of an API that both brokers serve."""
+        """Return the versions of an API that both brokers serve."""
         for version in self.versions[declaration(request).api]:
             if version >= since:
                 yield version
@@ -93,8 +95,9 @@ class Peer:
     # -- asking --------------------------------------------------------------------------------
 
     def call(self, label: str, request: Any, version: int, *, hangs: bool = False) -> Any:
-        """Ask and note the outcome; the response, None if there was none. `hangs`: one of the two
-        is known not to answer, so do not wait for long.
+        """Send a request and record the outcome; return the response, None if there was none.
+
+        `hangs`: one of the two brokers is known not to answer, so do not wait for long.
         """
         response, outcome = self._exchange(
             request, version, SHORT_PATIENCE_S if hangs else PATIENCE_S
@@ -110,19 +113,21 @@ class Peer:
             self.answered.add((declaration(type(request)).api, version))
 
     def ask(self, request: Any, version: int) -> Any:
-        """Ask without noting; the response, which there must be."""
+        """Send a request without recording it; return the response, which must come."""
         response, outcome = self._exchange(request, version)
         assert response is not None, f"{self.name} to {type(request).__name__}: {outcome}"
         self.plain(response)
         return response
 
     def note(self, label: str, outcome: Plain) -> None:
-        """Put an outcome into the transcript."""
+        """Record an outcome in the transcript."""
         assert label not in self.steps, f"two steps are called {label!r}"
         self.steps[label] = outcome
 
     def send_unanswered(self, label: str, request: Any, version: int) -> None:
-        """Send what has no answer (produce with `acks=0`); note whether the connection lives."""
+        """Send a request without a response (produce with `acks=0`); record if the connection
+        lives.
+        """
         key = declaration(type(request)).api
         self.raw(
             label,
@@ -130,10 +135,10 @@ class Peer:
         )
 
     def raw(self, label: str, data: bytes, *, half_close: bool = False) -> None:
-        """Send bytes as they are, length prefix included, and note what the broker does.
+        """Send raw bytes, length included, and record the outcome.
 
-        `half_close` says that no more will come, as is needed where `data` announces more.
-        An answer is noted as its bytes without the correlation id.
+        `half_close` shuts down the sending side, as is needed where `data` states a larger length.
+        An answer is recorded as its bytes without the correlation id.
         """
         self.close()
         sock = self._connected()
@@ -153,7 +158,7 @@ class Peer:
         self.close()
 
     def plain(self, response: Any) -> Plain:
-        """The tree of a response, with the ids that it tells of learned first."""
+        """Return the tree of a response, after learning its ids."""
         if isinstance(response, (CreateTopicsResponse, MetadataResponse)):
             for topic in response.topics:
                 if topic.topic_id != ZERO_UUID and topic.name:
@@ -162,7 +167,9 @@ class Peer:
         return plain(response, self.names)
 
     def begin(self, request: Any, version: int) -> Begun:
-        """Ask on a connection of its own, without waiting for the answer: it may take others."""
+        """Send a request on a connection of its own, without waiting: other requests may come
+        first.
+        """
         aside = Peer(self.name, self.port, self.versions)
         aside.names, aside.steps, aside.answered = self.names, self.steps, self.answered
         aside._send(request, version)
@@ -173,7 +180,7 @@ class Peer:
     # -- state that scripts need -----------------------------------------------------------------
 
     def new_topic(self, name: str, partitions: int = 1, **configs: str) -> UUID:
-        """Create a topic and wait until its partitions answer. Setting names with underscores."""
+        """Create a topic and wait until its partitions answer. Setting names have underscores."""
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         topic = creatable(name, partitions, configs=settings)
         response = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=15000), 7)
@@ -183,7 +190,7 @@ class Peer:
         return self.topic_ids[name]
 
     def delete_all_topics(self) -> None:
-        """Start afresh, whatever was run before."""
+        """Remove the topics of earlier scripts."""
 
         def names() -> list[str]:
             return [topic.name for topic in self.ask(MetadataRequest(topics=None), 9).topics]
@@ -192,7 +199,7 @@ class Peer:
         self.until(lambda: not names())
 
     def until_partition(self, name: str, index: int, error: ErrorCode) -> None:
-        """Wait until asking a partition for its end gives `error`: metadata reach brokers late."""
+        """Wait until ListOffsets gives `error`: metadata reach brokers with a delay."""
         asked = ListOffsetsPartition(partition_index=index, timestamp=-1)
         request = ListOffsetsRequest(
             replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=[asked])]
@@ -200,14 +207,14 @@ class Peer:
         self.until(lambda: self.ask(request, 1).topics[0].partitions[0].error_code == error)
 
     def until(self, settled: Callable[[], bool]) -> None:
-        """Ask until it is so."""
+        """Send a request until the condition holds."""
         deadline = time.monotonic() + SETTLED_WITHIN_S
         while not settled():
             assert time.monotonic() < deadline, f"{self.name} does not settle"
             time.sleep(0.005)
 
     def until_next_millisecond(self) -> None:
-        """What the broker stamps from here on is younger than all it has stamped."""
+        """Wait until the broker's append times are later than all earlier ones."""
         now_ms = time.time_ns() // 1_000_000
         while time.time_ns() // 1_000_000 <= now_ms:
             time.sleep(0.0005)
@@ -267,7 +274,7 @@ class Peer:
 
 
 class Begun:
-    """A request whose answer may take until something else has happened."""
+    """A request whose response may depend on other events."""
 
     def __init__(self, peer: Peer, request: Any, version: int) -> None:
         self._peer = peer
@@ -275,22 +282,22 @@ class Begun:
         self._version = version
 
     def waits(self, label: str) -> None:
-        """Note whether it is still without an answer."""
+        """Record whether it is still unanswered."""
         ready, _, _ = select.select([self._peer._connected()], [], [], STILL_WAITING_S)
         self._peer.note(label, "answered" if ready else "waits")
 
     def again(self) -> None:
-        """Ask the same once more, on the same connection, without waiting."""
+        """Send the same request again on the same connection, without waiting."""
         self._peer._correlation_id -= 1
         self._peer._send(self._request, self._version)
 
     def one(self, label: str) -> None:
-        """Note the next answer; there are others to come."""
+        """Record the next response; others follow."""
         response, outcome = self._peer._answer(self._request, self._version, PATIENCE_S)
         self._peer.note(label, outcome if response is None else self._peer.plain(response))
 
     def end_unnoted(self) -> Any:
-        """Wait for the answer, which there must be."""
+        """Wait for the response, which must come."""
         response, outcome = self._peer._answer(self._request, self._version, PATIENCE_S)
         self._peer.close()
         assert response is not None, outcome
@@ -298,7 +305,7 @@ class Begun:
         return response
 
     def close(self) -> None:
-        """Give up."""
+        """Close the connection."""
         self._peer.close()
 
     def end(self, label: str, *, hangs: bool = False) -> Any:
@@ -312,9 +319,9 @@ class Begun:
 
 
 def read_and_written_again(kind: type[Any], version: int, frame: bytes, position: int) -> Any:
-    """The response; what our codec writes for it must be what came."""
+    """Return the response; encoding it again must give the received bytes."""
     if kind is ApiVersionsResponse and frame[position : position + 2] == b"\0\x23":
-        version = 0  # whatever was asked: UNSUPPORTED_VERSION is told in version 0
+        version = 0  # UNSUPPORTED_VERSION has a version 0 body for any requested version.
     response = decode(kind, version, frame, position)
     assert encode_bytes(response, version) == frame[position:], (kind.__name__, version)
     return response
@@ -328,7 +335,7 @@ def creatable(
     configs: dict[str, str | None] | dict[str, str] | None = None,
     assignments: dict[int, list[int]] | None = None,
 ) -> CreatableTopic:
-    """A topic to create."""
+    """Return a topic to create."""
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -344,7 +351,7 @@ def creatable(
 
 
 def served_versions(port: int) -> dict[int, range]:
-    """What a broker says it serves."""
+    """Return the versions that a broker serves."""
     asking = Peer("asking", port, {})
     response = asking.ask(ApiVersionsRequest(), 0)
     asking.close()

@@ -1,12 +1,12 @@
-"""Answers as plain trees that can be compared: dicts, lists, numbers, texts.
+"""Converts answers to plain trees that can be compared: dicts, lists, numbers, texts.
 
-What two right brokers say differently is replaced by what they must agree on:
+Values in which two correct brokers differ are replaced:
 
 | in an answer                          | becomes                                           |
 |---------------------------------------|---------------------------------------------------|
-| ids that a broker draws               | a name: the same id has the same one              |
-| addresses, paths, sizes of volumes    | that there is one                                 |
-| times of this very run                | `<now>`; times that the script sent stay          |
+| ids that a broker draws               | a name, the same for the same id                  |
+| addresses, paths, sizes of volumes    | whether there is one                              |
+| times of this run                     | `<now>`; times that the script sent stay          |
 | texts for people                      | null, empty or `<text>`                           |
 | ids of members that a broker draws    | a name: their beginning and a number              |
 | lists of structs                      | the same, in the order of their names             |
@@ -56,7 +56,7 @@ DRAWN_MEMBER = re.compile(r"(.*)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Names:
-    """Names for the ids that one broker drew: of topics as they were told, else by counting."""
+    """Names for the ids that a broker drew: topic names where known, else numbered."""
 
     def __init__(self) -> None:
         self._topics: dict[UUID, str] = {ZERO_UUID: "no id"}
@@ -68,11 +68,11 @@ class Names:
         self._topics[topic_id] = f"id of {name}"
 
     def topic(self, topic_id: UUID) -> str:
-        """An id that the script made up stays what it is: both brokers were sent the same."""
+        """Return the name of a topic id. Ids made up by the script stay."""
         return self._topics.get(topic_id, str(topic_id))
 
     def member(self, member_id: str) -> str:
-        """A member id that a broker drew, by what it begins with; others as they are."""
+        """Return the name of a member id that a broker drew, from its beginning; others stay."""
         drawn = DRAWN_MEMBER.fullmatch(member_id)
         if drawn is None:
             return member_id
@@ -81,7 +81,7 @@ class Names:
         return self._members[member_id]
 
     def drawn(self, kind: str, number: int) -> str | int:
-        """Numbers below 1 are no ids but values that mean none."""
+        """Return the name of a number drawn by a broker. Numbers below 1 mean none and stay."""
         if number < (0 if kind == "producer" else 1):
             return number
         if (kind, number) not in self._drawn:
@@ -91,7 +91,7 @@ class Names:
 
 
 def plain(value: Any, names: Names, name: str = "") -> Plain:
-    """The tree of an answer, or of any part of it; `name` is the field it is the value of."""
+    """Return the tree of an answer, or of any part of it; `name` is the field of the value."""
     if dataclasses.is_dataclass(form_of(type(value))):
         fields = fields_of(type(value))
         return {f.name: plain(getattr(value, f.name), names, f.name) for f in fields}
@@ -106,7 +106,7 @@ def plain(value: Any, names: Names, name: str = "") -> Plain:
 
 
 def plain_field(value: Any, names: Names, name: str) -> Plain:
-    """A single value, by what its field means."""
+    """Return a single value, converted by the meaning of its field."""
     if name == "error_code":
         return ErrorCode(value).name
     if name in TEXTS:
@@ -135,7 +135,7 @@ def order(tree: dict[str, Plain]) -> tuple[str, ...]:
 
 
 def plain_records(data: bytes, names: Names) -> Plain:
-    """Whole batches one by one, and how much there is of one that was cut off at the end."""
+    """Return the whole batches, and the size of one that was cut at the end."""
     trees: list[Plain] = []
     position = 0
     for header in batches(data, 0, len(data)):
@@ -167,7 +167,7 @@ def plain_batch(data: bytes, header: RecordBatchHeader, names: Names) -> Plain:
 
 
 def plain_contents(data: bytes, header: RecordBatchHeader) -> Plain:
-    """The records one by one; how many bytes they take where they cannot be read."""
+    """Return the records; if they cannot be read, their size in bytes."""
     try:
         return [
             f"{record.offset}: {record.key!r} {record.value!r} {record.headers!r}"

@@ -1,4 +1,4 @@
-"""The scripts by name: what is asked of both brokers."""
+"""The scripts by name: the requests that both brokers get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ApiVersions, Metadata, the describing of cluster, partitions and log dirs, InitProducerId."""
+"""ApiVersions, Metadata, descriptions of cluster, partitions and log dirs, InitProducerId."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NULLABLE_SINCE, AUTO_CREATION_SINCE, OPERATIONS_SINCE, IDS_SINCE = 1, 4, 8, 10
 
 
 def api_versions(peer: Peer) -> None:
-    """What is served; clients with names that are none."""
+    """The served versions; invalid client names."""
     for version in peer.each_version(ApiVersionsRequest):
         peer.call(f"v{version}", ApiVersionsRequest(), version)
         for name, number in (
@@ -45,7 +45,7 @@ def api_versions(peer: Peer) -> None:
 
 
 def metadata(peer: Peer) -> None:
-    """By name, by id, all, none; topics made by asking for them; operations."""
+    """Topics by name, by id, all, none; automatic creation; authorized operations."""
     ids = [peer.new_topic(f"meta-{letter}", count) for letter, count in (("a", 1), ("b", 3))]
     for version in peer.each_version(MetadataRequest):
         if version >= NULLABLE_SINCE:
@@ -75,7 +75,7 @@ def metadata(peer: Peer) -> None:
 
 
 def creating(peer: Peer, version: int) -> None:
-    """Topics that are not there, with and without leave to make them."""
+    """Unknown topics, with and without automatic creation."""
     refused = MetadataRequest(topics=[MetadataRequestTopic(name=f"meta-none-v{version}")])
     if version >= AUTO_CREATION_SINCE:
         refused.allow_auto_topic_creation = False
@@ -90,7 +90,7 @@ def creating(peer: Peer, version: int) -> None:
 
 
 def by_id(peer: Peer, version: int, ids: list[UUID]) -> None:
-    """From version 10 there are fields for it, from 12 it is allowed."""
+    """The fields exist from version 10 and are allowed from version 12."""
     for label, topics in (
         ("null names", [(None, topic_id) for topic_id in ids]),
         ("null name of an unknown id", [(None, UNKNOWN_ID)]),
@@ -110,7 +110,7 @@ def by_id(peer: Peer, version: int, ids: list[UUID]) -> None:
 
 
 def describe_cluster(peer: Peer) -> None:
-    """Brokers, controllers, and what is neither."""
+    """Brokers, controllers, and an unknown endpoint type."""
     for version in peer.each_version(DescribeClusterRequest):
         for operations in (False, True):
             for kind in (1, 2, 0, 9) if version >= 1 else (1,):
@@ -121,7 +121,7 @@ def describe_cluster(peer: Peer) -> None:
 
 
 def topic_partitions(peer: Peer) -> None:
-    """Pages, cursors, names that are not there."""
+    """Pages, cursors, unknown names."""
     for letter, count in (("a", 3), ("b", 1), ("c", 5)):
         peer.new_topic(f"page-{letter}", count)
     names = ["page-a", "page-b", "page-c"]
@@ -182,7 +182,7 @@ def log_dirs(peer: Peer) -> None:
 
 
 def init_producer_id(peer: Peer) -> None:
-    """Without a transactional id; with ids and epochs that do not fit."""
+    """Without a transactional id; with ids and epochs that do not match."""
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60000)
     peer.until(lambda: peer.ask(request, 0).error_code == 0)
     for version in peer.each_version(InitProducerIdRequest):

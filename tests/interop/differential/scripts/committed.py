@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch: how far groups have read, and who may say so."""
+"""OffsetCommit and OffsetFetch: committed offsets of groups, and who may commit."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def committing(
     retention_ms: int = -1,
     ids: dict[str, UUID] | None = None,
 ) -> OffsetCommitRequest:
-    """Each topic with (partition, offset, leader epoch, metadata); `ids` for version 10."""
+    """Return a commit: each topic with (partition, offset, leader epoch, metadata); `ids` from
+    version 10.
+    """
     return OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=generation,
@@ -81,7 +83,7 @@ def committing(
 
 
 def one(group: str, offset: int = 5, **said: Any) -> OffsetCommitRequest:
-    """A commit of one partition of the topic `a`."""
+    """Return a commit of one partition of topic `a`."""
     return committing(group, {"a": [(0, offset, -1, "")]}, **said)
 
 
@@ -94,7 +96,7 @@ def fetching(
     epoch: int = -1,
     ids: dict[str, UUID] | None = None,
 ) -> OffsetFetchRequest:
-    """Topics by group; None: all. Below version 8 there is one group."""
+    """Return a fetch of topics by group; None: all. Below version 8 there is one group."""
     if version < SEVERAL:
         ((group, topics),) = groups.items()
         asked = None
@@ -136,12 +138,12 @@ def commit(peer: Peer, label: str, request: OffsetCommitRequest, version: int = 
 
 
 def all_of(peer: Peer, label: str, group: str) -> None:
-    """Note everything that a group has committed."""
+    """Record all committed offsets of a group."""
     peer.call(label, fetching(FETCH, {group: None}), FETCH)
 
 
 def two_topics(peer: Peer) -> dict[str, UUID]:
-    """The topics `a` and `b` of two partitions, and a coordinator."""
+    """Create topics `a` and `b` of two partitions, and find the coordinator."""
     coordinator_found(peer)
     return {"unknown": UNKNOWN_ID, **{name: peer.new_topic(name, 2) for name in ("a", "b")}}
 
@@ -150,7 +152,7 @@ def two_topics(peer: Peer) -> dict[str, UUID]:
 
 
 def commits(peer: Peer) -> None:
-    """Commits without a member, in every version: partitions, offsets, metadata of every kind."""
+    """Commits without a member, in every version: partitions, offsets, all kinds of metadata."""
     ids = two_topics(peer)
     for version in peer.each_version(OffsetCommitRequest):
         group = f"simple {version}"
@@ -188,7 +190,7 @@ def commits(peer: Peer) -> None:
 
 
 def commits_of_members(peer: Peer) -> None:
-    """Who may commit in each state of a group, by which generation, member and instance."""
+    """Commits in each state of a group, by generation, member and instance."""
     ids = two_topics(peer)
     for version in peer.each_version(OffsetCommitRequest):
         nowhere = f"nowhere {version}"
@@ -229,7 +231,7 @@ def in_all_states(peer: Peer, version: int, ids: dict[str, UUID]) -> None:
 def tokens(
     peer: Peer, group: str, generation: int, member: str, version: int, ids: dict[str, UUID]
 ) -> None:
-    """Commits that are right, and wrong in one thing or in both."""
+    """Commits with a correct or incorrect generation, member id, or both."""
     for wanted in dict.fromkeys((generation, generation - 1, generation + 1, -1)):
         for who in (member, LONG_AGO, ""):
             label = f"{group}: {wanted - generation if wanted >= 0 else 'none'} "
@@ -241,7 +243,7 @@ def tokens(
 
 
 def fetches(peer: Peer) -> None:
-    """What was committed and what was not, for one group and for several, in every version."""
+    """Committed and missing offsets, for one group and several, in every version."""
     ids = two_topics(peer)
     kept: dict[str, list[Offset]] = {
         "a": [(0, 5, 3, "told"), (1, 6, -1, None)],

@@ -1,4 +1,4 @@
-"""OffsetDelete, and what else ends committed offsets: their group, their topic; too many."""
+"""OffsetDelete, and other ends of committed offsets: deleted groups and topics, size limits."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def deletes(peer: Peer) -> None:
 
 
 def deletes_of_instances(peer: Peer) -> None:
-    """A group reads what its generation began with, whatever its members have said since."""
+    """A group reads the topics of its generation, whatever its members sent since."""
     two_topics(peer)
     kept: dict[str, list[Offset]] = {"a": [(0, 5, 3, "")], "b": [(0, 7, 0, "")]}
     from_a, from_b = (joining("", instance="i", metadata=subscription(name)) for name in "ab")
@@ -112,7 +112,9 @@ def deletes_of_instances(peer: Peer) -> None:
             peer.ask(syncing(group, 1, first, {first: b"all"}, instance="i"), SYNC)
             peer.call("stable: comes back and reads another", from_b, JOIN)
         else:
-            member_id(peer, group)  # Whoever has it has yet to join: the rebalance waits for him.
+            member_id(
+                peer, group
+            )  # The member with this id has not joined yet: the rebalance waits for it.
             peer.begin(from_b, JOIN)
             until_fenced(peer, beating(group, 1, first, "i"))
         peer.call(f"{group}: deletes", deleting(group, {"a": [0], "b": [0]}), 0)
@@ -120,20 +122,20 @@ def deletes_of_instances(peer: Peer) -> None:
 
 
 def until_fenced(peer: Peer, ghost: HeartbeatRequest) -> None:
-    """Until the next incarnation, which joins on another connection, has arrived."""
+    """Wait until the next incarnation, which joins on another connection, has arrived."""
     fenced = ErrorCode.FENCED_INSTANCE_ID
     peer.until(lambda: peer.ask(ghost, HEARTBEAT).error_code == fenced)
 
 
 def peer_member(peer: Peer, group: str) -> str:
-    """The id of the only member of a group: whoever leaves under an unknown one is told so."""
+    """Return the id of the only member of a group, which a leave with an unknown id reveals."""
     described = peer.ask(DescribeGroupsRequest(groups=[group]), 5).groups[0]
     member: str = described.members[0].member_id
     return member
 
 
 def ends(peer: Peer) -> None:
-    """Offsets end with their group and with their topic; the next ones begin without."""
+    """Offsets end with their group and with their topic; the next ones start without."""
     ids = two_topics(peer)
     kept: dict[str, list[Offset]] = {"a": [(0, 5, 3, "")], "b": [(0, 7, 0, "")]}
     for group in ("one", "two"):
@@ -171,7 +173,7 @@ def ends(peer: Peer) -> None:
 
 
 def large(peer: Peer) -> None:
-    """More than a batch holds: all or nothing."""
+    """A commit larger than a batch: all or nothing."""
     coordinator_found(peer)
     peer.new_topic("wide", 300)
     offsets: list[Offset] = [(index, 1, -1, "m" * LONGEST_METADATA) for index in range(300)]

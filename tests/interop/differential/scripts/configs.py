@@ -51,7 +51,7 @@ def changing(
 
 
 def describe(peer: Peer) -> None:
-    """All settings of each kind of resource; some of them; resources that are not there."""
+    """All settings of each kind of resource; some of them; unknown resources."""
     peer.new_topic("described", retention_ms="1234", segment_bytes="2000000")
     for version in peer.each_version(DescribeConfigsRequest):
         flags = [False, True] if version >= DOCUMENTATION_SINCE else [False]
@@ -129,7 +129,7 @@ TOPIC_CHANGES: list[list[Change]] = [
 
 
 def alter_topics(peer: Peer) -> None:
-    """Each operation on a topic's settings, checked only and for good; what is there afterwards."""
+    """Each operation on a topic's settings, validated only and applied; the settings afterwards."""
     for version in peer.each_version(IncrementalAlterConfigsRequest):
         name = f"altered-v{version}"
         peer.new_topic(name)
@@ -149,7 +149,7 @@ def alter_topics(peer: Peer) -> None:
 
 
 def settled(peer: Peer, name: str, mark: int) -> None:
-    """Metadata reach a broker in order: what was changed before a mark is there with the mark."""
+    """Wait for earlier changes: metadata reach a broker in order, so a later mark is enough."""
     mark_setting = "file.delete.delay.ms"
     peer.ask(changing(TOPIC, name, (mark_setting, SET, str(mark))), 1)
     request = describing(TOPIC, name, [mark_setting])
@@ -157,7 +157,7 @@ def settled(peer: Peer, name: str, mark: int) -> None:
 
 
 def several(peer: Peer, version: int, name: str) -> None:
-    """More than one resource in a request: good and bad, the same twice, none."""
+    """Several resources in a request: valid and invalid ones, the same twice, none."""
     good = changing(TOPIC, name, ("retention.ms", SET, "99"))
     bad = changing(TOPIC, f"{name}-none", ("retention.ms", SET, "99"))
     both = IncrementalAlterConfigsRequest(
@@ -195,7 +195,7 @@ BROKER_CHANGES: list[list[Change]] = [
 
 
 def alter_brokers(peer: Peer) -> None:
-    """Settings of this broker and of all; what the broker and a topic say of them."""
+    """Settings of this broker and of all; the values that the broker and a topic report."""
     peer.new_topic("under-brokers")
     for version in peer.each_version(IncrementalAlterConfigsRequest):
         for target in (NODE, ""):
@@ -220,7 +220,7 @@ def alter_brokers(peer: Peer) -> None:
 
 
 def inherited(peer: Peer) -> None:
-    """A topic's value with all its synonyms: topic, broker, cluster, static, default."""
+    """A topic's value with all synonyms: topic, broker, cluster, static, default."""
     peer.new_topic("heir")
     request = describing(TOPIC, "heir", ["max.message.bytes"], synonyms=True)
     levels = (
@@ -240,7 +240,7 @@ def inherited(peer: Peer) -> None:
 
 
 def replace(peer: Peer) -> None:
-    """AlterConfigs: what is not named goes back to its default."""
+    """AlterConfigs: settings that are not named get their default again."""
     for version in peer.each_version(legacy.AlterConfigsRequest):
         name = f"replaced-v{version}"
         peer.new_topic(name, retention_ms="1", retention_bytes="2")
@@ -270,7 +270,7 @@ def replace(peer: Peer) -> None:
 
 
 def wait_for(peer: Peer, name: str, retention_ms: str | None) -> None:
-    """Until the topic has this value of its own, or none."""
+    """Wait until the topic has this value of its own, or none."""
     request = describing(TOPIC, name, ["retention.ms"])
 
     def there() -> bool:

@@ -28,7 +28,7 @@ SESSIONS_SINCE, EPOCHS_SINCE, LAST_EPOCHS_SINCE, BY_ID_SINCE, REPLICA_STATE_SINC
 
 
 def filled(peer: Peer, name: str, partitions: int = 3) -> UUID:
-    """A topic: partition 0 has five batches of three records, 1 one large batch, 2 nothing."""
+    """Create a topic: partition 0 has five batches of three records, 1 a large batch, 2 none."""
     topic_id = peer.new_topic(name, partitions)
     for _ in range(5):
         peer.ask(producing(name, topic_id, [(0, good(size=50))], acks=-1), 13)
@@ -57,7 +57,7 @@ def reading(peer: Peer) -> None:
 
 
 def offsets(peer: Peer, version: int, topic_id: UUID) -> None:
-    """Every offset of the log and those around it; both isolation levels, and one that is none."""
+    """Every offset of the log and its neighbours; both isolation levels, and an invalid one."""
     for offset in (-5, -1, *range(17), 2**62):
         request = fetching("fetch", topic_id, [(0, offset)])
         peer.call(f"v{version} offset {offset}", request, version)
@@ -68,7 +68,7 @@ def offsets(peer: Peer, version: int, topic_id: UUID) -> None:
 
 
 def limits(peer: Peer, version: int, topic_id: UUID) -> None:
-    """The first batch comes however large it is; what follows keeps within the limits."""
+    """The first batch is returned whatever its size; the following ones respect the limits."""
     for max_bytes in (0, 1, 200, 240, 500, 1100, 20_000):
         for partition_max_bytes in (0, 1, 300, 600, 100_000):
             request = fetching(
@@ -99,7 +99,7 @@ def limits(peer: Peer, version: int, topic_id: UUID) -> None:
 
 
 def strangers(peer: Peer, version: int, topic_id: UUID) -> None:
-    """Partitions and topics that are not there; the same twice; nothing."""
+    """Unknown partitions and topics; the same twice; none."""
     for label, partitions in (
         ("partition 3", [(3, 0)]),
         ("partition -1", [(-1, 0)]),
@@ -119,7 +119,7 @@ def strangers(peer: Peer, version: int, topic_id: UUID) -> None:
 
 
 def epochs(peer: Peer, version: int, topic_id: UUID) -> None:
-    """The leader epoch that a client believes in, and the one of the last record it has."""
+    """The current leader epoch of the client, and the last fetched epoch."""
     for current in (-2, -1, 0, 1, 5):
         request = fetching("fetch", topic_id, [(0, 12)])
         request.topics[0].partitions[0].current_leader_epoch = current
@@ -132,7 +132,7 @@ def epochs(peer: Peer, version: int, topic_id: UUID) -> None:
 
 
 def followers(peer: Peer, version: int, topic_id: UUID) -> None:
-    """Fetching as if one were a broker that has no replica here."""
+    """Fetches with the id of a broker that has no replica."""
     for replica in (-2, -3, 5):
         request = fetching("fetch", topic_id, [(0, 12)])
         if version >= REPLICA_STATE_SINCE:
@@ -150,7 +150,9 @@ def in_session(
     partitions: list[tuple[int, int]],
     forgotten: tuple[int, ...] = (),
 ) -> FetchRequest:
-    """A fetch of a session: (partition, offset) pairs to add or change, partitions to forget."""
+    """Return a fetch of a session: (partition, offset) pairs to add or change, partitions to
+    forget.
+    """
     request = fetching(name, topic_id, partitions)
     request.topics = request.topics if partitions else []
     request.session_id, request.session_epoch = session_id, epoch
@@ -162,7 +164,7 @@ def in_session(
 
 
 def sessions(peer: Peer) -> None:
-    """Sessions from their making to their end, and every way of getting one wrong."""
+    """Sessions from creation to end, and every invalid use."""
     for version in peer.each_version(FetchRequest, SESSIONS_SINCE):
         name = f"sessions-v{version}"
         topic_id = filled(peer, name)
@@ -194,7 +196,7 @@ def sessions(peer: Peer) -> None:
 
 
 def wrong_beginnings(peer: Peer, version: int, name: str, topic_id: UUID) -> None:
-    """Sessions that are closed, replaced, empty, or whose topic goes or is unknown."""
+    """Sessions that are closed, replaced, empty, or whose topic is deleted or unknown."""
 
     def ask(label: str, request: FetchRequest) -> int:
         answer = peer.call(f"v{version} {label}", request, version)
@@ -222,7 +224,7 @@ def wrong_beginnings(peer: Peer, version: int, name: str, topic_id: UUID) -> Non
 
 
 def deleted_topic(peer: Peer) -> None:
-    """A session outlives its topic, and a topic of the same name is another one."""
+    """A session survives its topic; a new topic of the same name is another one."""
     for version in (BY_ID_SINCE - 1, LATEST_FETCH):
         name = f"doomed-v{version}"
         old_id = filled(peer, name)
@@ -242,7 +244,7 @@ def deleted_topic(peer: Peer) -> None:
 
 
 def two_topics(peer: Peer) -> None:
-    """Where the answers to several topics stand, and which are left out at the limit."""
+    """The order of answers for several topics, and those left out at the limit."""
     first, second = filled(peer, "two-a"), filled(peer, "two-b")
     for version in peer.each_version(FetchRequest):
         for max_bytes in (1, 700, 100_000):

@@ -1,4 +1,4 @@
-"""Bytes that are no good requests: does the broker answer, close the connection, or say nothing?"""
+"""Invalid requests: the broker answers, closes the connection, or stays silent."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def frames(peer: Peer) -> None:
 
 
 def note_answered(peer: Peer, label: str, data: bytes) -> None:
-    """Send a frame that may have an answer; what it says is compared elsewhere."""
+    """Send a frame that may be answered; another script compares the answer."""
     peer.raw(label, data)
     if peer.steps[label] not in (CLOSED, SILENCE, NO_ANSWER):
         peer.steps[label] = "answered"
 
 
 def keys_and_versions(peer: Peer) -> None:
-    """Keys and versions that nobody serves."""
+    """Unknown keys and versions."""
     for key in (-1, 4, 5, 6, 7, 999, 32767):
         for version in (0, 1):
             peer.raw(f"key {key} version {version}", framed(head(key, version)))
@@ -85,7 +85,7 @@ def keys_and_versions(peer: Peer) -> None:
 
 
 def bodies(peer: Peer) -> None:
-    """Right requests, cut short at every byte, and with bytes too many."""
+    """Valid requests, truncated at every byte, and with additional bytes."""
     topic_id = peer.new_topic("bodies")
     asked = MetadataRequest(
         topics=[MetadataRequestTopic(name="bodies")], allow_auto_topic_creation=False
@@ -110,7 +110,7 @@ def bodies(peer: Peer) -> None:
 
 
 def lengths(peer: Peer, key: int, version: int, whole: bytes) -> None:
-    """The body with one byte changed at a time, to values that make lengths absurd."""
+    """Bodies with one byte changed at a time, so that lengths are invalid."""
     for position in range(16, min(len(whole), 60), 3):
         for value in (0x7F, 0xFF):
             changed = whole[:position] + bytes([value]) + whole[position + 1 :]

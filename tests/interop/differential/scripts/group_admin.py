@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups, DeleteGroups; and sessions that run out."""
+"""DescribeGroups, ListGroups, DeleteGroups, and session timeouts."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from odradek.protocol.api.list_groups import ListGroupsRequest, ListGroupsRespon
 
 DESCRIBE, LIST, DELETE = 6, 5, 2
 SHORT_SESSION_MS = 3_000
-"""Short to wait for, and long for what has to be said before it is over, on a busy machine too."""
+"""Short enough to wait for, and long enough for the requests before it ends, on a busy machine."""
 
 
 def in_every_state(peer: Peer) -> list[str]:
-    """Groups without and with members, in each of the states that last."""
+    """Groups without and with members, in each lasting state."""
     member_id(peer, "pending only")
     left = alone(peer, "left")
     peer.ask(leaving("left", (left, None)), 5)
@@ -58,7 +58,7 @@ def in_every_state(peer: Peer) -> list[str]:
 
 
 def describe(peer: Peer) -> None:
-    """Each state in each version; groups that are not there, that have no name, asked twice."""
+    """Each state in each version; unknown groups, empty names, repeated names."""
     coordinator_found(peer)
     groups = in_every_state(peer)
     for version in peer.each_version(DescribeGroupsRequest):
@@ -76,7 +76,7 @@ def describe(peer: Peer) -> None:
 
 
 def list_groups(peer: Peer) -> None:
-    """All, and by state and type, in any case of letters, known or not."""
+    """All groups, and by state and type, in any case of letters, known or not."""
     coordinator_found(peer)
     in_every_state(peer)
     for version in peer.each_version(ListGroupsRequest):
@@ -100,7 +100,7 @@ def list_groups(peer: Peer) -> None:
 
 
 def delete(peer: Peer) -> None:
-    """In each state; twice; what is not there; and what is said of it afterwards."""
+    """Deletion in each state, repeated, of unknown groups; the group's description afterwards."""
     coordinator_found(peer)
     groups = in_every_state(peer)
     for version in peer.each_version(DeleteGroupsRequest):
@@ -128,7 +128,7 @@ def state(peer: Peer, group: str) -> str:
 
 
 def sessions(peer: Peer) -> None:
-    """Members that are silent: a stable one, one of two, one that never came, one that waits."""
+    """Silent members: a stable one, one of two, one that never joined, one that waits."""
     coordinator_found(peer)
     member = alone(peer, "silent", session_ms=SHORT_SESSION_MS)
     peer.until(lambda: state(peer, "silent") == "Empty")

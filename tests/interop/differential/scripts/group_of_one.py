@@ -1,4 +1,4 @@
-"""FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup: a member alone, and who is none."""
+"""FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup: one member, and non-members."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from odradek.protocol.api.sync_group import SyncGroupRequest
 
 
 def find_coordinator(peer: Peer) -> None:
-    """Every kind of key, alone and in company; keys that are empty, repeated, or odd."""
+    """Every kind of key, alone and with others; empty, repeated and unusual keys."""
     coordinator_found(peer)
     for version in peer.each_version(FindCoordinatorRequest):
         if version < 4:
@@ -49,7 +49,7 @@ def find_coordinator(peer: Peer) -> None:
 
 
 def strangers(peer: Peer) -> None:
-    """Groups that nobody made, ids that nobody gave, names that are empty."""
+    """Unknown groups, unknown member ids, empty names."""
     coordinator_found(peer)
     requests: list[tuple[str, Any]] = [
         ("no group", joining("nowhere", LONG_AGO)),
@@ -74,7 +74,7 @@ def strangers(peer: Peer) -> None:
 
 
 def lives(peer: Peer) -> None:
-    """The life of a member alone, in every version of every request."""
+    """The life of a single member, in every version of every request."""
     coordinator_found(peer)
     for version in peer.each_version(JoinGroupRequest):
         group = f"life {version}"

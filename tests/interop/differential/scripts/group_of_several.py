@@ -1,5 +1,6 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: members that have to agree, wait for one another,
-and leave; how long and how many they may be.
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup with several members: agreement, waiting, leaving.
+
+Also the limits of sessions and group sizes.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from odradek.protocol.api.leave_group import LeaveGroupRequest
 
 
 def protocols(peer: Peer) -> None:
-    """Who may join whom, and which protocol wins."""
+    """Which members may join together, and which protocol is chosen."""
     coordinator_found(peer)
     for version in peer.each_version(JoinGroupRequest):
         none = joining(f"nothing {version}", protocols=())
@@ -54,7 +55,7 @@ def protocols(peer: Peer) -> None:
 
 
 def elect(peer: Peer, group: str, spoken: list[tuple[str, ...]]) -> None:
-    """Members join one after the other; then the first, who leads, has all join again."""
+    """Join members one after the other; then the leader makes all of them rejoin."""
     leader = alone(peer, group, protocols=spoken[0], stable=False)
     peer.ask(syncing(group, 1, leader, protocol=spoken[0][0]), SYNC)
     others: list[tuple[str, Begun]] = []
@@ -71,7 +72,7 @@ def elect(peer: Peer, group: str, spoken: list[tuple[str, ...]]) -> None:
 
 
 def together(peer: Peer) -> None:
-    """Two members: what each may do in each state, and who has to wait for whom."""
+    """Two members: the requests allowed in each state, and which of them wait."""
     coordinator_found(peer)
     leader, follower = pair(peer, "two", stable=False)
     peer.call("completing: leader beats", beating("two", 2, leader), HEARTBEAT)
@@ -106,7 +107,7 @@ def together(peer: Peer) -> None:
 
 
 def departures(peer: Peer) -> None:
-    """Leaving in every state, alone and in company; who stays is told."""
+    """Leaving in every state, alone and with others; remaining members learn of it."""
     coordinator_found(peer)
     leader, follower = pair(peer, "the leader goes")
     peer.call("leader leaves", leaving("the leader goes", (leader, None)), LEAVE)
@@ -147,7 +148,7 @@ def departures(peer: Peer) -> None:
 
 
 def limits(peer: Peer) -> None:
-    """Sessions that are too short or too long; groups that are full."""
+    """Session timeouts that are too short or too long; full groups."""
     coordinator_found(peer)
     for session_ms in (-1, 0, 99, 100, 1_800_000, 1_800_001, 2**31 - 1):
         request = joining(f"session {session_ms}", session_ms=session_ms)

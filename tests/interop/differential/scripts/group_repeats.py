@@ -1,4 +1,4 @@
-"""JoinGroup and SyncGroup asked again before they are answered, on one connection and on two."""
+"""JoinGroup and SyncGroup repeated before the response, on one connection and on two."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interop.differential.scripts.group_steps import (
 
 
 def on_one_connection(peer: Peer) -> None:
-    """Both are answered, and alike."""
+    """Both are answered, with the same answer."""
     coordinator_found(peer)
     leader = alone(peer, "pipelined")
     follower = member_id(peer, "pipelined")
@@ -40,7 +40,7 @@ def both(begun: Begun, what: str) -> None:
 
 
 def on_two_connections(peer: Peer) -> None:
-    """The younger one is answered. Kafka forgets the older one."""
+    """The later one is answered. Kafka drops the earlier one."""
     coordinator_found(peer)
     leader = alone(peer, "twice")
     follower = member_id(peer, "twice")

@@ -1,6 +1,4 @@
-"""What members of groups ask, in the newest versions, and the steps that many scripts about groups
-take.
-"""
+"""Requests of group members in the newest versions, and steps common to scripts about groups."""
 
 from __future__ import annotations
 
@@ -25,8 +23,10 @@ LONG_AGO = "script-00000000-0000-0000-0000-000000000000"
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer says in version 0 of its protocol. Kafka's coordinator reads it, and hangs if
-    it cannot: the broker itself is not to be confused here."""
+    """Return the subscription of a consumer in version 0.
+
+    Kafka's coordinator decodes it, and hangs if it cannot.
+    """
     names = b"".join(struct.pack(">h", len(name)) + name.encode() for name in topics)
     return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
 
@@ -106,7 +106,7 @@ def leaving(group: str, *members: tuple[str, str | None]) -> LeaveGroupRequest:
 
 
 def for_version(request: Any, version: int) -> Any:
-    """The same as an older version can say it."""
+    """Return the request with only the fields of an older version."""
     if isinstance(request, LeaveGroupRequest) and version < 3:
         return LeaveGroupRequest(group_id=request.group_id, member_id=request.members[0].member_id)
     if isinstance(request, JoinGroupRequest) and version < 5:
@@ -120,7 +120,9 @@ def for_version(request: Any, version: int) -> Any:
 
 
 def coordinator_found(peer: Peer) -> None:
-    """Kafka makes the topic of the groups when somebody asks, and has the client ask again."""
+    """Find the coordinator. Kafka creates the topic of offsets at the first request and has it
+    retried.
+    """
     request = FindCoordinatorRequest(coordinator_keys=["any"])
     peer.until(lambda: peer.ask(request, 4).coordinators[0].error_code == ErrorCode.NONE)
     rough = leaving("any", ("nobody", None))
@@ -128,14 +130,14 @@ def coordinator_found(peer: Peer) -> None:
 
 
 def member_id(peer: Peer, group: str, **said: Any) -> str:
-    """An id to join with."""
+    """Return a member id to join with."""
     response: JoinGroupResponse = peer.ask(joining(group, **said), JOIN)
     assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED, response
     return response.member_id
 
 
 def alone(peer: Peer, group: str, *, stable: bool = True, **said: Any) -> str:
-    """A group of one, in its first generation; its member."""
+    """Make a group of one in its first generation; return its member."""
     member = member_id(peer, group, **said)
     response: JoinGroupResponse = peer.ask(joining(group, member, **said), JOIN)
     assert response.generation_id == 1, response
@@ -145,7 +147,7 @@ def alone(peer: Peer, group: str, *, stable: bool = True, **said: Any) -> str:
 
 
 def pair(peer: Peer, group: str, *, stable: bool = True) -> tuple[str, str]:
-    """A group of two, in its second generation: the leader and the other."""
+    """Make a group of two in its second generation; return the leader and the other member."""
     leader = alone(peer, group)
     follower = member_id(peer, group)
     joined = peer.begin(joining(group, follower), JOIN)
@@ -159,7 +161,7 @@ def pair(peer: Peer, group: str, *, stable: bool = True) -> tuple[str, str]:
 
 
 def until_rebalancing(peer: Peer, group: str, generation: int, member: str) -> None:
-    """Until a join that was begun on another connection has arrived."""
+    """Wait until a join sent on another connection has arrived."""
     request = beating(group, generation, member)
     rebalancing = ErrorCode.REBALANCE_IN_PROGRESS
     peer.until(lambda: peer.ask(request, HEARTBEAT).error_code == rebalancing)

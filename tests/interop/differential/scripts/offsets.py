@@ -26,7 +26,7 @@ from odradek.protocol.record_batch_builder import build
 
 
 def listing(name: str, *asked: tuple[int, int], isolation_level: int = 0) -> ListOffsetsRequest:
-    """(partition, timestamp) pairs of one topic."""
+    """Return a request for (partition, timestamp) pairs of one topic."""
     return ListOffsetsRequest(
         replica_id=-1,
         isolation_level=isolation_level,
@@ -43,8 +43,11 @@ def listing(name: str, *asked: tuple[int, int], isolation_level: int = 0) -> Lis
 
 
 def jumbled(peer: Peer, name: str) -> None:
-    """Partition 0: batches whose times go up, down and repeat; 1: no times; 2: trimmed; 3: empty;
-    4: append times."""
+    """Create a topic of five partitions.
+
+    0: timestamps that rise, fall and repeat; 1: no timestamps; 2: trimmed; 3: empty; 4: append
+    times.
+    """
     topic_id = peer.new_topic(name, 4)
     times = [
         (0, 1, 2),
@@ -83,7 +86,7 @@ def list_offsets(peer: Peer) -> None:
 
 
 def wrong_listings(peer: Peer, version: int) -> None:
-    """Epochs, duplicates, unknown topics, replicas that ask, nothing."""
+    """Epochs, duplicates, unknown topics, replica ids, an empty request."""
     for epoch in (-2, -1, 0, 1, 7):
         request = listing("listed", (0, -1), (2, -2), (0, -2))
         del request.topics[0].partitions[2]
@@ -109,8 +112,11 @@ def wrong_listings(peer: Peer, version: int) -> None:
 
 
 def append_times(peer: Peer) -> None:
-    """Times that the broker sets. The second batch is younger than the first: of two appended in
-    the same millisecond the first has the greatest time."""
+    """Times set by the broker.
+
+    The second batch is later than the first: of two appended in the same millisecond the first has
+    the maximum timestamp.
+    """
     name = "stamped"
     topic_id = peer.new_topic(name, message_timestamp_type="LogAppendTime")
     for _ in range(2):
@@ -122,7 +128,7 @@ def append_times(peer: Peer) -> None:
 
 
 def epoch_ends(peer: Peer) -> None:
-    """Where leader epochs end."""
+    """The end offsets of leader epochs."""
     name = "epochs"
     topic_id = peer.new_topic(name, 2)
     peer.ask(producing(name, topic_id, [(0, good())], acks=-1), 13)
@@ -157,7 +163,7 @@ def epoch_ends(peer: Peer) -> None:
 
 
 def deleting(name: str, *asked: tuple[int, int]) -> DeleteRecordsRequest:
-    """(partition, offset) pairs of one topic."""
+    """Return a request for (partition, offset) pairs of one topic."""
     partitions = [
         DeleteRecordsPartition(partition_index=index, offset=offset) for index, offset in asked
     ]
@@ -167,7 +173,7 @@ def deleting(name: str, *asked: tuple[int, int]) -> DeleteRecordsRequest:
 
 
 def delete_records(peer: Peer) -> None:
-    """To offsets before, in, at and after the log; on topics that are not to be trimmed."""
+    """Offsets before, in, at and after the log; topics that may not be trimmed."""
     for version in peer.each_version(DeleteRecordsRequest):
         name = f"trimmed-v{version}"
         topic_id = peer.new_topic(name, 3)
@@ -198,7 +204,7 @@ def delete_records(peer: Peer) -> None:
 
 
 def describe_producers(peer: Peer) -> None:
-    """Producers with state, partitions without any, and those that are not there."""
+    """Producers with state, partitions without any, unknown partitions."""
     name = "producers"
     topic_id = peer.new_topic(name, 2)
     steps = ((9001, 0, 0, 3), (9001, 0, 3, 2), (9002, 5, 7, 1), (9001, 1, 0, 1), (9003, 0, 0, 1))

@@ -23,7 +23,7 @@ def producing(
     acks: int = 1,
     transactional_id: str | None = None,
 ) -> ProduceRequest:
-    """A request for one topic; the version decides whether its name or its id is sent."""
+    """Return a request for one topic; the version decides between its name and its id."""
     data = [PartitionProduceData(index=index, records=records) for index, records in partitions]
     return ProduceRequest(
         transactional_id=transactional_id,
@@ -57,7 +57,7 @@ def requests(peer: Peer) -> None:
 
 
 def unanswered(peer: Peer, version: int, name: str, topic_id: UUID) -> None:
-    """With `acks=0` there is no answer, and an error closes the connection."""
+    """With `acks=0` there is no response, and an error closes the connection."""
     for label, data in (
         ("good", [(0, good())]),
         ("bad partition", [(9, good())]),
@@ -70,7 +70,7 @@ def unanswered(peer: Peer, version: int, name: str, topic_id: UUID) -> None:
 
 
 def targets(peer: Peer, version: int, name: str, topic_id: UUID) -> None:
-    """Topics and partitions that are not there, several at once, twice the same, none."""
+    """Unknown topics and partitions, several at once, the same twice, none."""
     batch = good()
     for label, partitions in (
         ("partition 2", [(2, batch)]),
@@ -96,7 +96,7 @@ def targets(peer: Peer, version: int, name: str, topic_id: UUID) -> None:
 
 
 def batches(peer: Peer) -> None:
-    """Every odd and bad batch in every version, each kind to a partition of its own."""
+    """Every unusual and invalid batch in every version, each kind to a partition of its own."""
     kinds = [*odd(), *bad()]
     topic_id = peer.new_topic("batches", len(kinds))
     for index, (label, batch) in enumerate(kinds):
@@ -108,7 +108,7 @@ def batches(peer: Peer) -> None:
 
 
 def topic_settings(peer: Peer) -> None:
-    """What topics' settings make of batches: size, time, compression."""
+    """The effect of topic settings on batches: size, time, compression."""
     settings = {
         "small": {"max_message_bytes": "300"},
         "append-time": {"message_timestamp_type": "LogAppendTime"},
@@ -142,7 +142,7 @@ def topic_settings(peer: Peer) -> None:
 
 
 def idempotent(peer: Peer) -> None:
-    """Sequences: in order, again, out of order, of old and new epochs, of unknown producers."""
+    """Sequences: in order, repeated, out of order, of old and new epochs, of unknown producers."""
     asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
     peer.until(lambda: peer.ask(asked, 4).error_code == 0)
     for version in peer.each_version(ProduceRequest):

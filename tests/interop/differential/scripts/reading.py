@@ -1,4 +1,4 @@
-"""Reading a topic back, to compare what brokers made of what they were sent."""
+"""Reads topics back, to compare what brokers stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fetching(
     partition_max_bytes: int = 10_000_000,
     isolation_level: int = 0,
 ) -> FetchRequest:
-    """A sessionless fetch of (partition, offset) pairs of one topic."""
+    """Return a sessionless fetch of (partition, offset) pairs of one topic."""
     wanted = [
         FetchPartition(
             partition=index, fetch_offset=offset, partition_max_bytes=partition_max_bytes
@@ -38,6 +38,6 @@ def fetching(
 
 
 def read_all(peer: Peer, label: str, name: str, topic_id: UUID, partitions: int = 1) -> None:
-    """All that a topic holds."""
+    """Return all records of a topic."""
     request = fetching(name, topic_id, [(index, 0) for index in range(partitions)])
     peer.call(label, request, LATEST_FETCH)

@@ -1,4 +1,4 @@
-"""Static members (KIP-345): instances that come back, and their ghosts."""
+"""Static members (KIP-345): instances that return, and fencing of their predecessors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from odradek.protocol.api.join_group import JoinGroupRequest
 
 
 def returning(peer: Peer) -> None:
-    """Instances that come back: before, during and after a generation; their ghosts are fenced."""
+    """Instances that return before, during and after a generation; predecessors are fenced."""
     coordinator_found(peer)
     for version in peer.each_version(JoinGroupRequest, since=5):
         group = f"static {version}"
@@ -49,7 +49,7 @@ def returning(peer: Peer) -> None:
 
 
 def ghost(peer: Peer, group: str, member: str) -> None:
-    """What the predecessor of an instance is told."""
+    """The answers to the predecessor of an instance."""
     where = f"{group}: {len(peer.steps)}"
     peer.call(f"{where} ghost joins", joining(group, member, instance="i"), JOIN)
     peer.call(f"{where} ghost joins as if dynamic", joining(group, member), JOIN)
@@ -60,7 +60,7 @@ def ghost(peer: Peer, group: str, member: str) -> None:
 
 
 def fencing(peer: Peer) -> None:
-    """A ghost that waits for a join or a sync is told at once."""
+    """A predecessor that waits for a join or a sync is answered at once."""
     leader = alone(peer, "fenced")
     waiting = peer.begin(joining("fenced", instance="i"), JOIN)
     until_rebalancing(peer, "fenced", 1, leader)
@@ -80,7 +80,7 @@ def fencing(peer: Peer) -> None:
 
 
 def returning_leader(peer: Peer) -> None:
-    """A static leader with a follower: who leads, who assigns, and what a new protocol does."""
+    """A static leader with a follower: leader, assignments, and a changed protocol."""
     for version in peer.each_version(JoinGroupRequest, since=5):
         group = f"leader returns {version}"
         said: dict[str, Any] = {"protocols": ("a", "b")}
@@ -105,6 +105,6 @@ def returning_leader(peer: Peer) -> None:
 
 
 def until_fenced(peer: Peer, request: HeartbeatRequest) -> None:
-    """Until a static member that began to join has taken the place of its predecessor."""
+    """Wait until a static member that is joining has replaced its predecessor."""
     fenced = ErrorCode.FENCED_INSTANCE_ID
     peer.until(lambda: peer.ask(request, HEARTBEAT).error_code == fenced)

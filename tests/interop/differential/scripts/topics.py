@@ -1,4 +1,4 @@
-"""CreateTopics, CreatePartitions, DeleteTopics: every version, every way of being refused."""
+"""CreateTopics, CreatePartitions, DeleteTopics: every version, every reason for refusal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def creating(*topics: CreatableTopic, validate_only: bool = False) -> CreateTopi
 
 
 def described(peer: Peer, label: str, *names: str) -> None:
-    """What became of topics."""
+    """Record the resulting topics."""
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
     )
@@ -84,7 +84,7 @@ def shapes(name: str) -> list[tuple[str, CreatableTopic]]:
 
 
 def settings(name: str) -> list[tuple[str, CreatableTopic]]:
-    """Settings with right and wrong names and values."""
+    """Settings with valid and invalid names and values."""
     given: list[dict[str, str | None]] = [
         {"retention.ms": "1000"},
         {"retention.ms": "-1", "retention.bytes": "5", "cleanup.policy": "delete"},
@@ -124,7 +124,7 @@ def settings(name: str) -> list[tuple[str, CreatableTopic]]:
 
 
 def several(peer: Peer, version: int) -> None:
-    """More than one in a request: good ones, one bad, the same twice."""
+    """Several topics in a request: valid ones, an invalid one, the same twice."""
     name = f"create-v{version}-several"
     good = creating(creatable(f"{name}-a"), creatable(f"{name}-b", 2), creatable("bad name"))
     peer.call(f"v{version} two good ones and a bad one", good, version)
@@ -195,7 +195,7 @@ def growing(
 
 
 def delete(peer: Peer) -> None:
-    """By name and by id, twice, both at once, what is not there."""
+    """By name and by id, twice, both at once, unknown topics."""
     for version in peer.each_version(DeleteTopicsRequest):
         name = f"delete-v{version}"
         ids = {letter: peer.new_topic(f"{name}-{letter}") for letter in "abcdef"}
@@ -237,7 +237,7 @@ def delete_by_id(peer: Peer, version: int, name: str, ids: dict[str, UUID]) -> N
 
 
 def by_name(version: int, *names: str) -> DeleteTopicsRequest:
-    """The request as this version spells it."""
+    """Return the request in the form of this version."""
     if version >= BY_ID_SINCE:
         states = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in names]
         return DeleteTopicsRequest(topics=states, timeout_ms=15000)
