@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from odradek.spark.option_table import FIXED, OPTIONS, PREFIX, WITHOUT_EFFECT, Use
+from odradek.spark.option_table import FIXED, OPTIONS, PREFIX, WITHOUT_EFFECT, OptionUse
 
 INTRODUCTION = """\
 # Options of the Spark source and sink
@@ -99,7 +99,7 @@ BESIDE = """\
 reduce the records that are fetched if the option `filterPushdown` and Spark's setting
 `spark.sql.python.filterPushdown.enabled` are true (`local_session` sets the latter; Spark's
 default is false). Upper bounds of `timestamp` do not, because timestamps need not be in order in a
-log; if they are, use `endingTimestamp`. **Use the option only for DataFrames that are scanned
+log; if they are, use `endingTimestamp`. **OptionUse the option only for DataFrames that are scanned
 once.** PySpark 4.2 and 4.3 store the filtered read in the DataFrame of a Python source. A later
 query without the filter, or the other side of a union or join, then lacks rows. Give each of them
 a `load()` of its own.
@@ -126,7 +126,7 @@ def _lines() -> Iterator[str]:
     yield INTRODUCTION
     yield "\n".join(f"- `{PREFIX}{name}`: {reason}" for name, reason in FIXED.items()) + "\n"
     yield DECODING
-    for use in Use:
+    for use in OptionUse:
         yield f"## {use.value}\n"
         yield "| option | default | |"
         yield "|---|---|---|"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from piping import Run, runner
 
+from cli.piping import Run, runner
 from odradek import Admin
 from odradek.testing.broker import Broker
 

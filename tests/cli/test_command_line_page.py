@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from processes import ODRADEK
 
+from cli.processes import ODRADEK
 from odradek.cli import exits
 from odradek.testing.broker import Broker
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import ODRADEK
 
+from cli.processes import ODRADEK
 from odradek import Admin, Producer
 from odradek.testing.broker import Broker
 

@@ -1,4 +1,4 @@
-"""`odradek group describe`: every member is shown; and groups whose members are not told."""
+"""`odradek group describe`: every member is shown; and groups whose members cannot be listed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from piping import Run
 
+from cli.piping import Run
 from odradek import Admin, Consumer
 from odradek.client.admin import groups
 from odradek.client.errors import GroupNotFound
@@ -70,5 +70,5 @@ def test_of_a_group_of_another_protocol_all_but_the_members_is_shown(
     monkeypatch.setattr(groups, "description_of", not_classic)
     shown = run("group", "describe", "others")
     assert shown.stdout == "others\tt\t0\t0\t1\t1\t\t\t\tEmpty\t\n"
-    assert shown.stderr == "others: Empty, of type classic: its members are not told\n"
+    assert shown.stderr == "others: Empty, of type classic: its members cannot be listed\n"
     assert "nobody not found" in run("group", "describe", "nobody", code=4).stderr

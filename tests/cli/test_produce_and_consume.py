@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from piping import Run, read
 
+from cli.piping import Run, read
 from odradek.cli.record_format import BYTES, NUMBERS
 
 
@@ -222,7 +222,7 @@ def test_sizes_only(run: Run) -> None:
         (["produce"], b"", 2, "which topic"),
         (["produce", "t", "a", "b"], b"", 2, "quotes"),
         (["produce", "t", "-H", "x", "v"], b"", 2, "NAME=VALUE"),
-        (["produce", "t", "-K", ""], b"a:1", 2, "what ends the key"),
+        (["produce", "t", "-K", ""], b"a:1", 2, "ends the key"),
         (["produce", "t", "--json"], b"{", 1, "line 1"),
         (["produce", "t", "-f", r"%p %v\n"], b"x y\n", 1, "not a number"),
         (["produce", "bad name", "v"], b"", 5, "bad name"),

@@ -10,9 +10,9 @@ from typing import Any, Self
 
 import pytest
 from click.testing import CliRunner, Result
-from piping import Run, read
 
 import odradek
+from cli.piping import Run, read
 from odradek.cli.main import main
 from odradek.client.errors import DeliveryTimeout, KafkaError, MaxBlockTimeout
 

@@ -9,8 +9,8 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from processes import ODRADEK
 
+from cli.processes import ODRADEK
 from odradek import Admin, Producer
 
 TIMEOUT_S = 60

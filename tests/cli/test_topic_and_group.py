@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from piping import Run, lines, runner
-from processes import ODRADEK
 
+from cli.piping import Run, lines, runner
+from cli.processes import ODRADEK
 from odradek import Admin
 from odradek.cli.main import main
 from odradek.model.topics import TopicPartition

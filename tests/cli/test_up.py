@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
-from processes import ODRADEK, Up, data_dir, run
 
 import odradek
+from cli.processes import ODRADEK, Up, data_dir, run
 
 NEVER_STOPS = """
 import os
@@ -182,7 +182,7 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         (("--port", "70000"), 2, "70000"),
         (("--host", "not a name"), 2, "PLAINTEXT://HOST:PORT"),
         (("--host", "192.0.2.254"), 1, "--host"),
-        (("--set", "advertised.listeners=PLAINTEXT://0.0.0.0:9092"), 2, "they reach this machine"),
+        (("--set", "advertised.listeners=PLAINTEXT://0.0.0.0:9092"), 2, "reach this machine"),
     ],
 )
 def test_bad_arguments_say_what_to_do(arguments: tuple[str, ...], code: int, said: str) -> None:

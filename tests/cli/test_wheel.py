@@ -8,7 +8,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from processes import Up
+
+from cli.processes import Up
 
 ROOT = Path(__file__).parents[2]
 

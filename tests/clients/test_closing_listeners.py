@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from group_readers import PATIENCE_S, NewTopic, consumer, until
 
 import odradek.aio
+from clients.group_readers import PATIENCE_S, NewTopic, consumer, until
 from odradek import Admin, Consumer, Producer
 from odradek.client.errors import ClientClosed
 from odradek.model.topics import TopicPartition

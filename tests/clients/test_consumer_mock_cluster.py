@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import confluent_kafka
 import pytest
-from rdkafka_mock import DISCONNECT, MockCluster, library, mock_cluster
 
+from clients.rdkafka_mock import DISCONNECT, MockCluster, library, mock_cluster
 from odradek import Consumer
 from odradek.client.errors import (
     InvalidRecord,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from wire import Wire
 
+from clients.wire import Wire
 from odradek.log.files import LocalDisk
 from odradek.model.byte_ranges import ByteRange
 from odradek.protocol.api.create_topics import (

@@ -17,8 +17,8 @@ from time import monotonic
 
 import confluent_kafka
 import pytest
-from rdkafka_mock import DISCONNECT, MockCluster, library, mock_cluster
 
+from clients.rdkafka_mock import DISCONNECT, MockCluster, library, mock_cluster
 from odradek import Consumer, TopicPartition
 from odradek.client.errors import (
     BrokerError,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
-from group_readers import COOPERATIVE, EAGER, PATIENCE_S, NewTopic, Reader, consumer, until
 
+from clients.group_readers import COOPERATIVE, EAGER, PATIENCE_S, NewTopic, Reader, consumer, until
 from odradek import Producer
 from odradek.client.errors import CommitFailed, FencedInstance
 from odradek.model.topics import TopicPartition

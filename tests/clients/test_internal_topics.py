@@ -9,8 +9,8 @@ import re
 from typing import Any
 
 import pytest
-from group_readers import NewTopic, consumer, until
 
+from clients.group_readers import NewTopic, consumer, until
 from odradek import Consumer
 from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker

@@ -6,8 +6,8 @@ import ctypes
 from typing import Any
 
 import pytest
-from rdkafka_mock import library
 
+from clients.rdkafka_mock import library
 from odradek.config.client import ClientSettings
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.producer import ProducerConfig

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Mapping
 
 import pytest
-from group_readers import NewTopic, Reader, consumer, until
 
+from clients.group_readers import NewTopic, Reader, consumer, until
 from odradek import Admin
 from odradek.client.consumer.assignor.partition_assignor import (
     ConsumerGroupMetadata,

@@ -11,8 +11,15 @@ from collections.abc import Iterator
 
 import confluent_kafka
 import pytest
-from rdkafka_mock import DISCONNECT, INIT_PRODUCER_ID, PRODUCE, MockCluster, library, mock_cluster
 
+from clients.rdkafka_mock import (
+    DISCONNECT,
+    INIT_PRODUCER_ID,
+    PRODUCE,
+    MockCluster,
+    library,
+    mock_cluster,
+)
 from odradek import Producer
 from odradek.client.errors import DeliveryTimeout, KafkaError, UnsupportedVersion
 from odradek.model.errors import ErrorCode

@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from group_readers import COOPERATIVE, EAGER, PATIENCE_S, NewTopic, Reader, consumer, until
 
 import odradek.aio
+from clients.group_readers import COOPERATIVE, EAGER, PATIENCE_S, NewTopic, Reader, consumer, until
 from odradek import Consumer, Producer
 from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from packed import Packed
-from standalone import Cluster, standalone
 
+from cluster.packed import Packed
+from cluster.standalone import Cluster, standalone
 from odradek.testing.broker import Broker
 
 HERE = Path(__file__).parent

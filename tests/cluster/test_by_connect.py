@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jobs import Records, round_trips
-from packed import Packed
 from pyspark.sql import SparkSession
-from standalone import EXECUTORS, Cluster
 
+from cluster.jobs import Records, round_trips
+from cluster.packed import Packed
+from cluster.standalone import EXECUTORS, Cluster
 from odradek.spark import check_workers, cluster_session
 
 

@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy
 import pyarrow
 import pytest
-from jobs import Records, round_trips
-from packed import Packed
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from standalone import EXECUTORS, Cluster
 
+from cluster.jobs import Records, round_trips
+from cluster.packed import Packed
+from cluster.standalone import EXECUTORS, Cluster
 from odradek import leaves
 from odradek.demo import flights, pipeline, reference, replay
-from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC, REJECTED_TOPIC, Places
+from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC, REJECTED_TOPIC, Locations
 from odradek.demo.proof import open_consumer, prove
 from odradek.spark import check_workers, cluster_session, register
 from odradek.spark.workers import reason_of
@@ -147,15 +147,15 @@ def test_the_demo_proves_itself(spark: SparkSession, bootstrap: str, home: Path)
         bootstrap, FLIGHTS_TOPIC, flights.events(FLIGHTS), progress=lambda done: None
     )
     spark.conf.set("spark.sql.shuffle.partitions", "2")
-    places = Places(bootstrap, home)
+    locations = Locations(bootstrap, home)
     airlines = pipeline.airlines_table(spark)
 
     def checked(query: str):
-        records = pipeline.read_flights(spark, places, query)
+        records = pipeline.read_flights(spark, locations, query)
         return pipeline.check(pipeline.parse(records), airlines)
 
-    delays = pipeline.start_delays(checked("delays"), places, False)
-    rejected = pipeline.start_rejected(checked("rejected"), places, False)
+    delays = pipeline.start_delays(checked("delays"), locations, False)
+    rejected = pipeline.start_rejected(checked("rejected"), locations, False)
     for query in (delays, rejected):
         query.awaitTermination()
     with open_consumer(bootstrap) as consumer:

@@ -9,10 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from jobs import Records
-from packed import Packed
-from standalone import EXECUTORS, SPARK_HOME, Cluster
-
+from cluster.jobs import Records
+from cluster.packed import Packed
+from cluster.standalone import EXECUTORS, SPARK_HOME, Cluster
 from odradek.spark.java import java_home
 
 JOB = """\

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from group_model import GROUP, PARTITIONS, FlakyMember, Ledger
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from odradek.coordinator.group.classic_group import ClassicGroup, GroupState
+from property.group_model import GROUP, PARTITIONS, FlakyMember, Ledger
 from transcripts.group_stage import Stage
 
 WHO = st.integers(0, 4)

@@ -9,7 +9,6 @@ from uuid import UUID
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from message_strategies import messages
 
 from odradek.model.byte_ranges import ByteRange, FileSlice
 from odradek.model.errors import ErrorCode, ProtocolError
@@ -48,6 +47,7 @@ from odradek.protocol.primitives import (
     uvarint,
 )
 from odradek.protocol.schema import UnsupportedVersionError, declaration, fields_of
+from property.message_strategies import messages
 
 careful = settings(
     max_examples=15,

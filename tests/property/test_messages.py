@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from message_strategies import messages
 
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ProtocolError
 from odradek.protocol.api_keys import MESSAGES
 from odradek.protocol.codec import decode, encode_bytes
 from odradek.protocol.schema import fields_of, form_of
+from property.message_strategies import messages
 
 EVERY_VERSION = [
     pytest.param(cls, version, id=f"{cls.__name__}-v{version}")

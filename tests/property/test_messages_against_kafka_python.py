@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from message_strategies import messages
 
 from odradek.protocol.api_keys import MESSAGES
 from odradek.protocol.codec import encode_bytes
 from odradek.protocol.schema import ArrayOf, StructOf, fields_of
+from property.message_strategies import messages
 
 with warnings.catch_warnings():
     # kafka-python reads its schemas in a deprecated way.

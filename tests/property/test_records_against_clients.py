@@ -10,13 +10,13 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AiokafkaBuilder
 from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from hypothesis import given
-from record_strategies import Row, codecs, timed_rows
 
 from odradek.model.byte_ranges import ByteRange
 from odradek.protocol.compression import CompressionType
 from odradek.protocol.record_batch import RecordBatchHeader, is_intact, records_of
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules, ValidBatch, validate
+from property.record_strategies import Row, codecs, timed_rows
 
 with warnings.catch_warnings():
     # kafka-python reads its schemas in a deprecated way.

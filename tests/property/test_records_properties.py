@@ -7,7 +7,6 @@ import contextlib
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from record_strategies import Row, batches, codecs, rows
 
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
@@ -18,6 +17,7 @@ from odradek.protocol.record_batch_builder import RecordBatchBuilder, build
 from odradek.protocol.record_columns import BinaryBuffers, RecordColumns
 from odradek.protocol.records import InvalidRecords, RecordCursor, read_records
 from odradek.protocol.validate import BatchRules, InvalidBatch, ValidBatch, validate
+from property.record_strategies import Row, batches, codecs, rows
 
 UNBOUNDED = 2**63 - 1
 RULES = BatchRules(timestamp_after_max_ms=UNBOUNDED)

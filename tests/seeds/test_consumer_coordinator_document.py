@@ -6,7 +6,6 @@ Where Kafka has changed since, the test says so.
 from __future__ import annotations
 
 import pytest
-from led_partitions import LedPartitions, StandingClock
 
 from odradek.client.consumer.group.member import MemberState
 from odradek.config.broker import BrokerConfig
@@ -14,6 +13,7 @@ from odradek.config.consumer import ConsumerConfig
 from odradek.coordinator.group.group_shard import GroupShard
 from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.model.java_hash import partition_for, string_hash
+from seeds.led_partitions import LedPartitions, StandingClock
 from transcripts.consumer_machine import ConsumerMachine
 
 SECOND_MS = 1_000

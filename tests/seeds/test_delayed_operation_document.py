@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from wheel_places import Place, RecordingTask, levels, place_of, started
 
 from odradek.config.producer import ProducerConfig
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer
 from odradek.timing.threaded import ThreadedDelayedOperation
+from seeds.wheel_places import Place, RecordingTask, levels, place_of, started
 
 # -- levels and buckets ----------------------------------------------------------------------------
 

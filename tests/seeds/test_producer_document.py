@@ -10,12 +10,12 @@ import struct
 
 import pytest
 from librt.threading import Lock
-from scripted_producer import ScriptedProducer
 
 from odradek.client.errors import MaxBlockTimeout
 from odradek.client.producer.buffer_pool import Buffer, BufferPool
 from odradek.config.producer import ProducerConfig
 from odradek.network.framing import Framing
+from seeds.scripted_producer import ScriptedProducer
 
 MIB = 1024 * 1024
 POOL_BYTES = 32 * MIB

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from led_partitions import LedPartitions
-from wheel_places import Place, levels, place_of, started, wake_ups
 
 from odradek.log.log_config import LogConfig
 from odradek.model.errors import ErrorCode
@@ -24,6 +22,8 @@ from odradek.replication.fetch import (
 from odradek.replication.partition import Isolation, Partition
 from odradek.replication.produce import DelayedProduce, ProduceStatus
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer
+from seeds.led_partitions import LedPartitions
+from seeds.wheel_places import Place, levels, place_of, started, wake_ups
 
 # -- TimingWheel -----------------------------------------------------------------------------------
 

@@ -6,13 +6,13 @@ Each test quotes the example by its numbers. The document counts buckets from 0 
 from __future__ import annotations
 
 import pytest
-from wheel_places import Place, levels, place_of, started, wake_ups
 
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.producer import ProducerConfig
 from odradek.timing import SystemTimer, TimingWheel
 from odradek.timing.timer_task import TaskCounter
 from odradek.timing.timing_wheel import DelayQueue
+from seeds.wheel_places import Place, levels, place_of, started, wake_ups
 
 # -- one wheel: tickMs = 1 ms, wheelSize = 20, interval = 20 ms ------------------------------------
 

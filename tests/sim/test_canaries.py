@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from toy_broker import Partition, ToyBroker
 
 from odradek.model.env import Disk, Env, File
 from odradek.model.errors import ErrorCode
@@ -18,6 +17,7 @@ from odradek.testing.machine import Wiring
 from odradek.testing.sim import explain, run_seed
 from odradek.testing.workload.schedule import Schedule
 from odradek.testing.world import World
+from sim.toy_broker import Partition, ToyBroker
 
 STEPS = 40
 SEEDS = 300

@@ -13,9 +13,8 @@ import signal
 import sys
 from pathlib import Path
 
-from reading import values
-
 from odradek.spark import local_session
+from spark.reading import values
 
 
 def main(bootstrap: str, topic: str, directory: Path, deadly: int) -> None:

@@ -4,7 +4,8 @@ import datetime
 
 import pytest
 from pyspark.errors import PySparkException
-from reading import values
+
+from spark.reading import values
 
 EPOCH = datetime.datetime(1970, 1, 1)
 SECOND = 1_000_000_000
@@ -27,9 +28,9 @@ def test_only_the_columns_that_are_wanted_come_in_their_order(topics, read):
     assert frame.columns == ["offset", "value"]
     assert [tuple(row) for row in frame.collect()] == [(0, b"v")]
     assert read(topic, columns="headers", includeHeaders=True).collect()[0].headers[0].key == "h"
-    with pytest.raises(PySparkException, match=r"'headers', which there is not \(it needs include"):
+    with pytest.raises(PySparkException, match=r"'headers', which does not exist \(it needs"):
         read(topic, columns="headers")
-    with pytest.raises(PySparkException, match="'vlaue', which there is not: there are key, value"):
+    with pytest.raises(PySparkException, match="'vlaue', which does not exist: there are"):
         read(topic, columns="vlaue")
 
 

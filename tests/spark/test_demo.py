@@ -62,7 +62,7 @@ def test_every_rule_has_a_flight_that_breaks_it(spark, topics):
     texts = [json.dumps(flight) for flight in given] + ["no json", "[]", "null"]
     topic = topics.create()
     topic.produce(*texts, None)
-    options = pipeline.flights_options(pipeline.Places(topic.bootstrap, Path()))
+    options = pipeline.flights_options(pipeline.Locations(topic.bootstrap, Path()))
     records = (
         spark.read.format("odradek")
         .options(**{**options, "columns": "offset, data"}, subscribe=topic.name)
@@ -147,7 +147,7 @@ def test_a_result_that_is_not_what_it_must_be_is_exit_code_1(demo_here, monkeypa
 def test_ctrl_c_ends_what_is_followed_and_proves_what_was_sent(demo_here, monkeypatch, place):
     """At the first look at the queries' progress, or when the screen is drawn."""
     drawn = []
-    draw, progress = terminal.draw, run.Flow.progress
+    draw, progress = terminal.draw, run.DemoRun.progress
 
     def draw_and_interrupt(*given):
         drawn.append(given)
@@ -160,7 +160,7 @@ def test_ctrl_c_ends_what_is_followed_and_proves_what_was_sent(demo_here, monkey
 
     monkeypatch.setattr(terminal, "draw", draw_and_interrupt)
     if place == "warming up":
-        monkeypatch.setattr(run.Flow, "progress", interrupt_and_progress)
+        monkeypatch.setattr(run.DemoRun, "progress", interrupt_and_progress)
     handler = signal.getsignal(signal.SIGINT)
     ran = demo_here("--follow", "--speed", "1")
     assert ran.exit_code == 0, ran.output

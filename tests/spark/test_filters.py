@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import confluent_kafka
 import pytest
-from counting_proxy import CountedBroker
 from pyspark.sql import DataFrame, SparkSession
-from reading import values
 
-from conftest import Topic, Topics
+from spark.conftest import Topic, Topics
+from spark.counting_proxy import CountedBroker
+from spark.reading import values
 
 PARTITIONS, RECORDS, SIZE = 4, 1_000, 1_000
 BEGIN_MS = 1_700_000_000_000

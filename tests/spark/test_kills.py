@@ -10,13 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import killed_at
-import killed_driver
 import pytest
 from pyspark.errors import StreamingQueryException
-from test_stream import Collected, run
 
 from odradek.spark import register
+from spark import killed_at, killed_driver
+from spark.test_stream import Collected, run
 
 TIMEOUT_SECONDS = 100
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from reading import values
+
+from spark.reading import values
 
 
 def test_the_sources_own_schema_may_be_given(spark, topics, bootstrap, read):

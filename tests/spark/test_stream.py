@@ -2,10 +2,11 @@
 
 import json
 
-import killed_once
 import pytest
 from pyspark.errors import StreamingQueryException
-from reading import values
+
+from spark import killed_once
+from spark.reading import values
 
 
 def run(frame, checkpoint, each):

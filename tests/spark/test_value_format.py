@@ -2,7 +2,6 @@
 
 import json
 
-import json_texts
 import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
@@ -13,6 +12,7 @@ from pyspark.sql.types import StructType
 from odradek.spark.json.columns import JsonColumns
 from odradek.spark.json.schema import nullable, parse_schema
 from odradek.spark.json.times import zone_of
+from spark import json_texts
 
 TEXTS = 2000
 ZONE = "spark.sql.session.timeZone"

@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-import killed_once
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructType
-from reading import values
 
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.client.producer.partitioner import partition_for_key
@@ -19,6 +17,8 @@ from odradek.spark.options import ClientOptions, WriteOptions
 from odradek.spark.task_writer import TaskWriter
 from odradek.spark.writer import BatchWriter
 from odradek.testing import Broker
+from spark import killed_once
+from spark.reading import values
 
 
 @pytest.fixture

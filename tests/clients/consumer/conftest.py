@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
-from written import LONG_S, T0
 
+from clients.consumer.written import LONG_S, T0
 from odradek.testing.broker import Broker
 
 

@@ -6,8 +6,8 @@ import asyncio
 import threading
 
 import pytest
-from written import A_BATCH, LONG_S, NewTopic, Produce
 
+from clients.consumer.written import A_BATCH, LONG_S, NewTopic, Produce
 from odradek.client.aio.consumer import Consumer as AwaitedConsumer
 from odradek.client.errors import ClientClosed
 from odradek.model.topics import TopicPartition

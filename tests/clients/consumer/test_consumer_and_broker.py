@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
-from written import A_BATCH, LONG_S, T0, NewTopic, Produce
 
+from clients.consumer.written import A_BATCH, LONG_S, T0, NewTopic, Produce
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.errors import ClientClosed
 from odradek.model.topics import TopicPartition

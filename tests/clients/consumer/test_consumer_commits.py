@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from written import LONG_S, NewTopic, Produce
 
+from clients.consumer.written import LONG_S, NewTopic, Produce
 from odradek.client.blocking.consumer import Consumer
 from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from written import LONG_S, NewTopic, Produce
 
+from clients.consumer.written import LONG_S, NewTopic, Produce
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.consumer.batch import OffsetAndMetadata
 from odradek.client.errors import (

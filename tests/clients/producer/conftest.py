@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from read_back import PARTITIONS
 
+from clients.producer.read_back import PARTITIONS
 from odradek import Admin
 from odradek.testing import Broker
 

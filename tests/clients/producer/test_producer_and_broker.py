@@ -6,8 +6,8 @@ import asyncio
 import threading
 
 import pytest
-from read_back import LONG_S, PARTITIONS, read, values
 
+from clients.producer.read_back import LONG_S, PARTITIONS, read, values
 from odradek import Producer
 from odradek.client.errors import (
     BufferFull,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from read_back import LONG_S, read, values
 
+from clients.producer.read_back import LONG_S, read, values
 from odradek import Producer
 from odradek.client.errors import ClientClosed, SerializationError
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from memory_broker import MemoryBroker
-
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
@@ -40,6 +38,7 @@ from odradek.protocol.api.sync_group import (
     SyncGroupResponse,
 )
 from odradek.protocol.consumer_protocol import Subscription, encode_subscription
+from unit.broker.memory_broker import MemoryBroker
 
 MINUTE_MS = 60_000
 SETTINGS = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from memory_broker import MemoryBroker
 
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
+from unit.broker.memory_broker import MemoryBroker
 
 
 def advertised(**settings: str) -> tuple[str, int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memory_broker import NOW_MS, MemoryBroker, SentRequest
-
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
 from odradek.model.java_hash import partition_for
@@ -30,6 +28,7 @@ from odradek.protocol.api.list_groups import ListGroupsRequest, ListGroupsRespon
 from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.protocol.record_batch_builder import build
+from unit.broker.memory_broker import NOW_MS, MemoryBroker, SentRequest
 
 OFFSETS = "__consumer_offsets"
 TOPIC_RESOURCE = 2

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from memory_broker import MemoryBroker
 
 from odradek.broker.shutdown import FLUSH_TIME_MS
+from unit.broker.memory_broker import MemoryBroker
 
 MARKER = ".kafka_cleanshutdown"
 

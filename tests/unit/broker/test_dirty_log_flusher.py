@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from memory_broker import MemoryBroker
 
 from odradek.broker.housekeeping import CHECK_MS
 from odradek.model.errors import ErrorCode
@@ -14,6 +13,7 @@ from odradek.protocol.api.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from unit.broker.memory_broker import MemoryBroker
 
 NEVER_MS = 10**9
 """The interval of checkpoints, which flush too."""

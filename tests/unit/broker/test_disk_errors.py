@@ -6,7 +6,6 @@ import errno
 from itertools import pairwise
 
 import pytest
-from memory_broker import MemoryBroker
 
 from odradek.broker.partitions import OPEN_RETRY_MS, SLICE_JOBS
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
@@ -19,6 +18,7 @@ from odradek.protocol.api.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from unit.broker.memory_broker import MemoryBroker
 
 SEGMENTS, CHECKPOINTS = (".log", "index"), ("-checkpoint",)
 OF_SECOND_LOG = ("-1/00000000000000000000.log",)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from memory_broker import MemoryBroker, SentRequest
 
 from odradek.protocol.api.create_topics import CreatableTopicConfig
+from unit.broker.memory_broker import MemoryBroker, SentRequest
 
 
 def serving_topic(flush_messages: int, durability: str) -> MemoryBroker:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from memory_broker import MemoryBroker
 
 from odradek.broker.housekeeping import PRODUCER_CHECK_MS, SNAPSHOT_CHECK_MS
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from unit.broker.memory_broker import MemoryBroker
 
 HOUR_MS = 3_600_000
 WHEELS = 4

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from memory_broker import MemoryBroker
 
 from odradek.model.errors import ProtocolError
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.api.list_offsets import ListOffsetsRequest
+from unit.broker.memory_broker import MemoryBroker
 
 
 def test_an_unknown_isolation_level_raises_protocol_error_and_makes_no_session():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from memory_broker import NOW_MS, MemoryBroker
 
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.list_offsets import (
@@ -13,6 +12,7 @@ from odradek.protocol.api.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from unit.broker.memory_broker import NOW_MS, MemoryBroker
 
 LAST_VERSION = 11
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)

@@ -6,7 +6,6 @@ import errno
 import logging
 
 import pytest
-from memory_broker import MemoryBroker
 
 from odradek.log.log import Log
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
@@ -32,6 +31,7 @@ from odradek.protocol.api.produce import (
 )
 from odradek.protocol.record_batch import batches, records_of
 from odradek.protocol.record_batch_builder import build
+from unit.broker.memory_broker import MemoryBroker
 
 BACKOFF_MS = 15_000
 COMPACTED = {"cleanup.policy": "compact", "internal.segment.bytes": "2000"}

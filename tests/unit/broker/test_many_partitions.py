@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from memory_broker import MemoryBroker, SentRequest
-
 from odradek.broker.partitions import OPEN_AT_ONCE, SLICE_JOBS
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_partitions import (
@@ -23,6 +21,7 @@ from odradek.protocol.api.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from unit.broker.memory_broker import MemoryBroker, SentRequest
 
 MANY = OPEN_AT_ONCE + 5 * SLICE_JOBS
 

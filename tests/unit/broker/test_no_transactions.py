@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from memory_broker import MemoryBroker
 
 from odradek.broker.apis import APIS
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.api_keys import MESSAGES
+from unit.broker.memory_broker import MemoryBroker
 
 TRANSACTION = 1
 FOR_TRANSACTIONS_ONLY = ("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers")

@@ -6,8 +6,6 @@ The subscription of a group is that of its members when the generation began.
 from __future__ import annotations
 
 import pytest
-from group_requests import assign, commit, committed, joining, leave, serving, stable_member
-from memory_broker import MemoryBroker, SentRequest
 
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
@@ -18,6 +16,16 @@ from odradek.protocol.api.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
+from unit.broker.group_requests import (
+    assign,
+    commit,
+    committed,
+    joining,
+    leave,
+    serving,
+    stable_member,
+)
+from unit.broker.memory_broker import MemoryBroker, SentRequest
 
 NONE, SUBSCRIBED = ErrorCode.NONE, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 BOTH = {("a", 0): 1, ("b", 0): 2}

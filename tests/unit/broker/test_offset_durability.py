@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import errno
 
-from group_requests import MINUTE_MS, commit, committed, delete, groups, serving
-from memory_broker import MemoryBroker
-
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import CONSUMER_OFFSETS, uuid_text
@@ -21,6 +18,8 @@ from odradek.protocol.api.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
 )
+from unit.broker.group_requests import MINUTE_MS, commit, committed, delete, groups, serving
+from unit.broker.memory_broker import MemoryBroker
 
 MIB = 1 << 20
 

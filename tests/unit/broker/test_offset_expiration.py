@@ -6,7 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from group_requests import (
+
+from odradek.log.memory_disk import MemoryDisk
+from odradek.model.errors import ErrorCode
+from odradek.model.topics import CONSUMER_OFFSETS
+from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from odradek.protocol.api.join_group import JoinGroupResponse
+from unit.broker.group_requests import (
     MINUTE_MS,
     assign,
     commit,
@@ -19,13 +25,7 @@ from group_requests import (
     stable_member,
     with_id,
 )
-from memory_broker import MemoryBroker
-
-from odradek.log.memory_disk import MemoryDisk
-from odradek.model.errors import ErrorCode
-from odradek.model.topics import CONSUMER_OFFSETS
-from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from odradek.protocol.api.join_group import JoinGroupResponse
+from unit.broker.memory_broker import MemoryBroker
 
 
 class TestTopics:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from memory_broker import NOW_MS, MemoryBroker
 
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreatableTopicConfig
 from odradek.protocol.api.produce import PartitionProduceResponse, ProduceResponse
+from unit.broker.memory_broker import NOW_MS, MemoryBroker
 
 TIMEOUT_MS = 5000
 

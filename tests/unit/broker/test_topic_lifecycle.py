@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 
 import pytest
-from memory_broker import MemoryBroker, SentRequest
 
 from odradek.broker.partitions import Partitions
 from odradek.broker.server import Server, StartFailed
@@ -37,6 +36,7 @@ from odradek.protocol.api.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from odradek.protocol.api.produce import ProduceResponse
+from unit.broker.memory_broker import MemoryBroker, SentRequest
 
 
 def delete(serving: MemoryBroker, name: str) -> SentRequest:

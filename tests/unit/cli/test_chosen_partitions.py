@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.cli.positions import InvalidValue, select_partitions, partition_ranges
+from odradek.cli.positions import InvalidValue, partition_ranges, select_partitions
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.topics import TopicPartition
 

@@ -7,13 +7,13 @@ import pytest
 from odradek.cli.positions import (
     END,
     START,
-    Origin,
     InvalidValue,
+    Origin,
     Position,
     duration_ms,
-    time_ms,
     offset_range,
     position,
+    time_ms,
 )
 
 NOW = 1_700_000_000_000

@@ -184,7 +184,7 @@ def test_what_constructors_take_beside_settings_is_no_setting(
     """Keys and values are bytes to commands: a client that made something else of them would be of
     no use."""
     told = refused(*command, "-X", f"{name}=str").stderr
-    assert f"{name} is no setting, but an argument of clients in Python" in told
+    assert f"{name} is not a setting but an argument of the Python clients" in told
 
 
 @pytest.mark.parametrize(

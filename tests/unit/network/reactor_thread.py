@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from memory_network import Recorder
-
 from odradek.network.connection import ConnectionLimits
 from odradek.network.reactor import Reactor, SystemClock
 from odradek.network.server import SocketServer
 from odradek.timing.timer import SystemTimer
+from unit.network.memory_network import Recorder
 
 T = TypeVar("T")
 DEADLINE_S = 30

@@ -15,8 +15,8 @@ import socket
 import subprocess
 import sys
 
-from memory_network import Recorder, framed
-from reactor_thread import read_frame, serving
+from unit.network.memory_network import Recorder, framed
+from unit.network.reactor_thread import read_frame, serving
 
 CROWD = """
 import socket, sys

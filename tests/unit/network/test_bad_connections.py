@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 
 import pytest
-from memory_network import Recorder, framed, others_are_served, serve
 
 from odradek.model.errors import ProtocolError
 from odradek.network.connection import ConnectionLimits, Exchange
+from unit.network.memory_network import Recorder, framed, others_are_served, serve
 
 
 @pytest.mark.parametrize(

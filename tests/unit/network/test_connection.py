@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from memory_network import PinnedFile, Recorder, framed, serve
 
 from odradek.network.connection import Connection, ConnectionLimits
+from unit.network.memory_network import PinnedFile, Recorder, framed, serve
 
 # Order.
 

@@ -6,10 +6,10 @@ import errno
 import logging
 
 import pytest
-from memory_network import PinnedFile, Recorder, framed, others_are_served, serve
 
 from odradek.network.connection import ConnectionLimits, Exchange
 from odradek.network.output import INLINE_BYTES
+from unit.network.memory_network import PinnedFile, Recorder, framed, others_are_served, serve
 
 LONG = INLINE_BYTES + 1
 

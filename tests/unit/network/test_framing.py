@@ -9,7 +9,6 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_network import framed
 
 from odradek.network.framing import (
     RECEIVE_BYTES,
@@ -17,6 +16,7 @@ from odradek.network.framing import (
     FrameError,
     Framing,
 )
+from unit.network.memory_network import framed
 
 LIMIT = 10 * 1024 * 1024
 

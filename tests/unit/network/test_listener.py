@@ -12,8 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from memory_network import Recorder, framed
-from reactor_thread import read_frame, serving
 
 from odradek.model.env import Transport
 from odradek.network.listener import (
@@ -25,6 +23,8 @@ from odradek.network.listener import (
 )
 from odradek.network.poller import READ
 from odradek.timing.timer import SystemTimer
+from unit.network.memory_network import Recorder, framed
+from unit.network.reactor_thread import read_frame, serving
 
 
 def test_port_0_binds_a_free_port_which_the_address_shows() -> None:

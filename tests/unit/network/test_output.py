@@ -7,9 +7,9 @@ import errno
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_network import UNBOUNDED, MemoryTransport, PinnedFile
 
 from odradek.network.output import BLOCKED, DONE, INLINE_BYTES, JOIN_BYTES, YIELDED, OutputQueue
+from unit.network.memory_network import UNBOUNDED, MemoryTransport, PinnedFile
 
 SHARE = 1024 * 1024
 LONG = INLINE_BYTES + 1

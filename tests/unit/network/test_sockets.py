@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from memory_network import Recorder, framed
-from reactor_thread import ServerThread, read_exactly, read_frame, serving
 
 from odradek.model.byte_ranges import FileSlice
 from odradek.network.connection import ConnectionLimits, Exchange
+from unit.network.memory_network import Recorder, framed
+from unit.network.reactor_thread import ServerThread, read_exactly, read_frame, serving
 
 
 class DiskFile:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from judged_batches import (
+
+from odradek.model.errors import ErrorCode
+from odradek.protocol.compression import CompressionType, compress
+from odradek.protocol.record_batch import RecordBatchHeader, records_of
+from odradek.protocol.record_batch_builder import build
+from odradek.protocol.validate import BatchRules
+from unit.protocol.judged_batches import (
     NOW,
     THREE,
     accepted,
@@ -15,12 +21,6 @@ from judged_batches import (
     refused,
     varints,
 )
-
-from odradek.model.errors import ErrorCode
-from odradek.protocol.compression import CompressionType, compress
-from odradek.protocol.record_batch import RecordBatchHeader, records_of
-from odradek.protocol.record_batch_builder import build
-from odradek.protocol.validate import BatchRules
 
 APPEND_TIME = BatchRules(log_append_time=True)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 
 import pytest
-from judged_batches import THREE, accepted, batch, error_of, judge, patched, refused
 
 from odradek.model.errors import ErrorCode
 from odradek.protocol.compression import compress
 from odradek.protocol.validate import BatchRules, ValidBatch
+from unit.protocol.judged_batches import THREE, accepted, batch, error_of, judge, patched, refused
 
 
 class TestFraming:

@@ -6,7 +6,12 @@ import gzip
 from collections.abc import Sequence
 
 import pytest
-from judged_batches import (
+
+from odradek.model.errors import ErrorCode
+from odradek.protocol.compression import CompressionType, compress
+from odradek.protocol.record_batch_builder import build
+from odradek.protocol.validate import BatchRules, InvalidBatch
+from unit.protocol.judged_batches import (
     NOW,
     ONE,
     THREE,
@@ -18,11 +23,6 @@ from judged_batches import (
     refused,
     varints,
 )
-
-from odradek.model.errors import ErrorCode
-from odradek.protocol.compression import CompressionType, compress
-from odradek.protocol.record_batch_builder import build
-from odradek.protocol.validate import BatchRules, InvalidBatch
 
 COMPACTED = BatchRules(compacted=True)
 WINDOW = BatchRules(timestamp_before_max_ms=1000, timestamp_after_max_ms=500)

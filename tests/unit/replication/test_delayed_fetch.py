@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from memory_replicas import MemoryReplicas
 
 from odradek.log.log_config import LogConfig
 from odradek.model.errors import ErrorCode
@@ -15,6 +14,7 @@ from odradek.replication.fetch import (
     read_targets,
 )
 from odradek.replication.partition import Isolation, Partition
+from unit.replication.memory_replicas import MemoryReplicas
 
 BATCH = 73
 """The size of a batch of one record of `MemoryReplicas`."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from memory_replicas import MemoryReplicas
-
 from odradek.model.errors import ErrorCode
 from odradek.replication.partition import Partition
 from odradek.replication.produce import DelayedProduce
+from unit.replication.memory_replicas import MemoryReplicas
 
 
 def parked(

@@ -6,7 +6,6 @@ import errno
 from collections.abc import Callable, Sequence
 
 import pytest
-from memory_replicas import NOW_MS, TOPIC_ID, MemoryReplicas
 
 from odradek.log.log_config import LogConfig
 from odradek.log.memory_disk import MemoryDisk
@@ -14,6 +13,7 @@ from odradek.log.retention import delete_old_segments
 from odradek.model.errors import ErrorCode
 from odradek.replication.delete_records import DelayedDeleteRecords, DeleteRecordsStatus
 from odradek.replication.partition import Partition
+from unit.replication.memory_replicas import NOW_MS, TOPIC_ID, MemoryReplicas
 
 
 class BrokenDisk(MemoryDisk):

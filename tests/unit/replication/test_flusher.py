@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 
 import pytest
-from memory_replicas import MemoryReplicas
 
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
 from odradek.timing import DelayedOperation
+from unit.replication.memory_replicas import MemoryReplicas
 
 
 class ScarceFile(MemoryFile):

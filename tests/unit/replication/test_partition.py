@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 
 import pytest
-from memory_replicas import NOW_MS, MemoryReplicas
 
 from odradek.log.log_config import LogConfig
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
@@ -20,6 +19,7 @@ from odradek.replication.fetch import (
 )
 from odradek.replication.partition import Isolation, Partition
 from odradek.replication.produce import DelayedProduce
+from unit.replication.memory_replicas import NOW_MS, MemoryReplicas
 
 ALL = Isolation.READ_UNCOMMITTED
 UNKNOWN = -1

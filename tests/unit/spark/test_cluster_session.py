@@ -55,8 +55,8 @@ def test_something_else_of_that_name_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("master", "said"),
     [
-        ("spark://127.0.0.1:1", "nobody listens at spark://127.0.0.1:1"),
-        ("sc://127.0.0.1:1/;user_id=u", "nobody listens at sc://127.0.0.1:1/;user_id=u"),
+        ("spark://127.0.0.1:1", "nothing listens at spark://127.0.0.1:1"),
+        ("sc://127.0.0.1:1/;user_id=u", "nothing listens at sc://127.0.0.1:1/;user_id=u"),
         ("spark://nonsense", "write spark://HOST:PORT"),
         ("local[2]", "is no cluster"),
     ],

@@ -65,7 +65,7 @@ def test_a_file_uri_is_a_directory(tmp_path):
 
 def test_storage_that_is_not_known_is_refused_with_the_way_out():
     for location in ("dbfs:/x", "mock-of-nothing://bucket/x"):
-        with pytest.raises(ValueError, match="leave this option away on the reader"):
+        with pytest.raises(ValueError, match="leave this option out on the reader"):
             InitialOffsets(options(checkpointLocation=location)).get(Moving())
 
 

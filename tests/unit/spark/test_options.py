@@ -15,7 +15,7 @@ from odradek.spark.options import (
     Subscription,
     missing_partitions,
     read_options,
-    those_of,
+    settings_for,
     write_options,
 )
 
@@ -164,7 +164,7 @@ def test_other_settings_of_the_clients_go_to_them(caplog):
     assert "without effect here: kafka.linger.ms" in caplog.text
     written = write_options({**BASE, **given}).client
     assert dict(written.settings) == {"metadata.max.age.ms": "9", "linger.ms": "3"}
-    assert those_of(written.settings, AdminConfig) == {"metadata.max.age.ms": "9"}
+    assert settings_for(written.settings, AdminConfig) == {"metadata.max.age.ms": "9"}
 
 
 def test_the_table_is_what_is_asked_for(monkeypatch):
@@ -184,7 +184,7 @@ def test_the_table_is_what_is_asked_for(monkeypatch):
     batch(assign='{"t": [0]}', subscribe="")
     batch()
     write_options(BASE)
-    assert set(asked) == set(option_table.names())
+    assert set(asked) == set(option_table.option_names())
     for option in option_table.OPTIONS:
         default = asked[option.name]
         if option.name == "maxTriggerDelay":

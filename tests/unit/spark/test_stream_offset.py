@@ -60,7 +60,7 @@ def test_offsets_of_something_else_are_refused_with_what_they_are_and_what_to_do
 
 def test_a_topic_was_made_again_if_its_id_is_another_one():
     offset = StreamOffset({TopicPartition("t", 0): 5, TopicPartition("u", 0): 6}, {"t": "a"})
-    assert offset.made_again({"t": "a", "u": "x"}) == []
-    assert offset.made_again({"t": "b"}) == ["t"]
-    assert offset.made_again({}) == []
-    assert offset.without(["t"]) == {TopicPartition("u", 0): 6}
+    assert offset.recreated_topics({"t": "a", "u": "x"}) == []
+    assert offset.recreated_topics({"t": "b"}) == ["t"]
+    assert offset.recreated_topics({}) == []
+    assert offset.without_topics(["t"]) == {TopicPartition("u", 0): 6}

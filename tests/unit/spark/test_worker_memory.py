@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from odradek.spark import worker_daemon
-from odradek.spark.worker_daemon import freeze_what_is_loaded
+from odradek.spark.worker_daemon import freeze_loaded_modules
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def thawed():
 
 def test_nothing_is_frozen_outside_of_workers(monkeypatch):
     monkeypatch.delenv("SPARK_REUSE_WORKER", raising=False)
-    freeze_what_is_loaded()
+    freeze_loaded_modules()
     assert gc.get_freeze_count() == 0
 
 
@@ -25,25 +25,25 @@ def test_nothing_is_frozen_outside_of_workers(monkeypatch):
 def worker(monkeypatch):
     monkeypatch.setattr(worker_daemon, "_frozen", None)
     monkeypatch.setenv("SPARK_REUSE_WORKER", "1")
-    freeze_what_is_loaded()
+    freeze_loaded_modules()
     assert gc.get_freeze_count() > 1000
 
 
 def test_a_worker_freezes_once(worker):
     gc.unfreeze()
-    freeze_what_is_loaded()
+    freeze_loaded_modules()
     assert gc.get_freeze_count() == 0
 
 
 def test_a_worker_freezes_again_what_was_loaded_since(worker, monkeypatch):
     gc.unfreeze()
     monkeypatch.setitem(sys.modules, "odradek_loaded_since", gc)
-    freeze_what_is_loaded()
+    freeze_loaded_modules()
     assert gc.get_freeze_count() > 1000
 
 
 def test_a_process_that_a_worker_forked_freezes_too(worker, monkeypatch):
     gc.unfreeze()
     monkeypatch.setattr("os.getpid", lambda: -1)
-    freeze_what_is_loaded()
+    freeze_loaded_modules()
     assert gc.get_freeze_count() > 1000

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql.types import BinaryType, StructType
 
 from odradek.client.producer.futures import DeliveredRange
-from odradek.spark.commit_protocol import Task, TaskWritten, merged
+from odradek.spark.commit_protocol import Task, TaskReport, merge_ranges
 from odradek.spark.options import ClientOptions, WriteOptions
 from odradek.spark.writer import BatchWriter, StreamWriter
 
@@ -17,7 +17,7 @@ SCHEMA = StructType().add("value", BinaryType())
 
 def written(partition_id, *ranges):
     records = sum(each.records for each in ranges)
-    return TaskWritten(Task("q", 4, partition_id, 1), records, 10 * records, ranges)
+    return TaskReport(Task("q", 4, partition_id, 1), records, 10 * records, ranges)
 
 
 FIRST = written(0, DeliveredRange("t", 0, 3, 10, 12), DeliveredRange("t", 1, 1, 5, 5))
@@ -25,7 +25,7 @@ SECOND = written(1, DeliveredRange("t", 0, 2, 13, 20))
 
 
 def test_ranges_of_a_partition_become_one():
-    assert merged([*SECOND.ranges, *FIRST.ranges]) == (
+    assert merge_ranges([*SECOND.ranges, *FIRST.ranges]) == (
         DeliveredRange("t", 0, 5, 10, 20),
         DeliveredRange("t", 1, 1, 5, 5),
     )

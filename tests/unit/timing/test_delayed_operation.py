@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from recorded import RecordedOperation
 
 from odradek.timing import DelayedOperation, SystemTimer
+from unit.timing.recorded import RecordedOperation
 
 
 def test_only_the_first_force_complete_completes() -> None:

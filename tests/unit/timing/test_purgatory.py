@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from recorded import RecordedOperation
 
 from odradek.timing import (
     DelayedOperation,
@@ -13,6 +12,7 @@ from odradek.timing import (
     SystemTimer,
     TimerTask,
 )
+from unit.timing.recorded import RecordedOperation
 
 
 @pytest.fixture

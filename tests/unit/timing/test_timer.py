@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from recorded import RecordedTask
 
 from odradek.timing import SystemTimer, TimerTask
+from unit.timing.recorded import RecordedTask
 
 Log = list[tuple[int, str]]
 
