@@ -1,6 +1,12 @@
-"""The `odradek` command: one module per noun, imported only when that command is called.
+"""The `odradek` command: one module per subcommand, imported only when it is called.
 
-stdout is data, stderr is talk. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 unreachable, 6 a
-check failed, 130 interrupted. Importing this package imports nothing heavy, so that `odradek
---help` answers at once.
+stdout has data, stderr has messages. `exits` has the exit codes. Importing this package imports
+nothing heavy, so that `odradek --help` answers at once.
+
+In reading order: `main` (the command tree), `up`, `produce`, `consume`, `consume_group`, `topic`,
+`group`, `spark`, `demo`, `dump_log` (the subcommands); `cluster`, `failures`, `exits` (clients,
+errors, exit codes); `options`, `positions`, `output`, `raw_text` (shared options, times and
+offsets, tables); `record_format`, `record_json`, `record_input`, `record_output` (records as text).
+
+Tests: cli, unit/cli
 """

@@ -27,7 +27,7 @@ import click
 
 from odradek.cli.failures import report_errors
 from odradek.cli.raw_text import check_utf8
-from odradek.config.addresses import DEFAULT_BROKER, BROKER_VARIABLES
+from odradek.config.addresses import BROKER_VARIABLES, DEFAULT_BROKER
 from odradek.config.client import AdminConfig, all_client_arguments, all_client_settings
 from odradek.config.client_names import alias_of
 
@@ -43,8 +43,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """`settings` are for a client's constructor, by the names they were given, `bootstrap.servers`
-    among them."""
+    """The settings for a client's constructor, by the names they were given, with
+    `bootstrap.servers`."""
 
     settings: dict[str, str]
 
@@ -56,7 +56,7 @@ class ClusterSettings:
 
 
 def broker_options(command: F) -> F:
-    """Adds `-b`, `-X`, `--command-config` to a command; it takes them as one `Brokers`."""
+    """Add `-b`, `-X` and `--command-config` to a command; see `cluster_settings`."""
 
     options = [
         cluster_option(
@@ -64,7 +64,8 @@ def broker_options(command: F) -> F:
             "-b",
             "--brokers",
             metavar="HOST:PORT,...",
-            help=f"Where to connect.  [default: ${BROKER_VARIABLES[0]}, ${BROKER_VARIABLES[1]}, {DEFAULT_BROKER}]",
+            help=f"Brokers to connect to.  [default: ${BROKER_VARIABLES[0]}, "
+            f"${BROKER_VARIABLES[1]}, {DEFAULT_BROKER}]",
         ),
         cluster_option(
             "properties",
@@ -90,8 +91,8 @@ def broker_options(command: F) -> F:
 
 
 def cluster_option(kind: str, *names: str, **more: Any) -> Callable[[F], F]:
-    """An option whose values `brokers` finds under `kind`, whichever name it was given by. If it is
-    eager, it is looked at before a topic is missed that nobody needs for `-X list`."""
+    """Return an option whose values `cluster_settings` finds under `kind`. An eager option is
+    parsed before required arguments, so that `-X list` needs no topic."""
 
     def taken(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> None:
         if kind == "properties" and "list" in values and not ctx.resilient_parsing:
@@ -104,7 +105,7 @@ def cluster_option(kind: str, *names: str, **more: Any) -> Callable[[F], F]:
 
 
 def cluster_settings(ctx: click.Context) -> ClusterSettings:
-    """What the options of this call, the files and the environment say together."""
+    """Return the settings from the options of this call, the files and the environment."""
     given: dict[str, Sequence[str]] = ctx.obj or {}
     found = (os.environ.get(name) for name in BROKER_VARIABLES)
     layers = [
@@ -121,8 +122,8 @@ def cluster_settings(ctx: click.Context) -> ClusterSettings:
 
 
 def merge_layers(*layers: Mapping[str, str]) -> dict[str, str]:
-    """The settings of all layers. Where several mean the same setting, by whatever names, the last
-    counts, as it was written."""
+    """Merge layers of settings. If several names mean the same setting, the last one wins, under
+    the name it was given."""
     meant = {
         alias_of(name).name: (name, value) for layer in layers for name, value in layer.items()
     }
@@ -130,19 +131,19 @@ def merge_layers(*layers: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_settings(names: Iterable[str]) -> None:
-    """Raises `UsageError` for what clients are given in Python beside settings: serializers and the
-    like. Keys and values are bytes to commands."""
+    """Raise `UsageError` for arguments of the Python clients that are not settings, such as
+    serializers. Commands treat keys and values as bytes."""
     arguments = all_client_arguments() - all_client_settings()
     for name in names:
         if alias_of(name).name in arguments:
             raise click.UsageError(
-                f"{name} is no setting, but an argument of clients in Python: leave it out. "
-                "Commands take keys and values as the bytes they are"
+                f"{name} is not a setting but an argument of the Python clients: leave it out. "
+                "Commands treat keys and values as bytes"
             )
 
 
 def parse_property(pair: str) -> dict[str, str]:
-    """What one `-X` says."""
+    """Parse the value of one `-X`."""
     name, equals, value = pair.partition("=")
     if not equals or not name.strip():
         raise click.UsageError(f"-X {pair!r}: write NAME=VALUE, as in -X client.id=me")
@@ -150,7 +151,7 @@ def parse_property(pair: str) -> dict[str, str]:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Lines of NAME=VALUE; blank ones and those that begin with # or ! say nothing."""
+    """Read lines of NAME=VALUE; blank lines and lines that begin with # or ! are skipped."""
     settings = {}
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         line = line.strip()
@@ -160,7 +161,9 @@ def read_properties(path: Path) -> dict[str, str]:
         try:
             name, equals, value = line.decode().partition("=")
         except UnicodeDecodeError:
-            raise click.UsageError(f"{place}: {line[:60]!r} is not UTF-8: settings are") from None
+            raise click.UsageError(
+                f"{place}: {line[:60]!r} is not UTF-8: settings must be"
+            ) from None
         if not equals:
             raise click.UsageError(f"{place}: {name[:60]!r} is not NAME=VALUE")
         settings[name.strip()] = value.strip()
@@ -168,7 +171,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def list_settings() -> None:
-    """Every setting of producer, consumer and admin client, with its default and meaning."""
+    """Print every setting of producer, consumer and admin client, with default and meaning."""
     from odradek.cli.output import Listing, show
     from odradek.config.client import client_kinds
 
@@ -186,8 +189,9 @@ API_TIMEOUT_MS = "10000"
 
 @contextmanager
 def admin(cluster: ClusterSettings, *, beside_consumer: bool = False) -> Iterator[Admin]:
-    """An admin client for one command. It gives up sooner than a program's would. Beside a consumer
-    it is not given what only that one may have use for: which of it has none, the consumer tells.
+    """Open an admin client for one command, with a shorter timeout than the default. With
+    `beside_consumer` it gets only the settings of admin clients; the consumer then warns of
+    settings without effect.
     """
     from odradek import Admin
 
@@ -203,7 +207,7 @@ def admin(cluster: ClusterSettings, *, beside_consumer: bool = False) -> Iterato
 def producer(
     cluster: ClusterSettings, flags: Mapping[str, str]
 ) -> Iterator[Producer[bytes | str, bytes | str]]:
-    """A producer for one command; `flags` come before what `-X` says."""
+    """Open a producer for one command; `flags` take precedence over `-X`."""
     from odradek import Producer
 
     given = merge_layers({"max.block.ms": API_TIMEOUT_MS}, cluster.settings, flags)
@@ -215,8 +219,12 @@ def producer(
 def consumer(
     cluster: ClusterSettings, defaults: Mapping[str, str], flags: Mapping[str, str]
 ) -> Iterator[Consumer[bytes, bytes]]:
-    """A consumer for one command; `flags` come before what `-X` says, `defaults` after it."""
+    """Open a consumer for one command; `flags` take precedence over `-X`, which does over
+    `defaults`."""
     from odradek import Consumer
 
-    with report_errors(cluster), Consumer(merge_layers(defaults, cluster.settings, flags)) as client:
+    with (
+        report_errors(cluster),
+        Consumer(merge_layers(defaults, cluster.settings, flags)) as client,
+    ):
         yield client

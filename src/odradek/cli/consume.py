@@ -1,13 +1,13 @@
-"""`odradek consume`: records of topics as text, until told to stop.
+"""`odradek consume`: prints records of topics until it is stopped.
 
-    odradek consume orders                        all there is, then what comes
-    odradek consume orders -o end                 only what comes
+    odradek consume orders                        all records, then new ones
+    odradek consume orders -o end                 only new records
     odradek consume orders -o -10 -e              the last ten of each partition
     odradek consume orders --since 10m -e --json
-    odradek consume orders -g billing             as a member of a group, which remembers
+    odradek consume orders -g billing             as a member of a group, with commits
     odradek consume orders -f '%p %o %k %v\\n'
 
-Without a group nothing is committed, and all partitions are read at once.
+Without a group it commits nothing and reads all partitions at once.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from odradek.cli.positions import (
     START,
     Origin,
     Position,
-    select_partitions,
     now_ms,
     offset_range,
     offsets_at,
     position,
+    select_partitions,
 )
 from odradek.cli.raw_text import check_utf8
 from odradek.cli.record_format import show_help
@@ -38,15 +38,15 @@ from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.topics import TopicPartition
 
 TO = "e@"
-"""kcat's way to say where to stop: `-o s@TIME -o e@TIME`."""
-WRITE_HELP = r"As '%p %o %k %v\n', or json, table, raw; `-f help` tells more."
+"""kcat's prefix for the end: `-o s@TIME -o e@TIME`."""
+WRITE_HELP = r"The format, such as '%p %o %k %v\n', json, table, raw; see `-f help`."
 RESETS = {Origin.START: "earliest", Origin.END: "latest", Origin.STORED: "earliest"}
 
 
 @click.command()
 @click.argument("topics", metavar="TOPIC...", nargs=-1)
 @click.option("-t", "--topic", "more_topics", multiple=True, hidden=True)
-@click.option("-r", "--regex", is_flag=True, help="Topics are patterns that match whole names.")
+@click.option("-r", "--regex", is_flag=True, help="Topics are regular expressions for whole names.")
 @click.option(
     "-o",
     "--offset",
@@ -55,23 +55,29 @@ RESETS = {Origin.START: "earliest", Origin.END: "latest", Origin.STORED: "earlie
     metavar="POSITION[:POSITION]",
     help="start, end, an offset, +N, -N, @TIME; or from:to.  [default: start; with -g, stored]",
 )
-@click.option("--since", metavar="DURATION|TIME", help="From so long ago, or a time.")
-@click.option("--until", metavar="DURATION|TIME", help="Up to so long ago, or a time.")
+@click.option("--since", metavar="DURATION|TIME", help="Start so long ago, or at a time.")
+@click.option("--until", metavar="DURATION|TIME", help="Stop so long ago, or at a time.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only the last N of each partition.")
-@click.option("-n", "-c", "--num", type=click.IntRange(min=1), help="Stop after so many records.")
-@click.option("-e", "--exit", "at_end", is_flag=True, help="Stop at what is the end now.")
-@click.option("-p", "--partitions", metavar="0,1,...", help="Which.  [default: all]")
+@click.option("-n", "-c", "--num", type=click.IntRange(min=1), help="Stop after N records.")
+@click.option("-e", "--exit", "at_end", is_flag=True, help="Stop at the current end.")
+@click.option(
+    "-p", "--partitions", metavar="0,1,...", help="The partitions to read.  [default: all]"
+)
 @click.option("-g", "--group", metavar="GROUP", help="Read as a member of this group.")
 @click.option("-f", "--format", "template", metavar="TEMPLATE", callback=show_help, help=WRITE_HELP)
-@click.option("-Z", "null_shown", is_flag=True, help="NULL for keys and values that are null.")
-@click.option("--null", metavar="TEXT", help="The same with another text.")
-@click.option("-K", "--key-delimiter", metavar="TEXT", help="Keys too, followed by this.")
-@click.option("-D", "--delimiter", metavar="TEXT", help=r"What ends a record.  [default: \n]")
+@click.option("-Z", "null_shown", is_flag=True, help="Print NULL for null keys and values.")
+@click.option("--null", metavar="TEXT", help="The text for null keys and values.")
+@click.option(
+    "-K", "--key-delimiter", metavar="TEXT", help="Print keys too, followed by this text."
+)
+@click.option(
+    "-D", "--delimiter", metavar="TEXT", help=r"The text that ends a record.  [default: \n]"
+)
 @click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object a line.")
-@click.option("--meta-only", is_flag=True, help="No keys and values, only their sizes.")
-@click.option("--read-committed", is_flag=True, help="Leave out what transactions took back.")
-@click.option("-u", "--unbuffered", is_flag=True, help="Write each record out at once.")
-@click.option("-q", "--quiet", is_flag=True, help="No talk.")
+@click.option("--meta-only", is_flag=True, help="Print the sizes of keys and values instead.")
+@click.option("--read-committed", is_flag=True, help="Skip records of aborted transactions.")
+@click.option("-u", "--unbuffered", is_flag=True, help="Flush after each record.")
+@click.option("-q", "--quiet", is_flag=True, help="Print no messages on stderr.")
 @broker_options
 @click.pass_context
 def consume(
@@ -119,13 +125,13 @@ def consume(
     if group is not None:
         if partitions is not None or stop is not None or not is_reset_position(start):
             raise click.UsageError(
-                "a group goes on where it was, to no end: leave out -p, -e, --since, --until, "
-                "--tail and -o (or say -o start or -o end, for where it begins if it has committed "
-                "nothing)"
+                "a group continues from its committed offsets and has no end: leave out -p, -e, "
+                "--since, --until, --tail and -o (only -o start and -o end are possible: they set "
+                "where a group without committed offsets begins)"
             )
         if pattern is None:
             with admin(to, beside_consumer=True) as cluster:
-                cluster.partitions_of(names)  # A misspelt name is to be told at once.
+                cluster.partitions_of(names)  # Reports a misspelt name at once.
         flags["group.id"] = group
         if start is not None and start.origin is not Origin.STORED:
             flags["auto.offset.reset"] = RESETS[start.origin]
@@ -148,12 +154,12 @@ def consume(
 
 
 def is_reset_position(start: Position | None) -> bool:
-    """Whether a group can begin there: it knows the ends of a log, and no place beside them."""
+    """True if a group can begin there: only at the start or the end of the logs."""
     return start is None or (start.origin in RESETS and start.value == 0)
 
 
 def compile_patterns(patterns: Sequence[str]) -> re.Pattern[str]:
-    """One pattern that matches what any of these does."""
+    """Return one pattern that matches what any of these matches."""
     try:
         return re.compile("|".join(f"(?:{each})" for each in patterns))
     except re.error as error:
@@ -161,7 +167,7 @@ def compile_patterns(patterns: Sequence[str]) -> re.Pattern[str]:
 
 
 def topics_matching(cluster: Admin, pattern: re.Pattern[str]) -> list[str]:
-    """The topics of that name. Raises `UnknownTopicOrPartition` if there is none."""
+    """Return the topics that match. Raises `UnknownTopicOrPartition` if none does."""
     found = [each.name for each in cluster.topics() if pattern.fullmatch(each.name)]
     if not found:
         raise UnknownTopicOrPartition(f"no topic matches {pattern.pattern!r}.")
@@ -171,7 +177,7 @@ def topics_matching(cluster: Admin, pattern: re.Pattern[str]) -> list[str]:
 def start_and_stop(
     where: Sequence[str], since: str | None, until: str | None, tail: int | None
 ) -> tuple[Position | None, Position | None]:
-    """From where, to where; the ways to say it are one."""
+    """Return the start and the end that `-o`, `--since`, `--until` and `--tail` give."""
     now = now_ms()
     starts = [each for each in where if not each.startswith(TO)]
     start, stop = offset_range(starts[0], now) if starts else (None, None)
@@ -192,7 +198,7 @@ def start_and_stop(
 
 
 def ago(text: str) -> str:
-    """`10m` is ten minutes ago; other moments are what they are."""
+    """Turn a duration such as `10m` into a time (`-10m`); other times stay as they are."""
     return f"-{text}" if text[:1].isdecimal() and text[-1:].isalpha() and "T" not in text else text
 
 
@@ -210,7 +216,7 @@ def read_partitions(
     num: int | None,
     progress: Progress,
 ) -> None:
-    """Up to `stops`, or for ever; no more than `num`."""
+    """Read up to `stops`, or for ever; at most `num` records."""
     if stops is None:
         reader.assign(starts)
     else:

@@ -1,13 +1,14 @@
-"""`consume -g`: reading as a member of a group, and committing what was written out.
+"""`consume -g`: reads as a member of a group and commits the records that were printed.
 
-    batch ─► written, flushed ─► commit ─► next batch
+    batch ─► printed, flushed ─► commit ─► next batch
                                    │
-                                   └► a rebalance is under way: with the next batch; or before the
-                                      partition is given up; or at the end, which waits for it
+                                   └► during a rebalance: with the next batch, or before the
+                                      partition is revoked, or at the end, which waits for it
 
-Nothing is committed that was not written out, so a failure repeats records and loses none. Members
-that rebalance cooperatively go on reading meanwhile, and cannot commit: that is no error, unless
-it stays so. What somebody else has taken over is his: he may read some records again.
+Only flushed records are committed, so a failure repeats records and loses none. Members that
+rebalance cooperatively go on reading meanwhile and cannot commit: that is an error only if the
+rebalance does not end. Partitions that another member has taken over are not committed here: their
+new owner may read some records again.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ FINISH_S, TRY_AGAIN_S = 30.0, 0.1
 
 
 class UncommittedOffsets:
-    """How far partitions were written out, where that is not committed yet."""
+    """The offsets of printed records that are not committed yet."""
 
     def __init__(self, reader: Consumer[bytes, bytes]) -> None:
         self.reader = reader
         self.offsets: dict[TopicPartition, int] = {}
 
     def add(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """All before these is out."""
+        """Add offsets; all records before them were printed and flushed."""
         self.offsets.update(offsets)
 
     def commit(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Of all partitions or some. Between two generations it is left for later."""
+        """Commit the offsets of all partitions or some; during a rebalance, keep them."""
         chosen = self.offsets if partitions is None else self.offsets.keys() & set(partitions)
         offsets = {each: self.offsets[each] for each in chosen}
         if not offsets:
@@ -54,26 +55,28 @@ class UncommittedOffsets:
             self.offsets.pop(each, None)
 
     def lost(self, partitions: Iterable[TopicPartition], why: str = "") -> None:
-        """These are somebody else's by now."""
+        """Drop the offsets of partitions that another member owns, and tell the user."""
         again = [each for each in partitions if self.offsets.pop(each, None) is not None]
         if again:
             names = ", ".join(str(each) for each in sorted(again))
-            print_stderr(f"odradek: {names}: some records will be read again, by who has them now. {why}")
+            print_stderr(
+                f"odradek: {names}: some records will be read again by their new owner. {why}"
+            )
 
     def give_up(self, partitions: Iterable[TopicPartition]) -> None:
-        """Somebody else is about to have these: now or never."""
+        """Commit partitions that are being revoked, or drop their offsets."""
         self.commit(partitions)
         self.lost(partitions)
 
     def finish(self) -> None:
-        """See to it that all is committed. Raises `RebalanceInProgress` if it does not end."""
+        """Commit everything. Raises `RebalanceInProgress` if the rebalance does not end."""
         self.commit()
         deadline = time.monotonic() + FINISH_S
         while self.offsets:
             if time.monotonic() > deadline:
                 raise RebalanceInProgress(
-                    "a rebalance does not end, so what was written out last is not committed, and "
-                    "will be read again. What to do: look at `odradek group describe`"
+                    f"the rebalance did not end within {FINISH_S:.0f} s, so the last records are "
+                    "not committed and will be read again. What to do: see `odradek group describe`"
                 )
             self.reader.pause(*self.reader.assignment())
             self.reader.poll(TRY_AGAIN_S)
@@ -87,7 +90,7 @@ def read_as_member(
     num: int | None,
     progress: Progress,
 ) -> None:
-    """For ever, or `num` records."""
+    """Read for ever, or `num` records."""
     written = UncommittedOffsets(reader)
     reader.subscribe(
         topics,

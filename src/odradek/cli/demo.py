@@ -1,5 +1,6 @@
-"""`odradek demo`: real flights through the broker and Spark, verified. Exit code 0 only if they
-are.
+"""`odradek demo`: sends real flights through the broker and Spark and verifies the result.
+
+The exit code is 0 only if all checks hold. What the command does is in `odradek.demo`.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ import click
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("demo-output"),
     show_default=True,
-    help="Where broker data, Parquet and the page go; replaced by the next run.",
+    help="The directory of broker data, Parquet and the page; the next run replaces it.",
 )
-@click.option("--follow", is_flag=True, help="Live: flights leave at the pace of a faster clock.")
+@click.option("--follow", is_flag=True, help="Live: replay the flights on a faster clock.")
 @click.option(
     "--speed",
     type=click.FloatRange(min=0.1),
     default=24.0,
     show_default=True,
     metavar="HOURS",
-    help="With --follow: hours of 2013 that pass in a second.",
+    help="With --follow: hours of 2013 per second.",
 )
 @click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N flights of the year."

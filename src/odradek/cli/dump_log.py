@@ -1,7 +1,7 @@
-"""`odradek dump-log`: what is in segment files, as Kafka's DumpLogSegments tells it, or as JSON.
+"""`odradek dump-log`: prints segment files as Kafka's DumpLogSegments does, or as JSON.
 
-With `--json` a batch, a record, an entry of an index is an object that names its file; records look
-as those of `consume --json` do. A file that is damaged is shown as far as it goes.
+With `--json` each batch, record and index entry is an object that names its file; records look as
+in `consume --json`. A damaged file is printed up to the damage.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import click
 
 from odradek.cli import exits, record_json
 from odradek.cli.options import json_option
-from odradek.cli.output import show_json, print_stderr
+from odradek.cli.output import print_stderr, show_json
 from odradek.cli.record_format import CliRecord
 from odradek.log import dump
 from odradek.log.files import LocalDisk
@@ -29,7 +29,7 @@ NAMES = re.compile(r".*\.log|\d{20}.*\.(index|timeindex)")
 
 
 class Entry(NamedTuple):
-    """One line, and the same as an object."""
+    """One line of output, as text and as an object."""
 
     text: str
     fields: dict[str, Any]
@@ -42,7 +42,9 @@ class Entry(NamedTuple):
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
 )
-@click.option("--records", "with_records", is_flag=True, help="Every record too, decompressed.")
+@click.option(
+    "--records", "with_records", is_flag=True, help="Print every record too, decompressed."
+)
 @json_option
 def dump_log(files: tuple[Path, ...], with_records: bool, as_json: bool) -> None:
     """Print the batches of .log files and the entries of .index and .timeindex files.
@@ -59,7 +61,7 @@ def dump_log(files: tuple[Path, ...], with_records: bool, as_json: bool) -> None
 
 
 def print_file(path: Path, *, with_records: bool, as_json: bool) -> bool:
-    """Whether every batch passes its checksum, and all could be read."""
+    """Print a file; True if every batch passes its checksum and all could be read."""
     if not as_json:
         click.echo(f"# {path}")
     sound = True
@@ -79,7 +81,7 @@ def print_file(path: Path, *, with_records: bool, as_json: bool) -> bool:
 
 
 def sections(path: str, with_records: bool) -> Iterator[Iterator[Entry]]:
-    """What is in the file; damage ends one part and not the others."""
+    """Return the sections of a file's output; damage ends one section and not the others."""
     disk = LocalDisk()
     if path.endswith(".log"):
         yield (Entry(str(batch), batch._asdict()) for batch in dump.batches(disk, path))
@@ -92,7 +94,7 @@ def sections(path: str, with_records: bool) -> Iterator[Iterator[Entry]]:
 
 
 def entries(names: tuple[str, str], found: list[tuple[int, int]]) -> Iterator[Entry]:
-    """Of an index."""
+    """Return the entries of an index."""
     for pair in found:
         fields = dict(zip(names, pair, strict=True))
         yield Entry(" ".join(f"{name}: {value}" for name, value in fields.items()), fields)

@@ -36,7 +36,7 @@ TERMINATED = 143
 
 @contextmanager
 def exit_codes() -> Iterator[None]:
-    """Around a command: what it raises of all this becomes an exit code."""
+    """Turn interrupts and output errors of a command into exit codes."""
     try:
         with exit_on_sigterm():
             yield
@@ -49,13 +49,13 @@ def exit_codes() -> Iterator[None]:
 
 @contextmanager
 def exit_on_sigterm() -> Iterator[None]:
-    """SIGTERM ends a command as an exception does: what is open is closed on the way."""
+    """End a command at SIGTERM with `SystemExit`, so that its clients are closed."""
 
     def end(number: int, frame: FrameType | None) -> None:
         sys.exit(TERMINATED)
 
     if threading.current_thread() is not threading.main_thread():
-        yield  # Signals are none of a thread's business.
+        yield  # Only the main thread can handle signals.
         return
     before = signal.signal(signal.SIGTERM, end)
     try:
@@ -66,13 +66,13 @@ def exit_on_sigterm() -> Iterator[None]:
 
 @contextmanager
 def flushed_output() -> Iterator[None]:
-    """Around the whole: what it has said is out before it exits."""
+    """Flush the output before the process exits."""
     open_closed_streams()
     try:
         yield
     except SystemExit as end:
         if end.code in (INTERRUPTED, TERMINATED):
-            drop_output()  # Who reads it may never do so, and is not waited for.
+            drop_output()  # The reader may never read it.
             raise
         try:
             sys.stdout.flush()
@@ -87,8 +87,8 @@ def flushed_output() -> Iterator[None]:
 
 
 def open_closed_streams() -> None:
-    """Who was started without (`>&-`) has none, and the next socket would get its number. A stdout
-    that cannot be written to says so at the first word; a missing stderr hears nothing.
+    """Open closed standard streams (`>&-`) as /dev/null, or the next socket would get their
+    descriptors. stdout is opened read-only, so that the first write fails.
     """
     for name, mode in (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
@@ -97,18 +97,18 @@ def open_closed_streams() -> None:
 
 
 def output_failed(error: OSError) -> int:
-    """The exit code; the reason is on stderr, unless nobody wants to know."""
+    """Print why the output failed, unless the reader closed the pipe; return the exit code."""
     drop_output()
     if isinstance(error, BrokenPipeError):
         return DONE
-    # Errors of files have their names, and those of sockets are said by the clients.
+    # Errors of files name the file; clients report errors of sockets themselves.
     what = error if error.filename else f"the output cannot be written: {error.strerror or error}"
     click.echo(f"odradek: {what}", err=True)
     return FAILED
 
 
 def drop_output() -> None:
-    """What is still buffered has nowhere to go; Python is not to try again when it exits."""
+    """Discard the buffered output, so that Python does not write it at exit."""
     try:
         number = sys.stdout.fileno()
     except ValueError:  # Not a file: a test's.

@@ -1,11 +1,11 @@
-"""What went wrong, said on stderr, with an exit code that a script can tell apart.
+"""Errors of clients, printed on stderr with a hint, and their exit codes.
 
-A command that takes several names does what it is asked for each that can be found, in any order,
-and says afterwards what was wrong with the others (`each_of`).
+A command that takes several names handles every name that exists, and reports the errors of the
+others afterwards (`for_each`).
 
-2  a setting or argument that means nothing        4  no such topic, partition, group
-3  nobody answers at that address                  5  not allowed, or refused by the cluster
-1  anything else                                   130  interrupted
+2  an invalid setting or argument                  4  no such topic, partition, group
+3  no broker answers at that address               5  not allowed, or refused by the cluster
+1  any other error                                 130  interrupted
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ UNREACHABLE = (errors.Disconnected, errors.KafkaTimeout)
 HINTS: dict[type[BaseException], str] = {
     errors.UnknownTopicOrPartition: "`odradek topic ls` lists the topics, `odradek topic "
     "describe` their partitions.",
-    errors.TopicAlreadyExists: "`--if-not-exists` takes it as it is; `odradek topic describe` "
-    "shows how that is.",
-    errors.GroupNotFound: "`odradek group ls` lists the groups there are.",
-    errors.UnknownMember: "A group is moved when it has no members: stop them first.",
+    errors.TopicAlreadyExists: "`--if-not-exists` accepts an existing topic; `odradek topic "
+    "describe` shows it.",
+    errors.GroupNotFound: "`odradek group ls` lists the groups.",
+    errors.UnknownMember: "Only a group without members can be moved: stop the members first.",
     errors.GroupNotEmpty: "`odradek group describe` shows the members.",
     errors.InvalidConfig: "`odradek topic config TOPIC --all` lists the settings of a topic.",
     errors.InvalidReplicationFactor: "`-r 1` works with a single broker.",
-    ConfigError: "`-X list` prints the settings there are.",
+    ConfigError: "`-X list` prints all settings.",
 }
-"""What to try next, after the error itself."""
+"""The next step, printed after the error."""
 
 
 def exit_code(error: BaseException) -> int:
-    """The code of what a client raised."""
+    """Return the exit code of a client's error."""
     for kinds, code in (
         ((ConfigError,), exits.USAGE),
         (NOT_FOUND, exits.NOT_FOUND),
@@ -67,8 +67,8 @@ def exit_code(error: BaseException) -> int:
 
 
 class SomeFailed(Exception):
-    """What is wrong with some of the names or records that a command was given; the others are
-    done. `outcome` says how many."""
+    """The errors of some of a command's names or records; the others are done. `outcome` is a
+    sentence with the counts."""
 
     def __init__(self, errors: list[errors.KafkaError], outcome: str = "") -> None:
         super().__init__(errors)
@@ -77,15 +77,15 @@ class SomeFailed(Exception):
 
 
 def for_each(names: Iterable[str], act: Callable[[str], None]) -> None:
-    """Do it for all names, each once. Raises `SomeFailed` at the end if some are not there or are
-    refused; any other error at once."""
+    """Call `act` for each name once. Raises `SomeFailed` at the end if some are missing or
+    refused; raises any other error at once."""
     failed = collect_errors(names, act)
     if failed:
         raise SomeFailed(failed)
 
 
 def collect_errors(names: Iterable[str], act: Callable[[str], None]) -> list[errors.KafkaError]:
-    """As `each_of`, but what is wrong with some is the answer."""
+    """Call `act` for each name once; return the errors of names that are missing or refused."""
     failed: list[errors.KafkaError] = []
     for name in dict.fromkeys(names):
         try:
@@ -97,8 +97,7 @@ def collect_errors(names: Iterable[str], act: Callable[[str], None]) -> list[err
 
 @contextmanager
 def report_errors(cluster: ClusterSettings) -> Iterator[None]:
-    """Ends the process with a sentence and a code where a client's error comes through: of several,
-    with the first one's code."""
+    """Print a client's error and exit with its code; of several errors, with the first one's."""
     try:
         yield
     except SomeFailed as some:
@@ -112,7 +111,7 @@ def report_errors(cluster: ClusterSettings) -> Iterator[None]:
 def print_errors(
     failed: Sequence[errors.KafkaError | ConfigError], cluster: ClusterSettings, outcome: str = ""
 ) -> None:
-    """A sentence for each, and for all of them; then what to try next, once."""
+    """Print each error, the outcome, and each hint once."""
     hints: dict[str, None] = {}
     for error in failed:
         click.echo(f"odradek: {error}", err=True)

@@ -15,18 +15,24 @@ from click.exceptions import Exit
 from odradek import Admin
 from odradek.cli import exits
 from odradek.cli.cluster import admin, broker_options, cluster_settings
-from odradek.cli.failures import SomeFailed, for_each, collect_errors
+from odradek.cli.failures import SomeFailed, collect_errors, for_each
 from odradek.cli.options import (
     DRY_RUN,
     YES,
     AliasedGroup,
     confirm,
     json_option,
-    watch_option,
     repeat,
+    watch_option,
 )
-from odradek.cli.output import Listing, plural, report_done, show, print_stderr
-from odradek.cli.positions import ClampedOffset, select_partitions, now_ms, clamped_offsets_at, position
+from odradek.cli.output import Listing, plural, print_stderr, report_done, show
+from odradek.cli.positions import (
+    ClampedOffset,
+    clamped_offsets_at,
+    now_ms,
+    position,
+    select_partitions,
+)
 from odradek.client.admin.groups import WITHOUT_MEMBERS
 from odradek.client.admin.results import Group, GroupDescription, Member
 from odradek.client.errors import GroupNotFound, error_for
@@ -43,7 +49,7 @@ STATES = (
     "Reconciling",
     "NotReady",
 )
-"""Of groups of every protocol: a cluster may have kinds that this broker does not."""
+"""The states of groups of all protocols: other clusters have groups that this broker has not."""
 
 
 @click.group(
@@ -61,7 +67,7 @@ def group() -> None:
     "states",
     multiple=True,
     type=click.Choice(STATES, case_sensitive=False),
-    help="Only those in this state.",
+    help="Only groups in this state.",
 )
 @watch_option
 @json_option
@@ -82,7 +88,7 @@ def ls(ctx: click.Context, states: tuple[str, ...], pause_s: float | None, as_js
 
 @group.command("describe")
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
-@click.option("-l", "--lag-only", is_flag=True, help="Only partitions with something to read.")
+@click.option("-l", "--lag-only", is_flag=True, help="Only partitions with a lag.")
 @watch_option
 @json_option
 @broker_options
@@ -90,7 +96,7 @@ def ls(ctx: click.Context, states: tuple[str, ...], pause_s: float | None, as_js
 def describe(
     ctx: click.Context, names: tuple[str, ...], lag_only: bool, pause_s: float | None, as_json: bool
 ) -> None:
-    """Members, what they read, and how far they are.
+    """Show members, their partitions, and their lag.
 
     Columns: group, topic, partition, committed, end, lag, member, client, host, state, assignor.
     """
@@ -107,7 +113,7 @@ def describe(
 
 @group.command("lag")
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
-@click.option("-l", "--lag-only", is_flag=True, help="Only partitions with something to read.")
+@click.option("-l", "--lag-only", is_flag=True, help="Only partitions with a lag.")
 @watch_option
 @json_option
 @broker_options
@@ -115,7 +121,7 @@ def describe(
 def lag(
     ctx: click.Context, names: tuple[str, ...], lag_only: bool, pause_s: float | None, as_json: bool
 ) -> None:
-    """How far behind groups are.
+    """Show the lag of groups.
 
     Columns: group, topic, partition, committed, end, lag.
     """
@@ -133,17 +139,19 @@ def lag(
     "--to",
     "where",
     metavar="POSITION",
-    help="start, end, an offset, +N or -N from where each partition begins or ends, @TIME.",
+    help="start, end, an offset, +N from the start, -N from the end, or @TIME.",
 )
-@click.option("--to-group", "model", metavar="GROUP", help="To where this other group is.")
+@click.option(
+    "--to-group", "model", metavar="GROUP", help="To the committed offsets of this group."
+)
 @click.option(
     "-t",
     "--topic",
     "topics",
     multiple=True,
-    help="Which, whole.  [default: where it has committed]",
+    help="A topic, with all partitions.  [default: where it has committed]",
 )
-@click.option("-p", "--partitions", metavar="0,1,...", help="Of those topics, only these.")
+@click.option("-p", "--partitions", metavar="0,1,...", help="Only these partitions of the topics.")
 @YES
 @DRY_RUN
 @json_option
@@ -167,7 +175,7 @@ def seek(
     if (where is None) == (model is None):
         raise click.UsageError("where to? --to POSITION, or --to-group GROUP")
     with admin(cluster_settings(ctx)) as cluster:
-        cluster.seek_group(name, {})  # If it has members, that is what is said, also of a plan.
+        cluster.seek_group(name, {})  # Fails if the group has members, with --dry-run too.
         committed = cluster.group_offsets(name)
         if model is not None:
             found = offsets_of_group(cluster, model, topics)
@@ -192,13 +200,15 @@ def seek(
             plan.add(each.topic, each.partition, before, found[each].offset, requested)
         if confirm(plan, "Move", yes=yes, dry_run=dry_run, as_json=as_json):
             cluster.seek_group(name, {each: found[each].offset for each in wanted})
-            moved = f"{name}: moved in {counted(len(wanted), 'partition')}"
+            moved = f"{name}: moved in {plural(len(wanted), 'partition')}"
             clamped = report_clamped({each: found[each] for each in wanted})
             report_done(moved, as_json=as_json, group=name, partitions=len(wanted), **clamped)
 
 
-def offsets_of_group(cluster: Admin, model: str, topics: Collection[str]) -> dict[TopicPartition, ClampedOffset]:
-    """Where another group is, in these topics or in all it has committed for."""
+def offsets_of_group(
+    cluster: Admin, model: str, topics: Collection[str]
+) -> dict[TopicPartition, ClampedOffset]:
+    """Return the offsets of another group, in these topics or in all."""
     offsets = {each: at.offset for each, at in cluster.group_offsets(model).items()}
     if not offsets:
         found_group(cluster, model)
@@ -215,18 +225,18 @@ def offsets_of_group(cluster: Admin, model: str, topics: Collection[str]) -> dic
 
 
 def exit_failed(why: str) -> NoReturn:
-    """There is nothing to go by."""
+    """Print why nothing can be moved, and exit with 1."""
     print_stderr(f"odradek: {why}")
     raise Exit(exits.FAILED)
 
 
 def report_clamped(places: Mapping[TopicPartition, ClampedOffset]) -> dict[str, object]:
-    """Say where a group was moved to another offset than was asked for; the same for JSON."""
+    """Report offsets that were clamped to their logs; return them for JSON."""
     found = []
     for each, place in places.items():
         if place.clamped:
             where = "starts" if place.offset > place.requested else "ends"
-            print_stderr(f"{each} {where} at {place.offset}: moved there, not to {place.asked}")
+            print_stderr(f"{each} {where} at {place.offset}: moved there, not to {place.requested}")
             found.append(
                 {
                     "topic": each.topic,
@@ -240,7 +250,7 @@ def report_clamped(places: Mapping[TopicPartition, ClampedOffset]) -> dict[str, 
 
 @group.command("rm")
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
-@click.option("--if-exists", is_flag=True, help="No error if there is none.")
+@click.option("--if-exists", is_flag=True, help="No error if it does not exist.")
 @YES
 @DRY_RUN
 @json_option
@@ -284,7 +294,8 @@ def rm(
 
 
 def check_no_members(found: GroupDescription | Group) -> None:
-    """Before it is asked for: a plan would promise what will be refused."""
+    """Raise an error if the group has members, so that a plan does not show what will be
+    refused."""
     if found.state not in WITHOUT_MEMBERS:
         raise error_for(ErrorCode.NON_EMPTY_GROUP, f"deleting group {found.group_id}")
 
@@ -294,7 +305,7 @@ MEMBER_COLUMNS = ("member", "client", "host", "state", "assignor")
 
 
 def found_group(cluster: Admin, name: str) -> GroupDescription | Group:
-    """The group; as it is listed if it cannot be described. Raises `GroupNotFound`."""
+    """Return the group; as it is listed if it cannot be described. Raises `GroupNotFound`."""
     try:
         return cluster.group(name)
     except GroupNotFound:
@@ -305,16 +316,16 @@ def found_group(cluster: Admin, name: str) -> GroupDescription | Group:
 
 
 def summary(found: GroupDescription | Group) -> str:
-    """The group in one line."""
+    """Return the group in one line."""
     if isinstance(found, Group):
         kind = f", of type {found.type}" if found.type else ""
-        return f"{found.group_id}: {found.state}{kind}: its members are not told"
+        return f"{found.group_id}: {found.state}{kind}: its members cannot be listed"
     members = plural(len(found.members), "member")
     return f"{found.group_id}: {found.state}, {members}, {found.assignor or '-'}"
 
 
 def lag_table(cluster: Admin, name: str, *, lag_only: bool) -> Listing:
-    """One row a partition."""
+    """Return a table with one row for each partition."""
     listing = listing_of(name, LAG_COLUMNS)
     for row in lag_rows(cluster, name, lag_only=lag_only).values():
         listing.add(*row)
@@ -324,7 +335,7 @@ def lag_table(cluster: Admin, name: str, *, lag_only: bool) -> Listing:
 def description_table(
     cluster: Admin, found: GroupDescription | Group, *, lag_only: bool
 ) -> Listing:
-    """One row a partition with who reads it, and one for each member that reads none."""
+    """Return one row for each partition with its reader, and one for each idle member."""
     name = found.group_id
     listing = listing_of(name, (*LAG_COLUMNS, *MEMBER_COLUMNS))
     members = () if isinstance(found, Group) else found.members
@@ -341,7 +352,7 @@ def description_table(
 def lag_rows(
     cluster: Admin, name: str, *, lag_only: bool
 ) -> dict[TopicPartition, tuple[object, ...]]:
-    """How far it is, by partition: the columns `HOW_FAR`."""
+    """Return the row of each partition: the columns `LAG_COLUMNS`."""
     return {
         each: (name, each.topic, each.partition, lag.committed, lag.end, lag.lag)
         for each, lag in cluster.lag(name).items()
@@ -350,7 +361,7 @@ def lag_rows(
 
 
 def member_cells(member: Member | None) -> tuple[object, ...]:
-    """Member, client, host."""
+    """Return the cells for member, client and host."""
     if member is None:
         return (None, None, None)
     return (member.instance_id or member.member_id, member.client_id, member.host)

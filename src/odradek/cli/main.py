@@ -1,6 +1,4 @@
-"""The command tree: names and one-line helps are here, so that `--help` imports none of the
-commands.
-"""
+"""The command tree. It has the names and one-line helps, so that `--help` imports no command."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from odradek.cli.raw_text import check_utf8
 
 @dataclass(frozen=True)
 class Verb:
-    """A command: where its `click.Command` is, and what `--help` says of it."""
+    """A command: the module and attribute of its `click.Command`, and its one-line help."""
 
     module: str
     attribute: str
@@ -37,12 +35,12 @@ VERBS = {
     "dump-log": Verb("odradek.cli.dump_log", "dump_log", "Print the batches of log segment files."),
 }
 TAKE_BYTES = ("produce", "consume")
-"""They look at their arguments themselves: keys and values need not be text."""
+"""Commands that check their arguments themselves: keys and values need not be UTF-8."""
 ALIASES = {"topics": "topic", "groups": "group", "g": "group"}
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module when that command is asked for, and sees to how it ends."""
+    """Imports a command's module when the command is called, and sets its exit code."""
 
     def main(self, *args: Any, **more: Any) -> Any:
         with flushed_output():
@@ -56,7 +54,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            from difflib import get_close_matches  # Not above: it takes time, and is rarely needed.
+            from difflib import get_close_matches  # Imported here: it is slow and rarely needed.
 
             near = get_close_matches(args[0], (*VERBS, *ALIASES), n=1)
             ctx.fail(f"No such command {args[0]!r}{f'; did you mean {near[0]}?' if near else '.'}")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from odradek.cli.output import Listing, lines, show, show_table, print_stderr
+from odradek.cli.output import Listing, lines, print_stderr, show, show_table
 from odradek.cli.positions import InvalidValue, duration_ms
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,12 +22,12 @@ INTERVAL = "interval"
 EVERY = "2s"
 LONGEST = "365d"
 
-YES = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+YES = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 
 
 def json_flag(help_text: str = "One JSON object a line.") -> Callable[[F], F]:
-    """Adds `--json`, as `as_json`."""
+    """Add `--json`, as the parameter `as_json`."""
 
     def chosen(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
         return value or ctx.ensure_object(dict).get(OUTPUT, "text") != "text"
@@ -36,7 +36,7 @@ def json_flag(help_text: str = "One JSON object a line.") -> Callable[[F], F]:
 
 
 def json_option(command: F) -> F:
-    """Adds `--json`, and `-o json` for the same."""
+    """Add `--json`, and `-o json` with the same effect."""
 
     def remember(ctx: click.Context, _: click.Parameter, value: str) -> None:
         ctx.ensure_object(dict)[OUTPUT] = value
@@ -48,16 +48,16 @@ def json_option(command: F) -> F:
         default="text",
         callback=remember,
         expose_value=False,
-        is_eager=True,  # Before --json, which looks at it.
+        is_eager=True,  # Parsed before --json, which uses it.
         hidden=True,
     )
     return output(json_flag()(command))
 
 
 def watch_option(command: F) -> F:
-    """Adds `-w` and `--interval`; it takes them as `pause_s`, None to look once.
+    """Add `-w` and `--interval`, as the parameter `pause_s`; None: run once.
 
-    `-w` takes no value itself: it would swallow the name behind it.
+    `-w` takes no value: it would take the name that follows it.
     """
 
     def remember(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
@@ -72,17 +72,22 @@ def watch_option(command: F) -> F:
         metavar="DURATION",
         callback=remember,
         expose_value=False,
-        is_eager=True,  # Before --watch, which looks at it.
-        help=f"So far apart; -w goes without saying.  [default: {EVERY}]",
+        is_eager=True,  # Parsed before --watch, which uses it.
+        help=f"Time between refreshes; implies -w.  [default: {EVERY}]",
     )
     watch = click.option(
-        "-w", "--watch", "pause_s", is_flag=True, callback=chosen, help="Show it again and again."
+        "-w",
+        "--watch",
+        "pause_s",
+        is_flag=True,
+        callback=chosen,
+        help="Refresh the output periodically.",
     )
     return watch(every(command))
 
 
 def seconds_of(interval: str) -> float:
-    """Seconds."""
+    """Return a duration in seconds. Raises `InvalidValue`."""
     pause_ms = duration_ms(interval)
     if pause_ms > duration_ms(LONGEST):
         raise InvalidValue(f"--interval {interval}: at most {LONGEST}")
@@ -90,7 +95,7 @@ def seconds_of(interval: str) -> float:
 
 
 def repeat(pause_s: float | None, look: Callable[[], None]) -> None:
-    """Look once, or every so often until somebody has seen enough."""
+    """Call `look` once, or every `pause_s` seconds until interrupted."""
     while True:
         if pause_s is not None and sys.stdout.isatty():
             click.clear()
@@ -102,14 +107,14 @@ def repeat(pause_s: float | None, look: Callable[[], None]) -> None:
 
 
 def refuse_options(options: Mapping[str, object], reason: str) -> None:
-    """Raises `UsageError` if any of `options` was given: its value is not None."""
+    """Raise `UsageError` if any of `options` was given, that is, if its value is not None."""
     idle = [name for name, value in options.items() if value is not None]
     if idle:
         raise click.UsageError(f"{reason}: leave out {', '.join(idle)}")
 
 
 class AliasedGroup(click.Group):
-    """`aliases` name commands of the group by other words; they are not shown in its help."""
+    """A command group whose commands have aliases, such as `list` for `ls`, hidden from help."""
 
     def __init__(self, *args: Any, aliases: Mapping[str, str] | None = None, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -120,9 +125,9 @@ class AliasedGroup(click.Group):
 
 
 def confirm(plan: Listing, verb: str, *, yes: bool, dry_run: bool, as_json: bool = False) -> bool:
-    """Show what will be done, and ask on a terminal; without one, `--yes` must have been said.
+    """Show the plan and ask for confirmation on a terminal; otherwise require `--yes`.
 
-    A plan is data if it was asked for (`--dry-run`), and talk before a question.
+    With `--dry-run` the plan is the output, on stdout; before a question it goes to stderr.
     """
     if dry_run:
         show(plan, as_json=as_json)
@@ -131,7 +136,9 @@ def confirm(plan: Listing, verb: str, *, yes: bool, dry_run: bool, as_json: bool
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{verb}: say --yes where there is nobody to ask, or --dry-run")
+        raise click.UsageError(
+            f"{verb}: stdin is not a terminal: confirm with --yes, or try --dry-run"
+        )
     if sys.stderr.isatty():
         show_table(plan, on_stderr=True)
     else:

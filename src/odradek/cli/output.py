@@ -22,12 +22,12 @@ import click
 import msgspec
 
 WIDEST = 1000
-"""Columns of a terminal that a table may ask for."""
+"""The greatest width of a table, in columns of a terminal."""
 
 
 @dataclass(slots=True)
 class Listing:
-    """`columns` are JSON's keys; on a terminal they are shown with blanks for underscores. Rows
+    """A table. `columns` are the JSON keys; on a terminal they have blanks for underscores. Rows
     have one value per column: text, numbers, booleans, None, or lists of those.
     """
 
@@ -35,7 +35,7 @@ class Listing:
     rows: list[Sequence[Any]] = field(default_factory=list)
     title: str = ""
     empty: str = "nothing"
-    """What to say on a terminal when there are no rows."""
+    """The message on a terminal if there are no rows."""
 
     def add(self, *values: Any) -> None:
         assert len(values) == len(self.columns), f"{values} for {self.columns}"
@@ -43,7 +43,7 @@ class Listing:
 
 
 def show(listing: Listing, *, as_json: bool) -> None:
-    """On stdout."""
+    """Print the table on stdout."""
     if as_json:
         for row in listing.rows:
             show_json(dict(zip(listing.columns, row, strict=True)))
@@ -57,7 +57,7 @@ def show(listing: Listing, *, as_json: bool) -> None:
 
 
 def report_done(sentence: str, *, as_json: bool, **row: Any) -> None:
-    """Something was done: say so on stderr, or with `--json` as an object on stdout."""
+    """Report a completed action on stderr, or with `--json` as an object on stdout."""
     if as_json:
         show_json(row)
     else:
@@ -70,18 +70,18 @@ def plural(number: int, noun: str) -> str:
 
 
 def show_json(value: Any) -> None:
-    """One line on stdout."""
+    """Print a value as one line of JSON on stdout."""
     click.echo(msgspec.json.encode(value).decode())
 
 
 def lines(listing: Listing) -> Iterator[str]:
-    """For a pipe."""
+    """Return the rows as tab-separated lines."""
     for row in listing.rows:
         yield "\t".join(plain(value) for value in row)
 
 
 def show_table(listing: Listing, *, on_stderr: bool = False) -> None:
-    """For people."""
+    """Print the table for a terminal."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -95,14 +95,14 @@ def show_table(listing: Listing, *, on_stderr: bool = False) -> None:
     for row in listing.rows:
         table.add_row(*(cell(value) for value in row))
     console = Console(stderr=on_stderr)
-    # A line that is too long is the terminal's to wrap: folded cells cannot be read or copied.
+    # The terminal wraps long lines: folded cells could not be read or copied.
     widest = console.measure(table, options=console.options.update(max_width=WIDEST)).maximum
     console.width = max(console.width, widest)
     console.print(table, soft_wrap=True)
 
 
 def cell(value: Any) -> str:
-    """For people: thousands are set apart, what is missing is a dash."""
+    """Format a cell for a terminal: with thousands separators, and a dash for None."""
     from rich.markup import escape
 
     if isinstance(value, int) and not isinstance(value, bool):
@@ -111,7 +111,7 @@ def cell(value: Any) -> str:
 
 
 def plain(value: Any) -> str:
-    """For lines: no tab and no line end may come out of a value."""
+    """Format a value for a line: without tabs and line ends."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -122,7 +122,7 @@ def plain(value: Any) -> str:
 
 
 def print_stderr(lines: str | Iterable[str]) -> None:
-    """Talk: on stderr, so that a pipe gets data only."""
+    """Print messages on stderr, so that a pipe gets data only."""
     for line in [lines] if isinstance(lines, str) else lines:
         click.echo(line, err=True)
 
@@ -146,7 +146,7 @@ class Progress:
         return self
 
     def advance(self, count: int = 1) -> None:
-        """So many more."""
+        """Count further records, and update the line on a terminal."""
         self.count += count
         if self._live:
             now = time.monotonic()
@@ -157,7 +157,7 @@ class Progress:
 
     def line(self, now: float) -> str:
         rate = self.count / max(now - self._begun, 1e-9)
-        return f"{self.verb} {counted(self.count, 'record')}, {rate:,.0f} a second"
+        return f"{self.verb} {plural(self.count, 'record')}, {rate:,.0f} a second"
 
     def __exit__(
         self,

@@ -45,11 +45,11 @@ NAMES = {
 
 
 class InvalidValue(click.UsageError):
-    """What was typed has no such meaning; the message says what would have."""
+    """A value that cannot be parsed; the message says what is accepted."""
 
 
 class Origin(Enum):
-    """What a position counts from."""
+    """The origin that a position counts from."""
 
     START = "start"
     END = "end"
@@ -60,7 +60,7 @@ class Origin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a partition: `value` records after the start, before the end (negative), the
+    """A position in a partition: `value` records after the start, before the end (negative), the
     offset itself, or milliseconds since the epoch.
     """
 
@@ -80,7 +80,7 @@ def duration_ms(text: str) -> int:
 
 
 def time_ms(text: str, now_ms: int) -> int:
-    """Milliseconds since 1970, as records have them: not before, and no more than 63 bits. Without
+    """Parse a time to milliseconds since 1970, from 0 to 63 bits as in records. Without
     a zone, times are UTC.
     """
     ms = unbounded_time_ms(text, now_ms)
@@ -95,12 +95,12 @@ def now_ms() -> int:
 
 
 def is_number(text: str) -> bool:
-    """Whether it is a whole number, and not so long that Python refuses to read it."""
+    """True for a whole number that is short enough for Python to parse."""
     return text.isdecimal() and len(text) <= 40
 
 
 def unbounded_time_ms(text: str, now_ms: int) -> int:
-    """As `moment_ms`, without bounds."""
+    """As `time_ms`, without bounds."""
     relative = re.fullmatch(r"(?:now)?([+-])(.+)", text)
     if relative is not None:
         sign = 1 if relative[1] == "+" else -1
@@ -113,14 +113,14 @@ def unbounded_time_ms(text: str, now_ms: int) -> int:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidValue(
-            f"{text!r} is not a moment: write 2026-01-31T12:00:00Z, a date, milliseconds since "
+            f"{text!r} is not a time: write 2026-01-31T12:00:00Z, a date, milliseconds since "
             "1970, or -10m for ten minutes ago"
         ) from None
     return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def position(text: str, now_ms: int) -> Position:
-    """One position."""
+    """Parse one position."""
     if text.lower() in NAMES:
         return Position(Origin(NAMES[text.lower()]))
     if text.startswith(("s@", "e@", "@")):
@@ -135,8 +135,8 @@ def position(text: str, now_ms: int) -> Position:
 
 
 def offset_range(text: str, now_ms: int) -> tuple[Position, Position | None]:
-    """From where, and to where (excluded); None: go on for ever. Moments keep their colons: a range
-    of times is cut at `:@`, or where both halves are moments.
+    """Parse a range to its start and its end (excluded; None: no end). Times may have colons: a
+    range of times is split at `:@`, or at a colon where both halves are times.
     """
     for cut in (index for index, letter in enumerate(text) if letter == ":"):
         first, last = text[:cut], text[cut + 1 :]
@@ -154,7 +154,7 @@ def offset_range(text: str, now_ms: int) -> tuple[Position, Position | None]:
 
 @dataclass(frozen=True, slots=True)
 class ClampedOffset:
-    """An offset, kept within its log; `asked` is what the position said."""
+    """An offset, clamped to its log; `requested` is the offset of the position."""
 
     offset: int
     requested: int
@@ -167,9 +167,9 @@ class ClampedOffset:
 def clamped_offsets_at(
     cluster: Admin, partitions: Collection[TopicPartition], where: Position
 ) -> dict[TopicPartition, ClampedOffset]:
-    """The place that `where` means in each partition."""
+    """Return the offset of a position in each partition, clamped to the log."""
     if where.origin is Origin.STORED:
-        raise InvalidValue("`stored` is where a group is: name the group with -g")
+        raise InvalidValue("`stored` is the position of a group: name the group with -g")
     starts, ends = cluster.beginning_offsets(partitions), cluster.end_offsets(partitions)
     if where.origin is Origin.TIME:
         found = cluster.list_offsets(dict.fromkeys(partitions, where.value))
@@ -181,20 +181,23 @@ def clamped_offsets_at(
         Origin.ZERO: dict.fromkeys(partitions, 0),
     }[where.origin]
     requested = {p: origins[p] + where.value for p in partitions}
-    return {p: ClampedOffset(min(max(requested[p], starts[p]), ends[p]), requested[p]) for p in partitions}
+    return {
+        p: ClampedOffset(min(max(requested[p], starts[p]), ends[p]), requested[p])
+        for p in partitions
+    }
 
 
 def offsets_at(
     cluster: Admin, partitions: Collection[TopicPartition], where: Position
 ) -> dict[TopicPartition, int]:
-    """The offset that `where` means in each partition, kept within its log."""
+    """Return the offset of a position in each partition, within the log."""
     return {p: place.offset for p, place in clamped_offsets_at(cluster, partitions, where).items()}
 
 
 def log_offsets(
     cluster: Admin, topic: Topic
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Where the logs of a topic begin and where they end, as far as somebody leads them."""
+    """Return the start and end offsets of a topic's partitions that have a leader."""
     led = [
         TopicPartition(topic.name, each.partition) for each in topic.partitions if each.leader >= 0
     ]
@@ -202,19 +205,19 @@ def log_offsets(
 
 
 def partition_ranges(text: str) -> list[range]:
-    """`0,3-5` -> `[range(0, 1), range(3, 6)]`: as wide as somebody likes, so never counted out."""
+    """`0,3-5` -> `[range(0, 1), range(3, 6)]`. Ranges, because a user may type a huge one."""
     found: list[range] = []
     for piece in text.split(","):
         first, dash, last = piece.strip().partition("-")
         numbers = (first, last if dash else first)
         if not all(is_number(each) for each in numbers) or int(numbers[0]) > int(numbers[1]):
-            raise InvalidValue(f"{text!r} are not partitions: write 0,1 or 0-3")
+            raise InvalidValue(f"{text!r} is not a list of partitions: write 0,1 or 0-3")
         found.append(range(int(numbers[0]), int(numbers[1]) + 1))
     return found
 
 
 def select_partitions(known: Collection[TopicPartition], text: str) -> list[TopicPartition]:
-    """Those of `known` that have the numbers in `text`. Raises for the first that none has."""
+    """Return the partitions of `known` with these numbers. Raises for the first missing one."""
     ranges = partition_ranges(text)
     there = {each.partition for each in known}
     for numbers in ranges:

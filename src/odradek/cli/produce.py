@@ -18,7 +18,7 @@ import click
 from odradek.cli.cluster import broker_options, cluster_settings, producer
 from odradek.cli.failures import SomeFailed
 from odradek.cli.output import Progress, plural
-from odradek.cli.raw_text import check_utf8, argument_bytes
+from odradek.cli.raw_text import argument_bytes, check_utf8
 from odradek.cli.record_format import LARGEST_PARTITION, CliRecord, show_help
 from odradek.cli.record_input import InputOptions, NotReadable
 from odradek.client.errors import KafkaError, RecordTooLarge
@@ -28,40 +28,46 @@ if TYPE_CHECKING:
 
 SHOWN_FAILURES = 3
 LAST_CHANCE_S = 30.0
-READ_HELP = r"How to read, as '%k %v\n'; `-f help` tells more."
+READ_HELP = r"The input format, such as '%k %v\n'; `-f help` explains it."
 
 
 @click.command()
 @click.argument("words", metavar="TOPIC [VALUE]", nargs=-1)
-@click.option("-t", "--topic", hidden=True, help="The topic, as kcat has it.")
-@click.option("-k", "--key", help="The key of every record that has none of its own.")
+@click.option("-t", "--topic", hidden=True, help="The topic, as in kcat.")
+@click.option("-k", "--key", help="The key of records that have none.")
 @click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header.")
 @click.option(
     "-p",
     "--partition",
     type=click.IntRange(-1, LARGEST_PARTITION),
-    help="For all records, whatever they name; -1: any.",
+    help="The partition of all records; -1: any.",
 )
 @click.option("-f", "--format", "template", metavar="TEMPLATE", callback=show_help, help=READ_HELP)
-@click.option("-K", "--key-delimiter", metavar="TEXT", help="What ends the key in each line.")
-@click.option("-D", "--delimiter", metavar="TEXT", help=r"What ends a record.  [default: \n]")
-@click.option("-F", "--file", "source", type=click.File("rb"), help="Not stdin.")
+@click.option("-K", "--key-delimiter", metavar="TEXT", help="The text that ends the key in a line.")
+@click.option(
+    "-D", "--delimiter", metavar="TEXT", help=r"The text that ends a record.  [default: \n]"
+)
+@click.option("-F", "--file", "source", type=click.File("rb"), help="Read from a file, not stdin.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option(
     "-z",
     "--compression",
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    help="How to compress.  [default: none]",
+    help="The compression type.  [default: none]",
 )
-@click.option("--acks", type=click.Choice(["all", "-1", "0", "1"]), help="Whose.  [default: all]")
-@click.option("-Z", "--tombstone", is_flag=True, help="An empty value is sent as null.")
+@click.option(
+    "--acks",
+    type=click.Choice(["all", "-1", "0", "1"]),
+    help="The acknowledgements to wait for.  [default: all]",
+)
+@click.option("-Z", "--tombstone", is_flag=True, help="Send an empty value as null.")
 @click.option(
     "--keep-partitions",
     "keep",
     is_flag=True,
-    help="Each record into the partition it names, as with %p in -f.",
+    help="Send each record to its own partition, as with %p in -f.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing when all went well.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing on success.")
 @broker_options
 @click.pass_context
 def produce(
@@ -91,7 +97,10 @@ def produce(
     given = {"compression.type": compression, "acks": acks}
     flags = {name: text for name, text in given.items() if text is not None}
     failures = Failures()
-    with producer(cluster_settings(ctx), flags) as sender, Progress("produced", quiet=quiet) as progress:
+    with (
+        producer(cluster_settings(ctx), flags) as sender,
+        Progress("produced", quiet=quiet) as progress,
+    ):
 
         def delivered(error: KafkaError | None, _: object) -> None:
             if error is None:
@@ -105,7 +114,9 @@ def produce(
                     sender.send(
                         name,
                         None if tombstone and not record.value else record.value,
-                        key=record.key if record.key is not None or key is None else argument_bytes(key),
+                        key=record.key
+                        if record.key is not None or key is None
+                        else argument_bytes(key),
                         headers=[*record.headers, *own_headers],
                         partition=partition_for(partition, record.partition if keep else -1),
                         timestamp=record.timestamp_ms if record.timestamp_ms >= 0 else None,
@@ -116,7 +127,7 @@ def produce(
 
 
 class Failures:
-    """Records that were not written: how many, and why the first of them were not."""
+    """Counts the records that were not written, and keeps the first errors."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -129,7 +140,7 @@ class Failures:
 
     @contextmanager
     def of_single_records(self) -> Iterator[None]:
-        """Around a send: what is wrong with one record is no reason not to send the others."""
+        """Catch the error of a single record, so that the others are sent."""
         try:
             yield
         except RecordTooLarge as error:
@@ -137,8 +148,8 @@ class Failures:
 
     @contextmanager
     def of_the_rest(self, sender: Producer[Any, Any], progress: Progress) -> Iterator[None]:
-        """Around all sends: when a record finds no way in, no more are read. What was sent before
-        gets its last chance, so that it is known what became of it.
+        """Stop reading when a record cannot be queued. The records sent before are given
+        `LAST_CHANCE_S` to be acknowledged, so that their outcome is known.
         """
         try:
             yield
@@ -150,18 +161,18 @@ class Failures:
             raise SomeFailed([error, *self.first][:SHOWN_FAILURES], outcome) from error
 
     def print_stderr(self, progress: Progress) -> None:
-        """Raises `SomeFailed` if there are any."""
+        """Raise `SomeFailed` if any record failed."""
         if self.count:
             raise SomeFailed(self.first, self.outcome(progress))
 
     def outcome(self, progress: Progress, and_this: int = 0) -> str:
-        """How many records were written, and how many not."""
+        """Return a sentence with the numbers of written and failed records."""
         failed = plural(self.count + and_this, "record")
         return f"{failed} not written, {progress.count:,} written"
 
 
 def topic_and_value(words: tuple[str, ...], topic: str | None) -> tuple[str, str | None]:
-    """The topic and perhaps the value, wherever the topic was named."""
+    """Return the topic, and the value if one was given."""
     rest = words if topic is not None else words[1:]
     name = topic if topic is not None else next(iter(words), None)
     if name is None:
@@ -173,13 +184,13 @@ def topic_and_value(words: tuple[str, ...], topic: str | None) -> tuple[str, str
 
 
 def partition_for(wanted: int | None, named: int) -> int | None:
-    """The partition for a record: the one that is wanted for all, else the one that it names."""
+    """Return the partition of a record: the one for all records, else its own; None: any."""
     partition = named if wanted is None else wanted
     return None if partition < 0 else partition
 
 
 def parse_header(text: str) -> tuple[str, bytes]:
-    """`k=v`, or `k:v` as rpk has it."""
+    """Parse a header: `k=v`, or `k:v` as in rpk."""
     for separator in "=:":
         name, found, value = text.partition(separator)
         if found and name:
@@ -191,14 +202,14 @@ def parse_header(text: str) -> tuple[str, bytes]:
 def with_count_on_error(
     records: Iterator[CliRecord], sender: Producer[Any, Any], progress: Progress
 ) -> Iterator[CliRecord]:
-    """The records; where they end because the input is bad, it is said how many were written, for
-    whoever mends the input and goes on from there.
+    """Return the records. If the input is invalid, add to the error how many were written, so that
+    the user can repair the input and go on from there.
     """
     try:
         yield from records
     except NotReadable as error:
         sender.flush()
         count = progress.count
-        written = f"{counted(count, 'record')} {'was' if count == 1 else 'were'}"
+        written = f"{plural(count, 'record')} {'was' if count == 1 else 'were'}"
         before = f"{written if count else 'nothing was'} written before it"
         raise NotReadable(f"{error.message}\n{before}") from error

@@ -34,12 +34,12 @@ ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
 class BadTemplate(click.UsageError):
-    """A template that means nothing; the message says which part."""
+    """An invalid template; the message names the invalid part."""
 
 
 @dataclass(slots=True)
 class CliRecord:
-    """A record as the command line sees it: bytes, and where they stand."""
+    """A record with its position; key and value are bytes."""
 
     topic: str = ""
     partition: int = -1
@@ -52,7 +52,7 @@ class CliRecord:
 
 
 def check_range(name: str, number: int, largest: int) -> int:
-    """The number, if it fits its place in a record; -1 is for none. Raises `ValueError`."""
+    """Return the number if it is between -1 (for none) and `largest`. Raises `ValueError`."""
     if not -1 <= number <= largest:
         raise ValueError(f"{name} is {number}: -1 (for none) to {largest} is possible")
     return number
@@ -62,7 +62,7 @@ Part = Callable[[CliRecord], bytes]
 
 
 class Template:
-    """Compiled once, used for every record. `null`: what to write for a null key or value."""
+    """A compiled template. `null`: the text for a null key or value."""
 
     def __init__(self, text: str, null: bytes = b"") -> None:
         self.parts: list[Part] = []
@@ -77,12 +77,12 @@ class Template:
 
 
 def constant(data: bytes) -> Part:
-    """What stands for itself."""
+    """Return a part that always renders these bytes."""
     return lambda _: data
 
 
 def pieces(template: str) -> Iterator[bytes | re.Match[str]]:
-    """What a template is made of: bytes that stand for themselves, and matches of `VERB`."""
+    """Split a template into literal bytes and matches of `VERB`."""
     at = 0
     for found in VERB.finditer(template):
         if at < found.start():
@@ -96,13 +96,13 @@ def pieces(template: str) -> Iterator[bytes | re.Match[str]]:
 
 
 def literal(text: str) -> str:
-    """Text as a template has it, behind a verb as well; its escapes stay escapes."""
+    """Quote text for a template, also behind a verb; escapes stay escapes."""
     text = text.replace("%", "%%")
     return rf"\x7b{text[1:]}" if text.startswith("{") else text
 
 
 def unescape(text: str) -> bytes:
-    """What was typed, with escapes replaced."""
+    """Return the bytes of a text, with escapes replaced."""
 
     def one(found: re.Match[bytes]) -> bytes:
         name = found[0][1:].decode(errors="replace")
@@ -116,7 +116,7 @@ def unescape(text: str) -> bytes:
 
 
 def part(verb: str, how: str | None, null: bytes) -> Part:
-    """What one verb writes."""
+    """Return the part that renders one verb."""
     if verb in NUMBERS and how is None:
         number = NUMBERS[verb]
         return lambda record: b"%d" % number(record)
@@ -168,8 +168,8 @@ ENCODINGS: dict[str | None, Callable[[bytes], bytes]] = {
 
 
 def shown_text(data: bytes) -> str:
-    """For a terminal: what could move its cursor or ring its bell is escaped, and so is what is not
-    UTF-8; a record stays one line.
+    """Return text that is safe on a terminal: control characters, line ends and bytes that are not
+    UTF-8 are escaped.
     """
     text = data.decode("utf-8", "backslashreplace")
     return "".join(
@@ -179,8 +179,8 @@ def shown_text(data: bytes) -> str:
 
 
 def rfc3339(timestamp_ms: int) -> str:
-    """`2026-01-31T12:00:00.000Z`; nothing for a record without a time, and its number for a time
-    that is no date (after the year 9999).
+    """Return `2026-01-31T12:00:00.000Z`; an empty text for a record without a time, and the number
+    for a time after the year 9999.
     """
     if timestamp_ms < 0:
         return ""
@@ -196,30 +196,30 @@ def headers_text(headers: Headers) -> bytes:
 
 
 HELP = r"""
-Templates, for `consume -f` to write and for `produce -f` to read (what is marked with *):
+Templates for `consume -f`; `produce -f` reads the verbs marked with *:
 
   %t topic             %p partition *      %o offset            %e leader epoch
   %k key *             %K its length       %v value *, also %s  %V its length, also %S
-  %T time in ms *, %d  %h headers k=v,... *  %H how many        %% a percent sign
+  %T time in ms *, %d  %h headers k=v,... *  %H their number    %% a percent sign
   \n \r \t \0 \\ \xFF
 
   %k{hex}  %v{base64}  %v{text} (for terminals)  %T{rfc3339}    only to write
 
-Formats with names, to write: json and jsonl, table, raw.
+Named formats, only to write: json and jsonl, table, raw.
 
 A record as JSON, one a line (`consume --json`, `produce --json`):
 
   {"topic":"t","partition":0,"offset":7,"timestamp":1700000000000,"key":"k","value":"v",
    "headers":[{"key":"h","value":"x"}]}
 
-  Bytes that are not UTF-8 stand under key_base64, value_base64. To write, a value is enough, and
-  one that is not text is taken as its JSON. With `consume --meta-only` there are key_size and
-  value_size instead, which `produce` does not read.
+  Bytes that are not UTF-8 are under key_base64, value_base64. `produce` requires only the value; a
+  value that is not text is sent as its JSON. `consume --meta-only` writes key_size and value_size
+  instead, which `produce` does not read.
 """
 
 
 def show_help(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
-    """Tells what may be given, if that is what was asked."""
+    """Print the help of templates and exit, if the value is `help`."""
     if value == "help":
         click.echo(HELP.strip())
         ctx.exit(0)

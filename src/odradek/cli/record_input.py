@@ -26,22 +26,22 @@ from odradek.cli.record_format import (
     LARGEST_TIMESTAMP,
     BadTemplate,
     CliRecord,
+    check_range,
     literal,
     pieces,
     unescape,
-    check_range,
 )
 
 LINE = r"%v\n"
 
 
 class NotReadable(click.ClickException):
-    """The input is no record from here on."""
+    """The input cannot be parsed as a record; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputOptions:
-    """What the arguments and options of one call say about its records; None: nothing."""
+    """The arguments and options of one call that describe its records; None: not given."""
 
     value: str | None
     as_json: bool
@@ -51,8 +51,8 @@ class InputOptions:
     source: IO[bytes] | None
 
     def records(self) -> Iterator[CliRecord]:
-        """One by one, as they are read. Raises `UsageError` at once for options that contradict
-        each other, and `NotReadable` on the way for what is no record.
+        """Return the records as they are read. Raises `UsageError` at once for contradicting
+        options, and `NotReadable` while reading for invalid input.
         """
         self.check()
         if self.value is not None:
@@ -64,11 +64,11 @@ class InputOptions:
 
     @property
     def names_partitions(self) -> bool:
-        """Whether who wrote the template has each record say where it belongs."""
+        """True if the template reads the partition of each record."""
         return self.template is not None and has_verb("p", self.template)
 
     def check(self) -> None:
-        """Raises `UsageError` if somebody would wait in vain for an option to take effect."""
+        """Raise `UsageError` for an option that would have no effect."""
         delimiters = {"-K": self.key_delimiter, "-D": self.delimiter}
         read_by = {"-f": self.template, **delimiters}
         if self.value is not None:
@@ -79,13 +79,13 @@ class InputOptions:
         if self.template is not None:
             refuse_options(delimiters, "-f says what ends keys and records")
         if self.key_delimiter == "":
-            raise click.UsageError("-K says what ends the key, so it cannot be nothing")
+            raise click.UsageError("-K is the text that ends the key: it cannot be empty")
 
 
 def text_records(
     source: IO[bytes], template: str | None, key_delimiter: str | None, delimiter: str | None
 ) -> Iterator[CliRecord]:
-    """Records of lines, or of a template."""
+    """Read records from lines, or by a template."""
     if template is None:
         template = LINE if delimiter is None else f"%v{literal(delimiter)}"
     mark = None if key_delimiter is None else unescape(key_delimiter)
@@ -102,7 +102,7 @@ def text_records(
 
 
 def json_records(source: IO[bytes]) -> Iterator[CliRecord]:
-    """Records of JSON, one a line."""
+    """Read records from JSON, one a line."""
     announce_terminal_input(source)
     for number, line in enumerate(source, 1):
         if not line.isspace():
@@ -113,9 +113,9 @@ def json_records(source: IO[bytes]) -> Iterator[CliRecord]:
 
 
 def announce_terminal_input(source: IO[bytes]) -> None:
-    """People who are waited for should know."""
+    """Tell the user at a terminal that the command waits for input."""
     if source.isatty() and sys.stderr.isatty():
-        print_stderr("A record a line; Ctrl-D ends.")
+        print_stderr("Reading from the terminal, one record a line; Ctrl-D ends.")
 
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
@@ -123,8 +123,8 @@ READABLE = {"k", "v", "s", "p", "h", "T", "d"}
 
 
 def parse_template(template: str) -> tuple[list[tuple[str, bytes]], bytes]:
-    """The verbs of an input template, each with the bytes that end it, and what stands before the
-    first.
+    """Parse an input template: its verbs, each with the bytes that end it, and the bytes before
+    the first verb.
     """
     before = b""
     steps: list[tuple[str, bytes]] = []
@@ -133,7 +133,9 @@ def parse_template(template: str) -> tuple[list[tuple[str, bytes]], bytes]:
             if piece["verb"] not in READABLE or piece["how"] is not None:
                 raise BadTemplate(f"{piece[0]} cannot be read; %k %v %p %h %T can")
             if steps and not steps[-1][1]:
-                raise BadTemplate(f"{template!r}: nothing tells where %{steps[-1][0]} ends")
+                raise BadTemplate(
+                    f"{template!r}: no text ends %{steps[-1][0]}: put one between the verbs"
+                )
             steps.append((piece["verb"], b""))
         elif steps:
             steps[-1] = (steps[-1][0], steps[-1][1] + piece)
@@ -145,12 +147,12 @@ def parse_template(template: str) -> tuple[list[tuple[str, bytes]], bytes]:
 
 
 def has_verb(verb: str, template: str) -> bool:
-    """Whether an input template has that verb."""
+    """True if an input template has that verb."""
     return any(each == verb for each, _ in parse_template(template)[0])
 
 
 def read_records(template: str, stream: IO[bytes]) -> Iterator[CliRecord]:
-    """The records in a stream of text. `ValueError` if it ends within one, or a number is none."""
+    """Read records by a template. Raises `ValueError` for invalid or incomplete text."""
     steps, before = parse_template(template)
     source = TextSource(stream)
     while not source.at_end():
@@ -184,19 +186,17 @@ def set_field(record: CliRecord, verb: str, data: bytes) -> None:
 
 
 class TextSource:
-    """Bytes of a stream up to a mark; no more than a record is held."""
+    """A stream that is read up to delimiters; it holds at most one record."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.stream = stream
         self.held = bytearray()
         self.ended = False
         self.cut_short = False
-        """Whether the end of the stream stood where a mark was looked for."""
+        """True if the stream ended before a delimiter."""
 
     def more(self) -> bool:
-        """Whether there was something to read. What has arrived is taken at once, so that a
-        pipe's records do not wait for each other.
-        """
+        """Read what has arrived, without waiting for more; False at the end of the stream."""
         read1 = getattr(self.stream, "read1", self.stream.read)
         data = read1(65536)
         self.held += data
@@ -211,7 +211,7 @@ class TextSource:
             raise ValueError(f"a record does not begin with {mark!r}")
 
     def until(self, end: bytes) -> bytes:
-        """All up to `end`, which is passed over; the end of the stream counts as one."""
+        """Read up to `end`, which is skipped, or up to the end of the stream."""
         searched = 0
         while (at := self.held.find(end, searched) if end else -1) < 0:
             searched = max(0, len(self.held) - len(end) + 1)

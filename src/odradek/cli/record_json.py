@@ -1,12 +1,11 @@
-"""Records as JSON, one a line, so that what `consume --json` writes `produce --json` reads back,
-every byte of it.
+"""Records as JSON, one a line. `produce --json` reads back every byte that `consume --json` writes.
 
     {"topic":"t","partition":0,"offset":7,"timestamp":1700000000000,"key":"k","value":"v",
      "headers":[{"key":"h","value":"x"}]}
 
-Bytes that are not UTF-8 stand under `key_base64`, `value_base64`. Null is null, and has to be said:
-an object without a value is no record, nor is one with a field that records do not have, or with
-two values. So it is with headers.
+Bytes that are not UTF-8 are under `key_base64`, `value_base64`. A null value must be given as null:
+an object without a value, with an unknown field or with two values is an error. The same holds for
+headers.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ ADVICE = 'a record is {"key": ..., "value": ...}; to send the lines as they are,
 
 
 def encode(record: CliRecord) -> bytes:
-    """One line, without its end."""
+    """Return the record as one line, without the line end."""
     line = position_fields(record)
     put_bytes(line, "key", record.key)
     put_bytes(line, "value", record.value)
@@ -35,8 +34,8 @@ def encode(record: CliRecord) -> bytes:
 
 
 def encode_sizes(record: CliRecord) -> bytes:
-    """One line that has `key_size` and `value_size`, in bytes or null, for what they are of. It is
-    not to be read back.
+    """Return one line with `key_size` and `value_size`, in bytes or null, instead of key and value.
+    `decode` does not read it.
     """
     line = position_fields(record)
     for name, data in (("key_size", record.key), ("value_size", record.value)):
@@ -67,18 +66,22 @@ def put_bytes(line: dict[str, Any], name: str, data: bytes | None) -> dict[str, 
 
 
 def decode(data: bytes) -> CliRecord:
-    """A record from its line. `ValueError` says what is wrong with it."""
+    """Parse a record from its line. Raises `ValueError`."""
     try:
         line = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(line, dict):
-        raise ValueError('not a record: an object like {"key": "k", "value": "v"} is')
+        raise ValueError('not a record: write an object like {"key": "k", "value": "v"}')
     check_fields("records", "it", line, FIELDS)
     record = CliRecord(key=take_bytes(line, "key"), value=take_bytes(line, "value"))
     record.topic = typed(line, "topic", str, "")
-    record.partition = check_range("partition", typed(line, "partition", int, -1), LARGEST_PARTITION)
-    record.timestamp_ms = check_range("timestamp", typed(line, "timestamp", int, -1), LARGEST_TIMESTAMP)
+    record.partition = check_range(
+        "partition", typed(line, "partition", int, -1), LARGEST_PARTITION
+    )
+    record.timestamp_ms = check_range(
+        "timestamp", typed(line, "timestamp", int, -1), LARGEST_TIMESTAMP
+    )
     record.headers = [header(each) for each in typed(line, "headers", list, [])]
     return record
 
@@ -91,7 +94,7 @@ def header(one: Any) -> tuple[str, bytes | None]:
 
 
 def check_fields(kind: str, name: str, line: dict[str, Any], fields: set[str]) -> None:
-    """Somebody's own object is easily taken for a record, and would be one without a value."""
+    """Refuse unknown fields and a missing value: the line may be the user's own JSON object."""
     unknown = sorted(line.keys() - fields)
     if unknown:
         raise ValueError(f"{kind} have no field {unknown[0]!r}: {ADVICE}")
@@ -111,7 +114,7 @@ def typed(line: dict[str, Any], name: str, kind: type[Any], default: Any) -> Any
 
 
 def take_bytes(line: dict[str, Any], name: str) -> bytes | None:
-    """Bytes from text, from base64, or (any other JSON) from its JSON text."""
+    """Return bytes from text, from base64, or of any other JSON value from its text."""
     if name in line and name + "_base64" in line:
         raise ValueError(f"it has both {name} and {name}_base64: leave out one")
     encoded = line.get(name + "_base64")

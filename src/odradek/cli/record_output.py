@@ -1,4 +1,4 @@
-"""Records on stdout: by a template, as JSON, or as what people and pipes want by default."""
+"""Records on stdout: by a template, as JSON, or in the defaults for terminals and pipes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ META_ONLY = r"%t\t%p\t%o\t%T\t%K\t%V\n"
 NULL = "NULL"
 JSON = ("json", "jsonl")
 NAMED = {"table": FOR_PEOPLE, "raw": VALUE_LINES}
-"""Formats that have names; with those of `JSON`."""
+"""The named templates; `JSON` has further names."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """How records are to look, as the options of one call say; None: nothing was said."""
+    """The options of one call for the format of records; None: not given."""
 
     template: str | None
     key_delimiter: str | None
@@ -36,8 +36,8 @@ class RecordOptions:
     meta_only: bool
 
     def rendering(self) -> Callable[[CliRecord], bytes]:
-        """What makes text of a record. Raises `UsageError` for options that contradict each
-        other.
+        """Return the function that formats a record. Raises `UsageError` for contradicting
+        options.
         """
         template = None if self.template in JSON else self.template
         delimiters = {"-K": self.key_delimiter, "-D": self.delimiter}
@@ -56,7 +56,7 @@ class RecordOptions:
         return Template(NAMED.get(template, template), argument_bytes(null)).render
 
     def by_delimiters(self) -> str:
-        """Without a template: for people on a terminal, and values alone in a pipe."""
+        """Return the template without `-f`: all columns on a terminal, only values in a pipe."""
         if self.key_delimiter is not None or self.delimiter is not None:
             key = "" if self.key_delimiter is None else f"%k{literal(self.key_delimiter)}"
             return f"{key}%v{END if self.delimiter is None else literal(self.delimiter)}"
@@ -68,7 +68,7 @@ def json_line(encode: Callable[[CliRecord], bytes]) -> Callable[[CliRecord], byt
 
 
 class RecordWriter:
-    """Records on stdout, as bytes."""
+    """Writes records to stdout as bytes."""
 
     def __init__(self, looks: RecordOptions, unbuffered: bool) -> None:
         self.render = looks.rendering()
@@ -91,5 +91,5 @@ class RecordWriter:
             self.out.flush()
 
     def flush(self) -> None:
-        """What was written is out, before it is committed."""
+        """Flush stdout, before offsets are committed."""
         self.out.flush()

@@ -1,6 +1,4 @@
-"""`odradek spark`: an environment for the executors of a Spark cluster, and a look at what they
-have.
-"""
+"""`odradek spark`: prepares local sessions, packs environments for executors, checks workers."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import click
 
 from odradek.cli import exits
 from odradek.cli.options import json_flag, seconds_of
-from odradek.cli.output import Listing, show, print_stderr
+from odradek.cli.output import Listing, print_stderr, show
 
 DEFAULT_ARCHIVE = Path("environment.tar.gz")
 NEXT_STEPS = """\
@@ -28,7 +26,7 @@ Workers need Python {python} at {interpreter} (--python names another place)."""
 
 @click.group()
 def spark() -> None:
-    """Spark: a faster start here; on clusters, an environment for executors and what they have."""
+    """Spark: faster local sessions; environments for the executors of a cluster."""
 
 
 @spark.command("prepare")
@@ -36,9 +34,9 @@ def spark() -> None:
 def prepare_command(as_json: bool) -> None:
     """Make local Spark sessions start in half the time.
 
-    Runs a few small queries and keeps an archive of the classes they load, some 200 MB, in the
-    cache directory (ODRADEK_CACHE_DIR, else that of the user). Half a minute, once for each Java
-    and PySpark.
+    Runs a few small queries and writes an archive of the classes they load, some 200 MB, to the
+    cache directory (ODRADEK_CACHE_DIR, else the user's cache). It takes half a minute, once for
+    each Java and PySpark.
     """
     from odradek.spark import class_archive
     from odradek.spark.java import JavaNotFound
@@ -46,7 +44,7 @@ def prepare_command(as_json: bool) -> None:
     try:
         there = class_archive.archive_path().exists()
         if not there:
-            print_stderr("odradek: running a few queries, to keep the classes that they load")
+            print_stderr("odradek: running a few queries to archive the classes that they load")
         path = class_archive.make_archive()
     except (class_archive.ArchiveFailed, JavaNotFound) as failed:
         raise click.ClickException(str(failed)) from None
@@ -62,24 +60,24 @@ def prepare_command(as_json: bool) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     default=DEFAULT_ARCHIVE,
     show_default=True,
-    help="Where the archive goes.",
+    help="The path of the archive.",
 )
 @click.option(
     "--python",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Where this minor version of Python is on the workers.  [default: where it is here]",
+    help="The path of this minor version of Python on the workers.  [default: its path here]",
 )
-@click.option("-f", "--force", is_flag=True, help="Replace an archive that is there.")
+@click.option("-f", "--force", is_flag=True, help="Replace an existing archive.")
 @json_flag("One JSON object.")
 def pack_command(
     requirements: tuple[str, ...], output: Path, python: Path | None, force: bool, as_json: bool
 ) -> None:
     """Pack an environment for executors that have no Odradek.
 
-    A tar.gz of a virtual environment with Odradek as it is installed here, Arrow, pandas and what
-    else REQUIREMENT says, in the versions that are installed here. Spark unpacks it on each
-    executor (spark.archives); PySpark and Java are there already.
+    The archive is a tar.gz of a virtual environment with Odradek, Arrow, pandas and each
+    REQUIREMENT, in the versions that are installed here. Spark unpacks it on each executor
+    (spark.archives); PySpark and Java come from the Spark distribution there.
     """
     import os
 
@@ -90,7 +88,7 @@ def pack_command(
 
     console = Console(stderr=True, soft_wrap=True)
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(32)
-    said: list[str] = []
+    shown: list[str] = []
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as bars:
@@ -98,8 +96,8 @@ def pack_command(
 
         def report(what: str, report_done: int, total: int) -> None:
             bars.update(bar, description=what, completed=report_done, total=total or None)
-            if what not in said:
-                said.append(what)
+            if what not in shown:
+                shown.append(what)
                 console.print(f"odradek: {what}", markup=False, highlight=False)
 
         try:
@@ -134,9 +132,9 @@ def pack_command(
     required=True,
     help="spark://HOST:PORT, yarn, k8s://..., or sc://HOST:PORT for Spark Connect.",
 )
-@click.option("--archive", metavar="FILE", help="What `odradek spark pack` wrote.")
+@click.option("--archive", metavar="FILE", help="The archive from `odradek spark pack`.")
 @click.option(
-    "-b", "--brokers", metavar="HOST:PORT,...", help="Have the workers connect to these, too."
+    "-b", "--brokers", metavar="HOST:PORT,...", help="Brokers that the workers must reach."
 )
 @click.option("-c", "--conf", "conf", metavar="NAME=VALUE", multiple=True, help="A Spark setting.")
 @click.option(
@@ -144,7 +142,7 @@ def pack_command(
     metavar="DURATION",
     default="2m",
     show_default=True,
-    help="Wait no longer than this.",
+    help="The timeout.",
 )
 @json_flag("One JSON object a line.")
 def check_command(
@@ -155,26 +153,26 @@ def check_command(
     within: str,
     as_json: bool,
 ) -> None:
-    """Ask the Python workers of a cluster what they have.
+    """Check the Python workers of a cluster.
 
     Runs a small job and shows, for each host, its Python, Odradek, PySpark and Arrow, and whether
-    it reaches the brokers. Exit code 6 if a query would fail there.
+    it reaches the brokers. The exit code is 6 if a query would fail there.
     """
     try:
-        from odradek.spark.workers import NotAnswered, ask
+        from odradek.spark.workers import CheckFailed, check_cluster
     except ModuleNotFoundError as missing:
         raise click.ClickException(
             f"this needs {missing.name}: pip install 'odradek[spark]'"
         ) from missing
     try:
-        workers = ask(
+        workers = check_cluster(
             master=master,
             archive=archive,
             brokers=brokers,
             config=settings_of(conf),
             within_s=seconds_of(within),
         )
-    except NotAnswered as refusal:
+    except CheckFailed as refusal:
         print_stderr(f"odradek: {refusal}")
         sys.exit(exits.CHECK_FAILED)
     columns = [field.name for field in fields(workers[0])]
@@ -183,7 +181,9 @@ def check_command(
         listing.add(*(getattr(worker, name) for name in columns), worker.problems)
     show(listing, as_json=as_json)
     if any(worker.problems for worker in workers):
-        print_stderr("A query would fail there. `odradek spark pack` makes an environment for executors.")
+        print_stderr(
+            "Queries would fail there. `odradek spark pack` makes an environment for executors."
+        )
         sys.exit(exits.CHECK_FAILED)
 
 

@@ -17,18 +17,25 @@ from odradek.cli.options import (
     confirm,
     json_flag,
     json_option,
-    watch_option,
     repeat,
+    watch_option,
 )
-from odradek.cli.output import Listing, plural, report_done, show, print_stderr
-from odradek.cli.positions import Origin, select_partitions, log_offsets, now_ms, offsets_at, position
+from odradek.cli.output import Listing, plural, print_stderr, report_done, show
+from odradek.cli.positions import (
+    Origin,
+    log_offsets,
+    now_ms,
+    offsets_at,
+    position,
+    select_partitions,
+)
 from odradek.client.admin.results import ConfigEntry, Topic
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.topics import TopicPartition, uuid_text
 
 BY_BROKER = -1
 MOST_PARTITIONS, MOST_REPLICAS = 2**31 - 1, 2**15 - 1
-"""Greater numbers cannot be asked for."""
+"""The greatest numbers that a request can have."""
 
 
 @click.group(
@@ -41,11 +48,15 @@ def topic() -> None:
 
 @topic.command("create")
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("-p", "--partitions", type=click.IntRange(1, MOST_PARTITIONS), help="How many.")
-@click.option("-r", "--replicas", type=click.IntRange(1, MOST_REPLICAS), help="How many of each.")
+@click.option(
+    "-p", "--partitions", type=click.IntRange(1, MOST_PARTITIONS), help="The number of partitions."
+)
+@click.option(
+    "-r", "--replicas", type=click.IntRange(1, MOST_REPLICAS), help="The replication factor."
+)
 @click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, help="A setting.")
-@click.option("--if-not-exists", is_flag=True, help="No error if there is one already.")
-@click.option("-d", "--dry-run", is_flag=True, help="Only have the cluster check it.")
+@click.option("--if-not-exists", is_flag=True, help="No error if it exists already.")
+@click.option("-d", "--dry-run", is_flag=True, help="Let the cluster only check it.")
 @json_option
 @broker_options
 @click.pass_context
@@ -59,7 +70,7 @@ def create(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Create topics. Numbers that are not given are the broker's own."""
+    """Create topics. Without -p and -r the broker's defaults apply."""
     settings = pairs("-c", configs)
     with admin(cluster_settings(ctx)) as cluster:
 
@@ -74,7 +85,7 @@ def create(
             )
             message = "could be created" if dry_run else "created"
             report_done(
-                f"{name}: {said}" if created else f"{name}: is there already",
+                f"{name}: {message}" if created else f"{name}: is there already",
                 as_json=as_json,
                 topic=name,
                 created=created and not dry_run,
@@ -86,7 +97,9 @@ def create(
 @topic.command("config")
 @click.argument("name", metavar="TOPIC")
 @click.argument("changes", metavar="[NAME=VALUE | NAME-]...", nargs=-1)
-@click.option("-a", "--all", "everything", is_flag=True, help="Show those with defaults too.")
+@click.option(
+    "-a", "--all", "everything", is_flag=True, help="Show settings with default values too."
+)
 @DRY_RUN
 @json_option
 @broker_options
@@ -99,7 +112,7 @@ def config(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Show settings, or change them: `retention.ms=60000` sets, `retention.ms-` takes back."""
+    """Show settings, or change them: `retention.ms=60000` sets, `retention.ms-` resets."""
     wanted: dict[str, str | None] = {}
     for change in changes:
         if "=" in change:
@@ -126,23 +139,23 @@ def config(
     "--num",
     type=click.IntRange(1, MOST_PARTITIONS),
     required=True,
-    help="How many to add to those.",
+    help="The number of partitions to add.",
 )
 @DRY_RUN
 @json_option
 @broker_options
 @click.pass_context
 def add_partitions(ctx: click.Context, name: str, num: int, dry_run: bool, as_json: bool) -> None:
-    """Add partitions. Keys may go to other partitions from then on."""
+    """Add partitions. Keys may then go to other partitions than before."""
     with admin(cluster_settings(ctx)) as cluster:
         before = len(cluster.topic(name).partitions)
         if before + num > MOST_PARTITIONS:
             more = f"at most {MOST_PARTITIONS - before} more"
-            raise click.UsageError(f"{name} has {counted(before, 'partition')}: {more}")
+            raise click.UsageError(f"{name} has {plural(before, 'partition')}: {more}")
         cluster.create_partitions(name, before + num, validate_only=dry_run)
         verb = "would have" if dry_run else "has"
         report_done(
-            f"{name}: {verb} {counted(before + num, 'partition')}, not {before}",
+            f"{name}: {verb} {plural(before + num, 'partition')}, not {before}",
             as_json=as_json,
             topic=name,
             partitions=before + num,
@@ -158,9 +171,9 @@ def add_partitions(ctx: click.Context, name: str, num: int, dry_run: bool, as_js
     "before",
     required=True,
     metavar="POSITION",
-    help="Up to where: an offset, end, -N, @TIME …",
+    help="The new start: an offset, end, -N, @TIME …",
 )
-@click.option("-p", "--partitions", metavar="0,1,...", help="Which.  [default: all]")
+@click.option("-p", "--partitions", metavar="0,1,...", help="The partitions.  [default: all]")
 @YES
 @DRY_RUN
 @json_flag()
@@ -204,7 +217,7 @@ def trim(
 
 @topic.command("rm")
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("--if-exists", is_flag=True, help="No error if there is none.")
+@click.option("--if-exists", is_flag=True, help="No error if it does not exist.")
 @YES
 @DRY_RUN
 @json_option
@@ -269,10 +282,12 @@ def ls(ctx: click.Context, internal: bool, pause_s: float | None, as_json: bool)
 
 @topic.command("describe")
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("-s", "--summary", is_flag=True, help="A row for each topic.")
-@click.option("-p", "--partitions", is_flag=True, help="Its partitions.  [default]")
-@click.option("-c", "--configs", is_flag=True, help="Its settings that are not defaults.")
-@click.option("-a", "--all", "everything", is_flag=True, help="All of it, and defaults too.")
+@click.option("-s", "--summary", is_flag=True, help="One row for each topic.")
+@click.option("-p", "--partitions", is_flag=True, help="The partitions.  [default]")
+@click.option("-c", "--configs", is_flag=True, help="The settings that are not defaults.")
+@click.option(
+    "-a", "--all", "everything", is_flag=True, help="All sections, with default settings."
+)
 @watch_option
 @json_option
 @broker_options
@@ -308,7 +323,7 @@ def describe(
 
 
 class Sections(NamedTuple):
-    """What of a topic is described."""
+    """The sections of a description."""
 
     summary: bool
     partitions: bool
@@ -318,7 +333,7 @@ class Sections(NamedTuple):
 def topic_table(
     topic: Topic, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> Listing:
-    """One row a partition. Offsets are missing where nobody leads it."""
+    """Return one row for each partition, without offsets if it has no leader."""
     columns = ("topic", "partition", "leader", "epoch", "replicas", "in_sync", "start", "end")
     listing = Listing(columns, title=f"{topic.name}  (id {uuid_text(topic.topic_id)})")
     for each in topic.partitions:
@@ -339,7 +354,7 @@ def topic_table(
 def summary_table(
     topic: Topic, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> Listing:
-    """The topic in one row."""
+    """Return the topic in one row."""
     columns = ("topic", "id", "internal", "partitions", "replication", "records")
     listing = Listing(columns)
     listing.add(
@@ -354,7 +369,7 @@ def summary_table(
 
 
 def config_table(topic: str, found: Mapping[str, ConfigEntry], everything: bool) -> Listing:
-    """The settings that differ from their defaults, or all."""
+    """Return the settings that differ from their defaults, or all."""
     columns = ("topic", "setting", "value", "source")
     listing = Listing(columns, empty=f"{topic}: every setting has its default.")
     for entry in found.values():

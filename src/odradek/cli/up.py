@@ -46,7 +46,7 @@ DEFAULT_DIRECTORY = "odradek-data"
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help=f"Where the log lives.  [default: ./{DEFAULT_DIRECTORY}]",
+    help=f"The directory of the logs.  [default: ./{DEFAULT_DIRECTORY}]",
 )
 @click.option("--memory", is_flag=True, help="Keep everything in memory, nothing on disk.")
 @click.option(
@@ -57,7 +57,7 @@ DEFAULT_DIRECTORY = "odradek-data"
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",
     show_default=True,
-    help="How much it says on stderr.",
+    help="The log level on stderr.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The ready line as one JSON object.")
 def up(
@@ -84,10 +84,10 @@ def up(
     except StartFailed as failure:
         click.echo(f"odradek: {failure}", err=True)
         sys.exit(exits.USAGE if isinstance(failure, BadSettings) else exits.FAILED)
-    if server.tells_own_address:
+    if server.advertises_own_address:
         click.echo(
-            f"odradek: listening on every interface; clients are told {server.bootstrap}. Where "
-            f"that is not how they reach this machine, give the address that is: "
+            f"odradek: listening on every interface; clients are told {server.bootstrap}. If they "
+            f"cannot reach this machine there, set their address: "
             f"--set advertised.listeners=PLAINTEXT://HOST:PORT",
             err=True,
         )
@@ -143,7 +143,7 @@ def stop_on_signals(server: Server) -> None:
         seen += 1
         if seen > 1:
             os._exit(130)
-        # Not through stderr's buffer: the signal may have come in the midst of a write to it.
+        # Not through stderr's buffer: the signal may interrupt a write to it.
         with contextlib.suppress(OSError):
             os.write(2, STOPPING)
         server.request_stop(tell_progress)
@@ -158,15 +158,15 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """glibc's `malloc.h`."""
 
 KEPT_BYTES = 64 << 20
-"""Freed memory at the end of the heap that stays with the process."""
+"""Up to this much freed memory at the end of the heap is kept."""
 
 HEAP_BYTES = 16 << 20
-"""Blocks up to this come from the heap; larger ones, which are rare, are mapped each."""
+"""Blocks up to this size come from the heap; larger ones, which are rare, are mapped."""
 
 
 def raise_descriptor_limit() -> None:
-    """As many descriptors as the system lets this process have, as a JVM does on its own: every
-    connection and every file that is read takes one, and the usual soft limit is 1,024.
+    """Raise the soft limit of descriptors to the hard limit, as a JVM does: every connection and
+    every open file takes one, and the usual soft limit is 1,024.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_WANTED)
@@ -175,8 +175,8 @@ def raise_descriptor_limit() -> None:
 
 
 def tune_garbage_collector() -> None:
-    """What has been loaded stays; what a broker makes is nearly always freed by counting, so the
-    collector need not look as often as it does by default (every 700 new objects).
+    """Freeze the loaded objects and collect less often than the default (every 700 new objects):
+    reference counting frees nearly all objects of a broker.
     """
     gc.collect()
     gc.freeze()
@@ -184,11 +184,11 @@ def tune_garbage_collector() -> None:
 
 
 def keep_freed_memory() -> bool:
-    """Let the allocator keep what is freed, up to `KEPT_BYTES`; whether it can be told.
+    """Let the allocator keep freed memory, up to `KEPT_BYTES`; False if it has no such setting.
 
-    By default glibc gives every freed megabyte back to the kernel, and the next request takes its
-    pages anew, zeroed one fault at a time: of the CPU that a large produce cost, the greater part.
-    Other allocators (musl's, macOS's) have no such setting.
+    By default glibc returns every freed megabyte to the kernel, and the next request gets new
+    pages, zeroed one page fault at a time. This took most of the CPU time of large produce
+    requests. Other allocators (musl's, macOS's) have no such setting.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

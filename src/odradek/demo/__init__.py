@@ -1,6 +1,8 @@
-"""The main job, seen working: a year of real flights through a broker and through Spark.
+"""The demo: a year of real flights through a broker and a Spark pipeline, with a verified result.
 
-`run` is the order of things; `flights` reads the data, `replay` produces it, `pipeline` is the
-Spark job with its `rules`, `proof` and `reference` compare what came out with what went in, and
-`page`, `figures` and `terminal` show it. `live` paces the flights for `--follow`.
+In reading order: `run` (the whole job), `broker_process`, `flights` (the data), `replay` (produces
+them), `pipeline` (the Spark job) with its `rules`, `reference` and `proof` (the expected results,
+and the comparison), `figures`, `terminal` and `page` (the output).
+
+Tests: unit/demo, spark/test_demo.py
 """

@@ -1,7 +1,7 @@
 """A broker as a process of its own, as a user would start it: `python -m odradek up`.
 
-Its ready line says where it listens. It runs in a session of its own, so that a Ctrl-C at the
-terminal reaches only this program, which then stops it in order. Its talk goes to a file.
+Its ready line has its address. It runs in a session of its own, so that a Ctrl-C at the terminal
+reaches only this program, which then stops the broker. Its stderr goes to a file.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ STOP_TIMEOUT_SECONDS = 20
 
 
 class BrokerFailed(RuntimeError):
-    """The broker did not start, or did not stop; the text says what it said."""
+    """The broker did not start or stop; the message has its output."""
 
 
 class BrokerProcess:
-    """Starts on entering, stops on leaving. `bootstrap` is its address."""
+    """A broker that starts on entering and stops on leaving. `bootstrap` is its address."""
 
     def __init__(self, data_dir: Path, log_file: Path) -> None:
         self.data_dir = data_dir
@@ -56,12 +56,12 @@ class BrokerProcess:
         ready, _, _ = select.select([output], [], [], READY_TIMEOUT_SECONDS)
         line = output.readline() if ready else ""
         if not line.startswith("{"):
-            said = (line + self.log_file.read_text()).strip() or "nothing"
-            raise BrokerFailed(f"the broker did not start; it said: {said[-2000:]}")
+            output = (line + self.log_file.read_text()).strip() or "nothing"
+            raise BrokerFailed(f"the broker did not start; it said: {output[-2000:]}")
         return line
 
     def stop(self) -> int | None:
-        """Ask it to stop and wait; its exit code."""
+        """Stop the broker and wait; return its exit code."""
         process, self.process = self.process, None
         if process is None:
             return None
@@ -84,5 +84,5 @@ class BrokerProcess:
     ) -> None:
         code = self.stop()
         if kind is None and code not in (None, 0):
-            said = self.log_file.read_text().strip()[-2000:]
-            raise BrokerFailed(f"the broker ended with exit code {code}; it said: {said}")
+            output = self.log_file.read_text().strip()[-2000:]
+            raise BrokerFailed(f"the broker ended with exit code {code}; it said: {output}")

@@ -1,7 +1,7 @@
-"""What the table, the chart and the page show, worked out of the proven aggregates.
+"""Totals by airline, hour, day and month, for the tables, the chart and the page.
 
-Hours, days and months here are New York's: an airport's day is a local matter. Means are of
-flights, in minutes.
+They are sums of the aggregates of the proof. Hours, days and months are those of New York's time
+zone. Means are over flights, in minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NEW_YORK = ZoneInfo(rules.TIME_ZONE)
 
 @dataclass(slots=True)
 class Total:
-    """Sums over windows."""
+    """Sums over several windows."""
 
     flights: int = 0
     late: int = 0
@@ -50,14 +50,14 @@ class Total:
 
 
 def local_hour(window: Window) -> datetime:
-    """The start of a window as a clock in New York shows it."""
+    """Return the start of a window in New York's time zone."""
     return datetime.fromtimestamp(window.hour_ms / 1000, UTC).astimezone(NEW_YORK)
 
 
 def totals(
     windows: Mapping[Window, Delays], group: Callable[[Window, Delays], G]
 ) -> dict[G, Total]:
-    """Sums by whatever `group` says of a window, in the order of the groups."""
+    """Return the sums of the windows for each value of `group`, sorted by that value."""
     found: dict[G, Total] = {}
     for window, delays in windows.items():
         found.setdefault(group(window, delays), Total()).add(delays)
@@ -65,7 +65,7 @@ def totals(
 
 
 def by_airline(windows: Mapping[Window, Delays]) -> dict[str, Total]:
-    """Most flights first."""
+    """Return the totals of the airlines, most flights first."""
     found = totals(windows, lambda _, delays: delays.airline)
     return dict(sorted(found.items(), key=lambda item: -item[1].flights))
 

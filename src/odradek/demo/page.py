@@ -33,7 +33,7 @@ FEWEST_FLIGHTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a plot: its name and its points."""
+    """A line of a plot: its name and its points."""
 
     name: str
     points: Sequence[tuple[int, float]]
@@ -42,7 +42,7 @@ class Line:
 def render(
     proof: Proof, stages: Mapping[str, float], batches: Sequence[MicroBatch], version: str
 ) -> str:
-    """The page. `stages`: seconds by what they were spent on."""
+    """Return the page. `stages`: seconds by stage of the run."""
     windows = proof.windows
     verdict = "All of it is proven below." if proof.holds else "The proof below fails."
     hours = by_origin(figures.by_origin_and_hour(windows))
@@ -111,7 +111,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def by_origin(totals: Mapping[tuple[str, int], figures.Total]) -> list[Line]:
-    """One line per airport: mean departure delay over hours or months."""
+    """Return one line per airport: mean departure delay over hours or months."""
     lines: dict[str, list[tuple[int, float]]] = {}
     for (origin, at), total in totals.items():
         if total.flights >= FEWEST_FLIGHTS:
@@ -120,7 +120,7 @@ def by_origin(totals: Mapping[tuple[str, int], figures.Total]) -> list[Line]:
 
 
 def line_plot(lines: Sequence[Line], ticks: Sequence[tuple[int, str]]) -> str:
-    """Lines over a common axis, with a legend; values in minutes."""
+    """Draw lines over a common axis, with a legend; values in minutes."""
     points = [point for line in lines for point in line.points]
     if not points:
         return "<p>Too few flights for a plot.</p>"
@@ -163,7 +163,7 @@ def line_plot(lines: Sequence[Line], ticks: Sequence[tuple[int, str]]) -> str:
 
 
 def bars(rows: Sequence[tuple[str, float, str]]) -> str:
-    """Horizontal bars: name, length as a share of one, what stands behind it."""
+    """Draw horizontal bars: name, length as a share of one, and text behind it."""
     step, left, width = 24, 220, 980
     most = max((share for _, share, _ in rows), default=0.0) or 1.0
     parts = [f'<svg viewBox="0 0 {width} {step * len(rows) + 4}" role="img">']
@@ -180,7 +180,7 @@ def bars(rows: Sequence[tuple[str, float, str]]) -> str:
 
 
 def calendar_plot(days: Mapping[date, figures.Total]) -> str:
-    """A row per month, a cell per day, coloured by mean departure delay."""
+    """Draw a row per month and a cell per day, coloured by mean departure delay."""
     cell, left = 30, 44
     parts = [f'<svg viewBox="0 0 {left + 31 * cell} {13 * 24}" role="img">']
     for day in range(1, 32):
@@ -201,7 +201,7 @@ def calendar_plot(days: Mapping[date, figures.Total]) -> str:
 
 
 def heat(minutes: float) -> str:
-    """From pale yellow to dark red."""
+    """Return a colour from pale yellow to dark red."""
     share = (minutes - CALENDAR_COOL) / (CALENDAR_HOT - CALENDAR_COOL)
     share = min(1.0, max(0.0, share))
     return f"hsl({52 - 52 * share:.0f} 85% {88 - 50 * share:.0f}%)"
@@ -213,14 +213,14 @@ STEPS = {
     "work": ("addBatch",),
     "checkpoint": ("walCommit", "commitOffsets", "commitBatch"),
 }
-"""Spark's names of what a micro-batch's time is spent on, by the kind that is shown."""
+"""The steps of a micro-batch by Spark's names, for each kind that is shown."""
 STEP_COLOURS = ("var(--c)", "var(--b)", "var(--a)", "var(--soft)")
 TIME_LINE_WIDTH, TIME_LINE_LEFT, STEP, LEGEND, AXIS = 980, 90, 26, 24, 22
 
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """One micro-batch of one query. `began_s` since 1970; `steps` in seconds, by kind."""
+    """A micro-batch of a query. `began_s` since 1970; `steps` in seconds, by kind."""
 
     query: str
     number: int
@@ -231,7 +231,7 @@ class MicroBatch:
 
 
 def micro_batches(query: str, reports: Iterable[StreamingQueryProgress]) -> list[MicroBatch]:
-    """Those of a query that ran: reports of triggers that found nothing new are left out."""
+    """Return the micro-batches of a query, without triggers that found nothing new."""
     found = []
     for report in reports:
         spent = report.durationMs
@@ -249,7 +249,7 @@ def micro_batches(query: str, reports: Iterable[StreamingQueryProgress]) -> list
 
 
 def time_line(batches: Sequence[MicroBatch]) -> str:
-    """A row for each query, a bar for each micro-batch with its steps in it, as SVG."""
+    """Draw a row for each query and a bar for each micro-batch with its steps, as SVG."""
     if not batches:
         return "<p>No micro-batch was run.</p>"
     queries = list(dict.fromkeys(batch.query for batch in batches))
@@ -295,7 +295,7 @@ def bar(batch: MicroBatch, x: float, y: float, scale: float) -> list[str]:
 
 
 def rows_of(batches: Iterable[MicroBatch]) -> list[tuple[str, ...]]:
-    """Table rows: query and number, rows, seconds, and those of each kind of step."""
+    """Return table rows: query and number, rows, seconds, and the seconds of each kind of step."""
     return [
         (
             f"{batch.query} {batch.number}",

@@ -1,24 +1,21 @@
-"""The pipeline: Structured Streaming from the topic of flights to clean hourly delays and a list of
-rejects.
+"""The pipeline: Structured Streaming from the topic of flights to hourly delays and rejects.
 
     topic flights ─► parse ─► airline ─► check ─┬─► rejected ─► topic flights.rejected
                                                 └─► accepted ─► watermark ─► hours ─┐
                                   topic flights.delays, Parquet delays/batch=N ◄────┘
 
 Two queries, each with its own checkpoint, read the same topic. The aggregate runs in *update* mode:
-every micro-batch writes the windows it changed, so one can watch an hour's figures settle as late
-flights leave. Each line replaces the earlier one of the same key (hour, origin, carrier): readers
-keep the last by offset in the topic, by batch number in Parquet. A micro-batch that is run again
-after a crash overwrites its own Parquet directory and repeats its own keys, so the result is the
-same.
+every micro-batch writes the windows it changed, so the figures of an hour change while late flights
+arrive. Each line replaces the earlier one of the same key (hour, origin, carrier): readers keep the
+last by offset in the topic, by batch number in Parquet. A micro-batch that is run again after a
+crash overwrites its own Parquet directory and repeats its own keys, so the result is the same.
 
-The watermark. A flight is late in event time by as much as it left late, 21 h 41 min at worst in
-2013; the watermark trails by two days. Spark has one watermark over all partitions, and a backlog
-would be read unevenly: a partition of carriers that fly mostly in winter is months ahead of the
-others after a few batches, and what the others bring then counts as late and is dropped. So the
-source cuts its micro-batches at one record time in all partitions (`maxTimestampSpanPerTrigger`).
-Flights dropped all the same are counted by Spark; `late_rows` returns that count, and the proof
-fails unless it is zero.
+A flight is as late in event time as it left, 21 h 41 min at worst in 2013; the watermark trails by
+two days. Spark has one watermark over all partitions, and would read a backlog unevenly: after a
+few batches a partition of carriers that fly mostly in winter is months ahead of the others, whose
+flights then count as late and are dropped. So the source cuts its micro-batches at one record time
+in all partitions (`maxTimestampSpanPerTrigger`). Spark counts the flights it dropped; `late_rows`
+returns that count, and the proof fails unless it is zero.
 """
 
 from __future__ import annotations
@@ -50,8 +47,8 @@ NEVER_MISSING_NAMES = ("carrier", "origin", "time_hour")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where the pipeline reads and writes."""
+class Locations:
+    """The addresses and directories that the pipeline reads and writes."""
 
     bootstrap: str
     directory: Path
@@ -66,10 +63,10 @@ class Places:
         return str(self.directory / "delays")
 
 
-def flights_options(places: Places) -> dict[str, str]:
-    """How a topic of flights is read, by a batch or a stream: from its beginning, decoded."""
+def flights_options(locations: Locations) -> dict[str, str]:
+    """Return the options to read a topic of flights from its beginning, decoded."""
     return {
-        "kafka.bootstrap.servers": places.bootstrap,
+        "kafka.bootstrap.servers": locations.bootstrap,
         "startingOffsets": "earliest",
         "valueFormat": "json",
         "valueSchema": FLIGHT,
@@ -77,29 +74,29 @@ def flights_options(places: Places) -> dict[str, str]:
     }
 
 
-def read_flights(spark: SparkSession, places: Places, query: str) -> DataFrame:
-    """The topic of flights as a stream, in time order over all partitions."""
+def read_flights(spark: SparkSession, locations: Locations, query: str) -> DataFrame:
+    """Return the topic of flights as a stream, in time order over all partitions."""
     return (
         spark.readStream.format("odradek")
-        .options(**flights_options(places))
+        .options(**flights_options(locations))
         .option("subscribe", FLIGHTS_TOPIC)
-        .option("maxTimestampSpanPerTrigger", places.span)
-        .option("minPartitions", str(places.min_partitions))
-        .option("checkpointLocation", places.checkpoint(query))
+        .option("maxTimestampSpanPerTrigger", locations.span)
+        .option("minPartitions", str(locations.min_partitions))
+        .option("checkpointLocation", locations.checkpoint(query))
         .load()
     )
 
 
 def parse(records: DataFrame) -> DataFrame:
-    """Decoded records to flights: the columns of `FLIGHT`, null where they cannot be read, and
-    `event_time` (UTC)."""
+    """Turn decoded records into flights: the columns of `FLIGHT`, null if they cannot be decoded,
+    and `event_time` (UTC)."""
     seconds = f.unix_seconds("time_hour") + f.col("minute") * 60
     flight = records.select("*", "data.*").drop("data")
     return flight.withColumn("event_time", f.timestamp_seconds(seconds))
 
 
 def check(parsed: DataFrame, airlines: DataFrame) -> DataFrame:
-    """Adds `airline` and `reason`: why a flight is rejected, null if it is not (see
+    """Add `airline` and `reason`: why a flight is rejected, null if it is accepted (see
     `odradek.demo.rules`)."""
     named = parsed.join(f.broadcast(airlines), parsed.carrier == airlines.airline_carrier, "left")
     tests: list[tuple[str, Column]] = [
@@ -124,14 +121,14 @@ def missing(*fields: str) -> Column:
 
 
 def calendar_disagrees() -> Column:
-    """The hour in UTC is not the local one, or the scheduled time is not hour and minute."""
+    """True if the hours in UTC and in local time differ, or the scheduled time is another."""
     local = f.from_utc_timestamp("time_hour", rules.TIME_ZONE)
     zero = f.lit(0)
-    said = f.try_make_timestamp(
+    stated = f.try_make_timestamp(
         f.col("year"), f.col("month"), f.col("day"), f.col("hour"), zero, zero
     )
     minute = f.col("hour") * 100 + f.col("minute") == f.col("sched_dep_time")
-    return ~f.coalesce((local == said) & minute, f.lit(False))
+    return ~f.coalesce((local == stated) & minute, f.lit(False))
 
 
 def impossible_clock(*fields: str) -> Column:
@@ -147,7 +144,7 @@ def minutes_of_day(field: str) -> Column:
 
 
 def off_by(which: str) -> Column:
-    """Scheduled time plus delay is not the actual time, whole days aside."""
+    """True if scheduled time plus delay is not the actual time of day."""
     promised = minutes_of_day(f"sched_{which}_time") + f.col(f"{which}_delay")
     return f.pmod(promised - minutes_of_day(f"{which}_time"), f.lit(1440)) != 0
 
@@ -159,8 +156,8 @@ def impossible_speed() -> Column:
 
 
 def hourly_delays(checked: DataFrame) -> DataFrame:
-    """Accepted flights per hour of scheduled departure, origin and carrier; delays in whole
-    minutes."""
+    """Aggregate accepted flights by hour of scheduled departure, origin and carrier; delays in
+    whole minutes."""
     late = f.when(f.col("arr_delay") >= rules.LATE_MINUTES, 1).otherwise(0)
     return (
         checked.filter(f.col("reason").isNull())
@@ -178,8 +175,8 @@ def hourly_delays(checked: DataFrame) -> DataFrame:
     )
 
 
-def start_rejected(checked: DataFrame, places: Places, live: bool) -> StreamingQuery:
-    """Rejected flights, value untouched, the reason as a header beside it."""
+def start_rejected(checked: DataFrame, locations: Locations, live: bool) -> StreamingQuery:
+    """Start the query of rejected flights: unchanged values, with the reason as a header."""
     reason = f.struct(f.lit("reason").alias("key"), f.encode("reason", "utf-8").alias("value"))
     rejected = checked.filter(f.col("reason").isNotNull()).select(
         "key", "value", f.array(reason).alias("headers")
@@ -187,39 +184,39 @@ def start_rejected(checked: DataFrame, places: Places, live: bool) -> StreamingQ
     writer = (
         rejected.writeStream.queryName("rejected")
         .format("odradek")
-        .option("kafka.bootstrap.servers", places.bootstrap)
+        .option("kafka.bootstrap.servers", locations.bootstrap)
         .option("topic", REJECTED_TOPIC)
-        .option("checkpointLocation", places.checkpoint("rejected"))
+        .option("checkpointLocation", locations.checkpoint("rejected"))
     )
     return start(writer, live)
 
 
-def start_delays(checked: DataFrame, places: Places, live: bool) -> StreamingQuery:
-    """Hourly delays, to the topic and to Parquet."""
+def start_delays(checked: DataFrame, locations: Locations, live: bool) -> StreamingQuery:
+    """Start the query of hourly delays, to the topic and to Parquet."""
     writer = (
         hourly_delays(checked)
         .writeStream.queryName("delays")
         .outputMode("update")
-        .foreachBatch(delays_writer(places))
-        .option("checkpointLocation", places.checkpoint("delays"))
+        .foreachBatch(delays_writer(locations))
+        .option("checkpointLocation", locations.checkpoint("delays"))
     )
     return start(writer, live)
 
 
 def start(writer: DataStreamWriter, live: bool) -> StreamingQuery:
-    """`live`: until it is stopped, micro-batch after micro-batch; else what is there now."""
+    """Start a query. `live`: until it is stopped; else over the records that exist now."""
     if live:
         return writer.trigger(processingTime="0 seconds").start()
     return writer.trigger(availableNow=True).start()
 
 
-def delays_writer(places: Places) -> Callable[[DataFrame, int], None]:
-    """What is done with each micro-batch of changed windows."""
+def delays_writer(locations: Locations) -> Callable[[DataFrame, int], None]:
+    """Return the function that writes each micro-batch of changed windows."""
 
     def write(changed: DataFrame, batch: int) -> None:
         changed.persist()
         try:
-            changed.write.mode("overwrite").parquet(f"{places.parquet}/batch={batch}")
+            changed.write.mode("overwrite").parquet(f"{locations.parquet}/batch={batch}")
             hour = f.date_format("hour", "yyyy-MM-dd'T'HH:mm:ss'Z'")
             named = f.struct(hour.alias("hour"), *[c for c in changed.columns if c != "hour"])
             (
@@ -229,7 +226,7 @@ def delays_writer(places: Places) -> Callable[[DataFrame, int], None]:
                 )
                 .write.format("odradek")
                 .mode("append")
-                .option("kafka.bootstrap.servers", places.bootstrap)
+                .option("kafka.bootstrap.servers", locations.bootstrap)
                 .option("topic", DELAYS_TOPIC)
                 .save()
             )
@@ -240,8 +237,8 @@ def delays_writer(places: Places) -> Callable[[DataFrame, int], None]:
 
 
 def late_rows(query: StreamingQuery) -> int:
-    """Flights Spark dropped because they came after the watermark (over the progress it still
-    remembers)."""
+    """Return the number of flights that Spark dropped as late, over the progress reports that it
+    still has."""
     return sum(
         operator.numRowsDroppedByWatermark
         for progress in query.recentProgress
@@ -250,8 +247,8 @@ def late_rows(query: StreamingQuery) -> int:
 
 
 def airlines_table(spark: SparkSession) -> DataFrame:
-    """Carrier and name, small enough to be sent to every task. Given as Arrow they become a part of
-    the plan; rows of Python objects would be read by Python workers in every micro-batch."""
+    """Return carriers and names. As Arrow they become part of the plan; Python workers would read
+    rows of Python objects in every micro-batch."""
     airlines = flights.airlines()
     columns = {"airline_carrier": list(airlines), "airline": list(airlines.values())}
     return spark.createDataFrame(pa.table(columns))

@@ -29,7 +29,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One statement: what was expected, what was found, and where they first differ."""
+    """A statement with the expected and the found value, and their first difference."""
 
     statement: str
     expected: str
@@ -40,7 +40,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The checks, and the aggregates they were made on."""
+    """The checks, and the aggregates that they checked."""
 
     checks: list[Check]
     windows: dict[Window, Delays]
@@ -77,7 +77,7 @@ def equal(statement: str, expected: int, found: int) -> Check:
 
 
 def compare(statement: str, expected: Mapping[K, V], found: Mapping[K, V]) -> Check:
-    """Two tables, line by line."""
+    """Compare two tables, line by line."""
     different = [k for k in expected.keys() | found.keys() if expected.get(k) != found.get(k)]
     difference = ""
     if different:
@@ -122,21 +122,21 @@ decode_line = msgspec.json.Decoder(DelaysLine).decode
 
 @dataclass(slots=True)
 class TopicReader:
-    """Reads a topic to its present end, from where the last call came to."""
+    """Reads a topic up to its current end; each call continues after the last one."""
 
     consumer: Consumer[bytes, bytes]
     topic: str
     positions: dict[TopicPartition, int] = field(default_factory=dict)
 
     def new_records(self) -> Iterator[Record[bytes, bytes]]:
-        """The records written since the last call, in order within each partition. Raises
-        `OffsetOutOfRange` where some are gone."""
+        """Return the records written since the last call, in order within each partition. Raises
+        `OffsetOutOfRange` if some were deleted."""
         ends = self.assign_to_the_end()
         yield from self.consumer
         self.positions = ends
 
     def count_new(self) -> int:
-        """The number of records written since the last call, counted as they are read."""
+        """Read and count the records written since the last call."""
         ends = self.assign_to_the_end()
         count = sum(batch.num_rows for batch in self.consumer.arrow())
         self.positions = ends
@@ -150,17 +150,17 @@ class TopicReader:
 
 
 def open_consumer(bootstrap: str) -> Consumer[bytes, bytes]:
-    """A consumer without a group, that jumps over nothing."""
+    """Open a consumer without a group, which fails instead of skipping records."""
     return Consumer(brokers=bootstrap, auto_offset_reset="none")
 
 
 def flights_in_topic(consumer: Consumer[bytes, bytes]) -> int:
-    """Records in the topic of flights, all of them read."""
+    """Read and count the records in the topic of flights."""
     return TopicReader(consumer, FLIGHTS_TOPIC).count_new()
 
 
 def rejected_in_topic(consumer: Consumer[bytes, bytes]) -> dict[str, int]:
-    """Rejected flights by reason."""
+    """Return the number of rejected flights by reason."""
     counts: dict[str, int] = {}
     for record in TopicReader(consumer, REJECTED_TOPIC).new_records():
         reason = dict(record.headers).get("reason") or b"no reason given"
@@ -169,7 +169,7 @@ def rejected_in_topic(consumer: Consumer[bytes, bytes]) -> dict[str, int]:
 
 
 def delays_in_topic(consumer: Consumer[bytes, bytes]) -> dict[Window, Delays]:
-    """The last line of each window in the topic of delays."""
+    """Return the last line of each window in the topic of delays."""
     found: dict[Window, Delays] = {}
     for record in TopicReader(consumer, DELAYS_TOPIC).new_records():
         line = decode_line(record.value or b"")
@@ -178,7 +178,7 @@ def delays_in_topic(consumer: Consumer[bytes, bytes]) -> dict[Window, Delays]:
 
 
 def delays_in_parquet(directory: Path) -> dict[Window, Delays]:
-    """The line of the last batch of each window in Parquet; none if no batch was written."""
+    """Return the last line of each window in Parquet; empty if no batch was written."""
     if not directory.exists():
         return {}
     table = ds.dataset(directory, format="parquet", partitioning="hive").to_table()

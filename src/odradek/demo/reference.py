@@ -1,7 +1,7 @@
-"""What the pipeline must come to, computed from the same file without Spark and without the broker.
+"""The expected result of the pipeline, computed from the same file without Spark and the broker.
 
-Plain pandas over the CSV itself: it shares no code with the pipeline but the names of the reasons.
-The result is exact (whole numbers only), so the proof compares with `==`.
+It uses plain pandas on the CSV file and shares only the names of the reasons with the pipeline. The
+result is exact (whole numbers only), so the proof compares with `==`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ TIME_COLUMNS = ("dep_time", "sched_dep_time", "arr_time", "sched_arr_time")
 
 
 class Window(NamedTuple):
-    """One hour of scheduled departures of one airline from one airport. `hour_ms`: its start,
-    UTC."""
+    """One hour of scheduled departures of an airline from an airport. `hour_ms`: its start, UTC."""
 
     hour_ms: int
     origin: str
@@ -38,7 +37,7 @@ class Delays(NamedTuple):
 
 @dataclass(slots=True)
 class Result:
-    """Everything there is to agree on."""
+    """The result that the pipeline must match."""
 
     rows: int = 0
     accepted: int = 0
@@ -47,7 +46,7 @@ class Result:
 
 
 def compute(keep: int | None = None) -> Result:
-    """The result over all flights, or over the first `keep` in the order of their reports."""
+    """Compute the result over all flights, or the first `keep` in the order of their reports."""
     table = pd.read_csv(flights.flights_file(), keep_default_na=False, na_values=[flights.MISSING])
     names = pd.read_csv(flights.airlines_file()).set_index("carrier")["name"]
     hour = pd.to_datetime(table["time_hour"], utc=True)
@@ -67,7 +66,8 @@ def compute(keep: int | None = None) -> Result:
 
 
 def reasons(table: pd.DataFrame, known_carriers: set[str]) -> pd.Series:
-    """The reason for which each row is rejected, "" for none. Later assignments are stronger."""
+    """Return the reason why each row is rejected, "" for none. Later assignments take precedence.
+    """
     local = pd.to_datetime(table[["year", "month", "day", "hour"]], errors="coerce")
     zoned = local.dt.tz_localize(rules.TIME_ZONE, ambiguous="NaT", nonexistent="NaT")
     minute = {name: table[name] // 100 * 60 + table[name] % 100 for name in TIME_COLUMNS}
@@ -92,7 +92,7 @@ def reasons(table: pd.DataFrame, known_carriers: set[str]) -> pd.Series:
 
 
 def aggregate(good: pd.DataFrame, names: pd.Series) -> dict[Window, Delays]:
-    """Sums per hour of scheduled departure, origin and carrier."""
+    """Return the sums per hour of scheduled departure, origin and carrier."""
     late = (good["arr_delay"] >= rules.LATE_MINUTES).astype("int64")
     grouped = good.assign(late=late).groupby(["hour_ms", "origin", "carrier"], sort=True)
     sums: Any = grouped.agg(

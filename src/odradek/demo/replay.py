@@ -1,9 +1,8 @@
 """Produces the flights with Odradek's own producer.
 
-`replay` sends as fast as the broker takes them; given a `Pace` it sends each flight when its time
-has come on a clock that runs faster than the world's. Every delivery is counted by the producer's
-own report: the function returns only when all are acknowledged, and raises `DeliveryFailed` when
-one was refused.
+`replay` sends as fast as the broker accepts them; with a `Pace` it sends each flight at its time on
+a faster clock. It counts the delivery callbacks: it returns when all flights are acknowledged, and
+raises `DeliveryFailed` if one was refused.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from odradek.client.producer.futures import Delivery
 from odradek.demo.flights import Event
 
 REPORT_EVERY = 1000
-# For much at once: batches fill before they leave, and there are fewer of them to make durable.
+# Full batches: fewer of them to make durable.
 BULK = {"batch.size": 262_144, "linger.ms": 50, "max.request.size": 8_388_608}
 FLUSH_TIMEOUT_SECONDS = 60
 # The flights carry timestamps of 2013: a time-based retention would delete them on arrival.
@@ -26,7 +25,7 @@ KEEP_FOREVER = {"retention.ms": -1}
 
 
 class DeliveryFailed(RuntimeError):
-    """The broker did not take a flight."""
+    """The broker refused a flight, or did not acknowledge it in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Pace:
 
 @dataclass(slots=True)
 class Outcomes:
-    """What the producer has reported. Written by its thread, read by the replay's."""
+    """The delivery callbacks so far. Written by the producer's thread, read by the replay's."""
 
     delivered: int = 0
     failure: KafkaError | None = None
@@ -55,8 +54,8 @@ class Outcomes:
 
 
 def create_topics(bootstrap: str, topics: dict[str, int]) -> None:
-    """Topics by name with their numbers of partitions; existing ones are an error. Raises
-    `KafkaError`."""
+    """Create topics, given by name with their numbers of partitions. Raises `KafkaError`, also if
+    one exists."""
     with Admin(brokers=bootstrap) as admin:
         for name, count in topics.items():
             admin.create_topic(name, partitions=count, replication=1, config=KEEP_FOREVER)
@@ -68,8 +67,7 @@ def due_events(
     stopped: threading.Event,
     now: Callable[[], float] = time.monotonic,
 ) -> Iterator[Event]:
-    """Each event when its time has come, which without a `pace` is at once; none after
-    `stopped`."""
+    """Return each event at its time, without a `pace` at once; none after `stopped`."""
     started = now()
     for event in events:
         if pace is not None:
@@ -90,10 +88,10 @@ def replay(
     pace: Pace | None = None,
     stopped: threading.Event | None = None,
 ) -> int:
-    """Produce `events` in order, keyed by carrier; the number acknowledged.
+    """Produce `events` in order, keyed by carrier; return the number acknowledged.
 
-    `progress` gets the number acknowledged so far, now and then. `stopped` ends the replay early,
-    cleanly.
+    `progress` is called from time to time with the number acknowledged so far. `stopped` ends the
+    replay early.
     """
     ended = stopped or threading.Event()
     outcomes = Outcomes()

@@ -1,27 +1,28 @@
-"""What makes a flight acceptable, and what it is called when it is not.
+"""The rules by which the pipeline rejects flights, and the names of the reasons.
 
-The rules were read off the data. They are tried in this order and the first that applies is the
+The rules follow from the data. They are tried in this order, and the first that applies is the
 reason:
 
 | reason | rule | flights of 2013 |
 |---|---|---|
 | `unreadable` | no JSON object with carrier, origin, scheduled times and `time_hour` | 0 |
-| `calendar disagrees` | `time_hour` or `sched_dep_time` is not what the date and hour say | 0 |
+| `calendar disagrees` | `time_hour` or `sched_dep_time` does not match the date and hour | 0 |
 | `unknown airline` | the carrier is not in the list of airlines | 0 |
 | `no departure time` | `dep_time` or `dep_delay` is missing: cancelled | 8,255 |
-| `no arrival time` | `arr_time` is missing: left, never seen to arrive | 458 |
+| `no arrival time` | `arr_time` is missing: departed, without a known arrival | 458 |
 | `no arrival delay` | `arr_delay` or `air_time` is missing: diverted | 717 |
 | `impossible clock time` | a time of day is not HHMM from 0001 to 2400 | 0 |
 | `times disagree` | scheduled time plus delay is not the actual time of day | 0 |
 | `impossible speed` | faster than 600 mph over ground, or no distance or air time at all | 4 |
 
-600 mph is a line airliners of 2013 did not cross: the next fastest of the 327,342 others stays
-below 592 mph, while the four are at 641 to 703 mph (one of them, Atlanta in 65 minutes, is a
-well-known slip of this data set).
+Airliners of 2013 did not reach 600 mph: the next fastest of the 327,342 others stays below 592 mph,
+while the four are at 641 to 703 mph (one of them, Atlanta in 65 minutes, is a well-known error of
+this data set).
 
-Rules that no flight breaks are kept: the pipeline is the guard for what comes next, not a
-description of what came. `rules` states them; `odradek.demo.pipeline` applies them in Spark,
-`odradek.demo.reference` in plain pandas, each in its own words, so that agreement means something.
+Rules that no flight breaks are kept, because the pipeline guards against future data. This module
+is apart because the two implementations share it: `odradek.demo.pipeline` applies the rules in
+Spark, `odradek.demo.reference` in plain pandas, independently, so that their agreement means
+something.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
     broker process ─► topics ─► replay ─┬─► queries to their end ─► proof ─► tables, page
     Spark session (meanwhile) ──────────┘
 
-With `follow`, the queries run first and stay: they are warmed up with some flights, then the replay
-keeps the pace of a faster clock, and a table shows the delays as they come back out of the topic.
-Ctrl-C ends it wherever it is; what was sent by then is still finished and proven. A second Ctrl-C
+With `follow`, the queries start first and keep running: they are warmed up with some flights, then
+the replay follows a faster clock, and a table shows the delays as they come out of the topic.
+Ctrl-C stops the replay; the flights sent by then are still processed and verified. A second Ctrl-C
 ends everything at once. In every case the queries, Spark and the broker are stopped before this
 returns.
 
-The output directory is the demo's own: what an earlier run left there is replaced.
+The output directory belongs to the demo: the results of an earlier run are replaced.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from odradek import __version__
 from odradek.demo import flights, page, pipeline, reference, replay, terminal
 from odradek.demo.broker_process import BrokerProcess
 from odradek.demo.page import MicroBatch, micro_batches
-from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC, REJECTED_TOPIC, Places
+from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC, REJECTED_TOPIC, Locations
 from odradek.demo.proof import Proof, open_consumer, prove
 from odradek.demo.terminal import watch
 from odradek.spark.session import local_session
@@ -47,12 +47,12 @@ MASTER = "local[2]"
 
 
 class OutputInUse(RuntimeError):
-    """The output directory holds something that is not this demo's."""
+    """The output directory has files that are not from the demo."""
 
 
 @dataclass(slots=True)
 class Settings:
-    """What the command line can say. `limit`: only so many flights, the earliest reports."""
+    """The options of the command line. `limit`: only the first flights by report time."""
 
     output: Path
     follow: bool = False
@@ -62,7 +62,7 @@ class Settings:
 
 @dataclass(slots=True)
 class Stages:
-    """Seconds by what they were spent on."""
+    """The durations of the stages of the run, in seconds."""
 
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -74,26 +74,30 @@ class Stages:
 
 
 def run(settings: Settings) -> int:
-    """The exit code: 0 if the proof holds."""
-    talk = terminal.console(stderr=True)
+    """Run the demo; return the exit code: 0 if the proof holds."""
+    stderr_console = terminal.console(stderr=True)
     output = prepare(settings.output)
     stages = Stages()
     stopped = threading.Event()
     with contextlib.ExitStack() as stack:
         if settings.follow:
-            stack.enter_context(first_interrupt(stopped, talk))
+            stack.enter_context(first_interrupt(stopped, stderr_console))
         workers = stack.enter_context(ThreadPoolExecutor(3))
         with stages.timed("broker ready"):
             broker = stack.enter_context(BrokerProcess(output / "broker", output / "broker.log"))
             replay.create_topics(broker.bootstrap, TOPICS)
-        talk.print(f"broker {broker.bootstrap}, data in {broker.data_dir}")
+        stderr_console.print(f"broker {broker.bootstrap}, data in {broker.data_dir}")
         spark = workers.submit(new_session, stack, output / "spark.log")
-        sent = Flow(settings, Places(broker.bootstrap, output), talk, stages, stopped)
+        sent = DemoRun(
+            settings, Locations(broker.bootstrap, output), stderr_console, stages, stopped
+        )
         count, late = sent.follow(spark.result) if settings.follow else sent.once(spark.result)
         if count == 0:
-            talk.print("stopped before the first flight was sent: there is nothing to prove")
+            stderr_console.print(
+                "stopped before the first flight was sent: there is nothing to prove"
+            )
             return 0
-        with stages.timed("reference and proof"), talk.status("reading everything back"):
+        with stages.timed("reference and proof"), stderr_console.status("reading everything back"):
             expected = reference.compute(count)
             consumer = stack.enter_context(open_consumer(broker.bootstrap))
             proof = prove(consumer, output / "delays", expected, late)
@@ -102,7 +106,7 @@ def run(settings: Settings) -> int:
 
 
 def prepare(output: Path) -> Path:
-    """An empty directory of the demo's own. Raises `OutputInUse`."""
+    """Return an empty output directory. Raises `OutputInUse`."""
     if output.exists() and any(output.iterdir()):
         if not (output / MARKER).exists():
             raise OutputInUse(f"{output} is not empty and not this demo's: name another --output")
@@ -118,29 +122,30 @@ def new_session(stack: contextlib.ExitStack, log_file: Path) -> SparkSession:
     return spark
 
 
-class Flow:
-    """The flights' way through topic and pipeline: all at once, or followed."""
+class DemoRun:
+    """Sends the flights through topic and pipeline: all at once, or on a faster clock."""
 
     def __init__(
         self,
         settings: Settings,
-        places: Places,
-        talk: Console,
+        locations: Locations,
+        stderr_console: Console,
         stages: Stages,
         stopped: threading.Event,
     ) -> None:
         self.settings = settings
-        self.places = places
-        self.talk = talk
+        self.locations = locations
+        self.stderr_console = stderr_console
         self.stages = stages
         self.stopped = stopped
         self.batches: list[MicroBatch] = []
 
     def once(self, session: Callable[[], SparkSession]) -> tuple[int, int]:
-        """All flights, then the pipeline over them. (flights sent, flights dropped as late)."""
-        with self.stages.timed("flights read"), self.talk.status("reading the flights"):
+        """Send all flights, then run the pipeline. Returns the flights sent and those dropped as
+        late."""
+        with self.stages.timed("flights read"), self.stderr_console.status("reading the flights"):
             events = flights.events(self.settings.limit)
-        with terminal.progress_bars(self.talk) as bars:
+        with terminal.progress_bars(self.stderr_console) as bars:
             with self.stages.timed("flights produced"):
                 sent = self.replay(events, bars)
             with self.stages.timed("Spark started, beyond that"):
@@ -154,10 +159,13 @@ class Flow:
         return sent, pipeline.late_rows(queries["delays"])
 
     def follow(self, session: Callable[[], SparkSession]) -> tuple[int, int]:
-        """The pipeline first, then the flights at their pace, shown as they come back."""
-        with self.stages.timed("flights read"), self.talk.status("reading the flights"):
+        """Start the pipeline, then send the flights on a faster clock and show the results live."""
+        with self.stages.timed("flights read"), self.stderr_console.status("reading the flights"):
             events = flights.events(self.settings.limit)
-        with self.stages.timed("Spark started, beyond that"), self.talk.status("starting Spark"):
+        with (
+            self.stages.timed("Spark started, beyond that"),
+            self.stderr_console.status("starting Spark"),
+        ):
             spark = session()
             if self.stopped.is_set():
                 return 0, 0
@@ -168,8 +176,13 @@ class Flow:
         if not self.stopped.is_set():
             pace = replay.Pace(self.settings.hours_per_second)
             with self.stages.timed("followed"):
-                sent += watch(self.places.bootstrap, rest, pace, self.stopped, queries, self.talk)
-        with self.stages.timed("pipeline's rest"), self.talk.status("finishing what was sent"):
+                sent += watch(
+                    self.locations.bootstrap, rest, pace, self.stopped, queries, self.stderr_console
+                )
+        with (
+            self.stages.timed("pipeline's rest"),
+            self.stderr_console.status("finishing what was sent"),
+        ):
             for query in queries.values():
                 query.processAllAvailable()
             late = pipeline.late_rows(queries["delays"])
@@ -179,16 +192,16 @@ class Flow:
         return sent, late
 
     def keep_progress(self, queries: dict[str, StreamingQuery]) -> None:
-        """The micro-batches that Spark still remembers, for the page."""
+        """Keep the micro-batches of the progress reports that Spark still has, for the page."""
         for name, query in queries.items():
             self.batches += micro_batches(name, query.recentProgress)
 
     def warm_up(self, events: list[flights.Event], queries: dict[str, StreamingQuery]) -> int:
-        """The first flights at full speed, until they are through or `stopped`: the first
-        micro-batch of a query takes many times as long as the next. The number sent."""
+        """Send the first flights at full speed and wait until they are processed or `stopped`: the
+        first micro-batch of a query is much slower than the next. Returns the number sent."""
         waits = ThreadPoolExecutor(1)
         try:
-            with terminal.progress_bars(self.talk) as bars:
+            with terminal.progress_bars(self.stderr_console) as bars:
                 sent = self.replay(events, bars)
                 through = waits.submit(queries["delays"].processAllAvailable)
                 self.progress(queries, bars, sent, lambda: through.done() or self.stopped.is_set())
@@ -201,7 +214,7 @@ class Flow:
     def replay(self, events: list[flights.Event], bars: Progress) -> int:
         bar = bars.add_task("flights produced", total=len(events))
         return replay.replay(
-            self.places.bootstrap,
+            self.locations.bootstrap,
             FLIGHTS_TOPIC,
             events,
             progress=lambda done: bars.update(bar, completed=done),
@@ -212,12 +225,12 @@ class Flow:
         airlines = pipeline.airlines_table(spark)
 
         def checked(query: str) -> DataFrame:
-            records = pipeline.read_flights(spark, self.places, query)
+            records = pipeline.read_flights(spark, self.locations, query)
             return pipeline.check(pipeline.parse(records), airlines)
 
         return {
-            "delays": pipeline.start_delays(checked("delays"), self.places, live),
-            "rejected": pipeline.start_rejected(checked("rejected"), self.places, live),
+            "delays": pipeline.start_delays(checked("delays"), self.locations, live),
+            "rejected": pipeline.start_rejected(checked("rejected"), self.locations, live),
         }
 
     def progress(
@@ -227,7 +240,7 @@ class Flow:
         sent: int,
         ended: Callable[[], bool],
     ) -> None:
-        """Bars of how many flights each query has read, until `ended`."""
+        """Show how many flights each query has read, until `ended`."""
         names = {"delays": "checked, joined, aggregated", "rejected": "checked, rejects kept"}
         shown = {name: bars.add_task(names[name], total=sent) for name in queries}
         last = False
@@ -245,14 +258,16 @@ def any_active(queries: dict[str, StreamingQuery]) -> bool:
 
 
 @contextlib.contextmanager
-def first_interrupt(stopped: threading.Event, talk: Console) -> Iterator[None]:
-    """The first Ctrl-C sets `stopped`; a second one interrupts as usual."""
+def first_interrupt(stopped: threading.Event, stderr_console: Console) -> Iterator[None]:
+    """Let the first Ctrl-C set `stopped`; a second one interrupts as usual."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         if stopped.is_set():
             raise KeyboardInterrupt
         stopped.set()
-        talk.print("stopping: finishing and proving what was sent (Ctrl-C again: at once)")
+        stderr_console.print(
+            "stopping: finishing and proving what was sent (Ctrl-C again: at once)"
+        )
 
     before = signal.signal(signal.SIGINT, on_signal)
     try:
@@ -262,7 +277,7 @@ def first_interrupt(stopped: threading.Event, talk: Console) -> Iterator[None]:
 
 
 def show(proof: Proof, stages: Stages, batches: list[MicroBatch], output: Path) -> None:
-    """Tables and chart on stdout, the page in the output directory."""
+    """Print tables and chart, and write the page to the output directory."""
     out = terminal.console()
     out.print(terminal.airlines_table(proof))
     out.print(terminal.delay_chart(proof))

@@ -33,7 +33,7 @@ from odradek.demo.proof import Proof, TopicReader, decode_line, open_consumer
 from odradek.demo.reference import Delays, Window
 
 WIDEST = 1000
-"""Columns that a table in a pipe may have; it takes what its cells need."""
+"""The greatest width of a table in a pipe; it uses only what its cells need."""
 
 CHART_HEIGHT = 12
 EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -41,8 +41,8 @@ FEWEST_FLIGHTS_IN_CHART = 100
 
 
 def console(*, stderr: bool = False) -> Console:
-    """For stdout or stderr. Where that is no terminal nothing is wrapped: who reads it later has a
-    width of his own, and `grep` wants lines that are whole."""
+    """Return a console for stdout or stderr. Without a terminal it wraps no lines, so that `grep`
+    finds whole lines."""
     found = Console(stderr=stderr)
     if not found.is_terminal:
         found.soft_wrap, found.width = True, WIDEST
@@ -50,7 +50,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def progress_bars(console: Console) -> Progress:
-    """Bars that stay when they are done."""
+    """Return progress bars that stay visible when they are done."""
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description:<34}"),
@@ -103,7 +103,7 @@ def proof_table(proof: Proof) -> Table:
 
 
 def delay_chart(proof: Proof) -> Text:
-    """Mean departure delay by hour of scheduled departure, as columns."""
+    """Draw the mean departure delay by hour of scheduled departure, as columns."""
     hours = {
         hour: total.mean_departure_delay
         for hour, total in figures.by_hour_of_day(proof.windows).items()
@@ -119,7 +119,7 @@ def delay_chart(proof: Proof) -> Text:
 
 
 def column(share: float) -> str:
-    """One level of a column that fills `share` of it."""
+    """Return one level of a column that fills `share` of it."""
     eighths = max(0, min(8, round(share * 8)))
     return f" {EIGHTHS[eighths] * 2}"
 
@@ -129,7 +129,7 @@ BAR_MINUTES = 2.0
 
 
 class QueryFailed(RuntimeError):
-    """A query of the pipeline ended by itself."""
+    """A query of the pipeline ended by itself; the message has its error."""
 
 
 def watch(
@@ -138,9 +138,9 @@ def watch(
     pace: replay.Pace,
     stopped: threading.Event,
     queries: Mapping[str, StreamingQuery],
-    talk: Console,
+    stderr_console: Console,
 ) -> int:
-    """Replay at `pace` and draw until it ends or `stopped`; the number of flights sent."""
+    """Replay at `pace` and draw until it ends or `stopped`; return the number of flights sent."""
     acknowledged = 0
     if not events:
         return 0
@@ -162,7 +162,7 @@ def watch(
             stopped=stopped,
         )
         try:
-            with Live(console=talk, refresh_per_second=4) as screen:
+            with Live(console=stderr_console, refresh_per_second=4) as screen:
                 while not replaying.done():
                     for record in delays.new_records():
                         line = decode_line(record.value or b"")
@@ -191,7 +191,7 @@ def draw(
     windows: Mapping[Window, Delays],
     queries: Mapping[str, StreamingQuery],
 ) -> Group:
-    """The clock, the counts, and each airline's last day."""
+    """Draw the clock, the counts, and each airline's last day."""
     clock = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone(figures.NEW_YORK)
     through = sum(delays.flights for delays in windows.values())
     head = Text.assemble(
@@ -215,7 +215,7 @@ def draw(
 
 
 def latency(queries: Mapping[str, StreamingQuery]) -> str:
-    """How long the last micro-batch of the aggregate took."""
+    """Return the duration of the last micro-batch of the aggregate, as text."""
     progress = queries["delays"].lastProgress
     if progress is None:
         return ""

@@ -1,14 +1,22 @@
-"""Pipelines on Apache Spark: a data source for topics, and a local session that needs no setting
-up.
+"""Pipelines on Apache Spark: a data source for topics, and sessions that need no setup.
 
     from odradek.spark import local_session
     spark = local_session()
     flights = spark.readStream.format("odradek").option(...).load()
 
-On a cluster: `cluster_session`, and `check_workers` to see what its workers have.
+On a cluster: `cluster_session`, and `check_workers` to check its workers.
 
 Nothing of PySpark is imported before one of these names is used: finding a Java runtime (`python -m
-odradek.spark.java`) must work where there is no PySpark yet.
+odradek.spark.java`) must work without PySpark.
+
+In reading order: `source` (the data source), `option_table`, `options`; `topics`, `offsets`,
+`pushdown`, `reader`, `arrow` (batch reads); `stream_reader`, `initial_offsets`, `alignment`,
+`progress_group` (streams); `writer`, `task_writer`, `commit_protocol` (writes); `connections`,
+`producers` (clients kept in worker processes); `json/` (values as columns); `session`, `home`,
+`java`, `class_archive`, `training`, `worker_daemon` (sessions); `environment_archive`, `workers`,
+`bare_worker` (clusters); `java_regex`, `versions`, `unsupported`.
+
+Tests: unit/spark, spark, cluster, soak
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Record batches as Spark wants them: columns named and typed as in Spark's own Kafka source.
+"""Arrow batches for Spark, with the column names and types of Spark's own Kafka source.
 
     key, value      binary
     topic           string
@@ -7,11 +7,11 @@
     timestamp       timestamp       microseconds, UTC (Kafka's are milliseconds)
     timestampType   int             0 CreateTime, 1 LogAppendTime
     data            struct          the value, decoded by `valueSchema`; if `valueFormat`
-    error           string          why it has nulls for what could not be decoded; if `valueFormat`
+    error           string          why fields could not be decoded; if `valueFormat`
     headers         array<struct<key: string, value: binary>>   null if none; if `includeHeaders`
 
-`spark_batch` makes them of the consumer's (`client.arrow.reading`), which was decoded into Arrow's
-memory layout without an object per record; keys, values, offsets and headers are not copied.
+`spark_batch` converts the consumer's batches, which are decoded into Arrow's memory layout without
+an object per record; keys, values, offsets and headers are not copied.
 
 Spark checks only the first Arrow batch against the schema, exactly; `arrow_schema` is made by
 Spark's own function, and every batch is built with it.
@@ -54,8 +54,8 @@ HEADERS_TYPE = ArrayType(
 def spark_schema(
     include_headers: bool, values: StructType | None = None, columns: Sequence[str] = ()
 ) -> StructType:
-    """The schema of the source; `values` is that of decoded values. `columns` are those wanted, in
-    their order; none: all. Raises `ValueError` for a column that there is not."""
+    """Return the schema of the source; `values` is that of decoded values. `columns` are the
+    selected columns in order; empty: all. Raises `ValueError` for an unknown column."""
     fields = [
         StructField("key", BinaryType()),
         StructField("value", BinaryType()),
@@ -76,15 +76,13 @@ def spark_schema(
     if unknown:
         needs = {"headers": "includeHeaders=true", DATA: "valueFormat", ERROR: "valueFormat"}
         hint = f" (it needs {needs[unknown[0]]})" if unknown[0] in needs else ""
-        raise ValueError(
-            f"columns names {unknown[0]!r}, which there is not{hint}: there are {', '.join(named)}"
-        )
+        raise ValueError(f"columns names {unknown[0]!r}, which does not exist{hint}: there are ")
     return StructType([named[name] for name in columns])
 
 
 def check_given_schema(given: StructType, own: StructType) -> None:
-    """Raises `ValueError` if a schema the user gave, `spark.read.schema(...)`, is not the source's
-    own: Spark asks for the latter only where there is none."""
+    """Raise `ValueError` if the user's `spark.read.schema(...)` is not the source's schema: Spark
+    asks the source for its schema only if the user gave none."""
     if shape_of(given) != shape_of(own):
         names = columns_of(given)
         raise ValueError(
@@ -96,12 +94,12 @@ def check_given_schema(given: StructType, own: StructType) -> None:
 
 
 def shape_of(schema: StructType) -> list[tuple[str, DataType, bool]]:
-    """What Spark compares; not the metadata."""
+    """Return the parts of a schema that Spark compares: all but the metadata."""
     return [(each.name, each.dataType, each.nullable) for each in schema.fields]
 
 
 def columns_of(schema: StructType) -> str:
-    """Names and types as DDL has them."""
+    """Return names and types as DDL."""
     return ", ".join(
         f"{each.name} {each.dataType.simpleString()}{'' if each.nullable else ' not null'}"
         for each in schema.fields
@@ -111,15 +109,15 @@ def columns_of(schema: StructType) -> str:
 def arrow_schema(
     include_headers: bool, values: StructType | None = None, columns: Sequence[str] = ()
 ) -> pa.Schema:
-    """The Arrow form of `spark_schema`, exactly as Spark compares it."""
+    """Return the Arrow form of `spark_schema`, exactly as Spark compares it."""
     return to_arrow_schema(spark_schema(include_headers, values, columns), timezone="UTC")
 
 
 def spark_batch(
     batch: pa.RecordBatch, schema: pa.Schema, decoder: JsonColumns | None = None
 ) -> pa.RecordBatch:
-    """A consumer's Arrow batch with the columns of `schema`, an `arrow_schema`; with the values
-    decoded by `decoder`, if there is one."""
+    """Convert a consumer's Arrow batch to the columns of `schema`, an `arrow_schema`; `decoder`
+    decodes the values, if given."""
     decoded: dict[str, pa.Array] = {}
     if decoder is not None:
         decoded[DATA], decoded[ERROR] = decoder.decode(batch.column("value"))
@@ -131,7 +129,7 @@ def spark_batch(
 
 
 def converted(column: pa.Array, field: pa.Field) -> pa.Array:
-    """A column of the consumer's as Spark's of the same name."""
+    """Convert a column of the consumer's batch to Spark's type."""
     if field.name == "topic":
         return column.dictionary_decode()
     if field.name == "headers":
@@ -140,7 +138,7 @@ def converted(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def null_if_none(headers: pa.ListArray, kind: pa.ListType) -> pa.Array:
-    """Lists of headers; null for a record without any, as Spark's Kafka source has it."""
+    """Return lists of headers; null for a record without headers, as in Spark's Kafka source."""
     edges = headers.offsets.to_numpy()
     validity = np.packbits(np.diff(edges) > 0, bitorder="little").tobytes()
     keys, values = (headers.values.field(index) for index in range(2))

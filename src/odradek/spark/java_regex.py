@@ -1,16 +1,16 @@
-"""Java's regular expressions, for names of topics, by Python's `re`.
+"""Java's regular expressions for topic names, translated to Python's `re`.
 
-`subscribePattern` is a Java expression in Spark's Kafka source, and jobs bring theirs along. Most
-of the two languages is the same. What differs is rewritten where names of topics (ASCII letters,
-digits, `.`, `_`, `-`) leave no doubt:
+`subscribePattern` is a Java expression in Spark's Kafka source, and existing jobs use such
+patterns. The two languages are mostly the same. Differences are rewritten where topic names (ASCII
+letters, digits, `.`, `_`, `-`) make the meaning unambiguous:
 
     (?<name>…)  \\k<name>       named groups, and references to them
-    \\Q…\\E                     what is between them as it stands
-    \\p{Alpha}  \\P{Lu}  \\pL     classes of characters, as far as a name may hold them
+    \\Q…\\E                     literal text
+    \\p{Alpha}  \\P{Lu}  \\pL     character classes, limited to the characters of topic names
     \\z                        the end
 
-and what would silently mean something else in Python is refused: `&&` and a class within a class.
-Everything else that only Java has, Python refuses by itself (flags in the middle, `\\R`, …).
+Constructs that silently mean something else in Python are refused: `&&` and a class within a class.
+Python refuses other constructs of Java by itself (flags in the middle, `\\R`, …).
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ TOKEN = re.compile(
 
 
 def compile_java(pattern: str) -> re.Pattern[str]:
-    """What finds, in the name of a topic, what Java would find with `pattern`. Raises `ValueError`
-    saying what is wrong with it."""
+    """Compile a Java pattern; it finds in topic names what Java would find. Raises `ValueError`."""
     try:
         return re.compile(Translation(pattern).text)
     except re.error as error:
@@ -55,11 +54,11 @@ def compile_java(pattern: str) -> re.Pattern[str]:
 
 
 class Translation:
-    """An expression of Java's, rewritten from left to right; `text` is Python's."""
+    """A Java expression, rewritten from left to right; `text` is Python's."""
 
     def __init__(self, pattern: str) -> None:
         self.class_opened_at = -1
-        """Where the character class began that is open; -1 outside of one."""
+        """The position of the open character class; -1 outside of one."""
         self.pattern = pattern
         self.text = TOKEN.sub(self.token, pattern)
 
@@ -80,8 +79,8 @@ class Translation:
         return r"\Z" if kind == "end" else found[0]
 
     def named_class(self, name: str, *, negated: bool) -> str:
-        """The members of a class. A negated one has the other characters of names: the complement
-        cannot be written within a class, and names have no others."""
+        """Return the members of a class. A negated class has the other characters of topic names:
+        a complement cannot be written within a class."""
         if name not in CLASSES:
             raise ValueError(f"no character class {name!r}; there are {', '.join(CLASSES)}")
         members = CLASSES[name]
@@ -93,7 +92,7 @@ class Translation:
         return inner if self.class_opened_at >= 0 else f"[{inner}]"
 
     def bracket(self, found: re.Match[str]) -> str:
-        """`[`, `]` and `&&`: literal characters, or the edges of a class."""
+        """Handle `[`, `]` and `&&`: literal characters, or the edges of a class."""
         at, what = found.start(), found[0]
         if self.class_opened_at < 0:
             if what == "[":

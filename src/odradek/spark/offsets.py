@@ -58,7 +58,7 @@ class OffsetRange:
 
 
 def to_json_dict(offsets: Mapping[TopicPartition, int]) -> JsonOffsets:
-    """The JSON shape, in the one order that makes equal offsets equal text."""
+    """Return the JSON shape, in a fixed order, so that equal offsets are equal text."""
     shaped: JsonOffsets = {}
     for partition in sorted(offsets):
         shaped.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
@@ -66,7 +66,7 @@ def to_json_dict(offsets: Mapping[TopicPartition, int]) -> JsonOffsets:
 
 
 def from_json_dict(shaped: object, what: str = "offsets") -> Offsets:
-    """The inverse. Raises `ValueError` naming `what` for anything of another shape."""
+    """Parse the JSON shape. Raises `ValueError` naming `what` for another shape."""
     example = '{"topic": {"0": 23, "1": -1}}'
     if not isinstance(shaped, dict):
         raise ValueError(f"{what} is not an object like {example}: {shaped!r}")
@@ -84,7 +84,7 @@ def from_json_dict(shaped: object, what: str = "offsets") -> Offsets:
 
 
 def parse_json(text: str, what: str) -> Offsets:
-    """Offsets (or timestamps) per partition from the text of an option. Raises `ValueError`."""
+    """Parse offsets (or timestamps) per partition from an option. Raises `ValueError`."""
     try:
         shaped = json.loads(text)
     except json.JSONDecodeError as error:
@@ -93,12 +93,12 @@ def parse_json(text: str, what: str) -> Offsets:
 
 
 def limit_offsets(start: Offsets, heads: Offsets, max_records: int) -> Offsets:
-    """At most `max_records` records in all from `start` towards `heads`, shared in proportion to
-    what is waiting.
+    """Return the ends of a batch of at most `max_records` records from `start` towards `heads`,
+    shared in proportion to the waiting records.
 
-    Every partition that has something waiting gets at least one record, so that none starves; the
-    result therefore may exceed `max_records` by fewer than the number of partitions. Partitions
-    missing in `start` begin at `heads`.
+    Every partition with waiting records gets at least one, so that none starves; so the result may
+    exceed `max_records` by fewer than the number of partitions. Partitions missing in `start` begin
+    at `heads`.
     """
     waiting = {p: max(0, head - start.get(p, head)) for p, head in heads.items()}
     total = sum(waiting.values())
@@ -115,7 +115,7 @@ def limit_offsets(start: Offsets, heads: Offsets, max_records: int) -> Offsets:
 def plan_ranges(
     ranges: Iterable[OffsetRange], *, min_partitions: int, max_records_per_partition: int
 ) -> list[list[OffsetRange]]:
-    """Groups of ranges, one group per Spark task. Each record is in exactly one group.
+    """Group ranges, one group per Spark task. Each record is in exactly one group.
 
     - `min_partitions` 0: small ranges share a task (it costs about 19 ms) until they come to
       `TASK_RECORDS`; larger ranges have a task each.
@@ -143,7 +143,7 @@ def plan_ranges(
 
 
 def fill_groups(todo: Iterable[OffsetRange], share: int) -> list[list[OffsetRange]]:
-    """Groups of `share` records each (the last may have fewer), ranges split where one is full."""
+    """Fill groups of `share` records each (the last may have fewer); ranges are split."""
     groups: list[list[OffsetRange]] = []
     room = 0
     for whole in todo:
@@ -160,7 +160,7 @@ def fill_groups(todo: Iterable[OffsetRange], share: int) -> list[list[OffsetRang
 
 
 def split_range(whole: OffsetRange, max_records: int) -> list[OffsetRange]:
-    """Pieces of at most `max_records` records (0: the whole), in order."""
+    """Split a range into pieces of at most `max_records` records (0: no split), in order."""
     if max_records == 0 or len(whole) <= max_records:
         return [whole]
     return [
@@ -177,15 +177,15 @@ TopicIds = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """Where a stream stands. `offsets` are the next to read."""
+    """The offset of a stream. `offsets` are the next to read."""
 
     offsets: Offsets
     topic_ids: TopicIds = field(default_factory=dict)
     begins: bool = False
-    """True for the end of a first micro-batch that reads nothing."""
+    """True for the end of the first micro-batch, which reads nothing."""
 
     def to_json(self) -> Json:
-        """The one JSON form of equal offsets: Spark compares them as text."""
+        """Return the JSON form; equal offsets have equal text, which Spark compares."""
         notes = {f"{topic}@{topic_id}" for topic, topic_id in self.topic_ids.items()}
         if self.begins:
             notes.add(BEGIN)
@@ -193,8 +193,8 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, given: object, what: str) -> StreamOffset:
-        """The inverse; offsets without notes are another source's. Raises `ValueError` naming
-        `what` for anything of another shape."""
+        """Parse the JSON form; offsets without notes are from another source. Raises `ValueError`
+        naming `what` for another shape."""
         shaped = given if isinstance(given, dict) else {}
         notes = {name for name, partitions in shaped.items() if "@" in name and not partitions}
         ids = dict(note.split("@", 1) for note in sorted(notes - {BEGIN}))
@@ -209,14 +209,14 @@ class StreamOffset:
             ) from None
         return cls(offsets, ids, BEGIN in notes)
 
-    def made_again(self, now: TopicIds) -> list[str]:
-        """The topics that have other ids now, sorted."""
+    def recreated_topics(self, now: TopicIds) -> list[str]:
+        """Return the topics that were created again: they have other ids now. Sorted."""
         return sorted(
             topic
             for topic, topic_id in self.topic_ids.items()
             if topic in now and now[topic] != topic_id
         )
 
-    def without(self, topics: list[str]) -> Offsets:
-        """The offsets of all topics but these."""
+    def without_topics(self, topics: list[str]) -> Offsets:
+        """Return the offsets without those of these topics."""
         return {p: offset for p, offset in self.offsets.items() if p.topic not in topics}

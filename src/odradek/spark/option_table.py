@@ -1,9 +1,9 @@
-"""All options of the data source `odradek`, as a table: what exists, what it means, its default.
+"""The table of all options of the data source `odradek`: names, meanings, defaults.
 
-Names and meanings are those of Spark's own Kafka source; Spark hands them over in lower case. What
-the table does not have is refused with the nearest name it has: an option that does nothing is
-worse than an error. (Further names with `kafka.` are `client_settings`.) A test holds the page to
-the table, and the table to what `options` asks for.
+Names and meanings are those of Spark's own Kafka source; Spark hands them over in lower case. An
+unknown option is refused with the nearest known name: an option without effect is worse than an
+error. (Other names with `kafka.` are settings of the clients, see `options`.) Tests compare the
+page of the documentation with the table, and the table with the options that `options` reads.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from odradek.config.producer import ProducerConfig
 from odradek.config.setting import Setting
 
 
-class Use(Enum):
-    """What an option is for."""
+class OptionUse(Enum):
+    """The use of an option."""
 
     ALL = "All"
     READ = "To read"
@@ -29,10 +29,10 @@ class Use(Enum):
 
 
 class Option(NamedTuple):
-    """One option. `default` as it is written; None: it has to be said, or is not there."""
+    """An option. `default` as it is written; None: required, or no default."""
 
     name: str
-    use: Use
+    use: OptionUse
     default: str | None
     doc: str
 
@@ -45,67 +45,74 @@ def default_of(setting: Setting[Any]) -> str | None:
 OPTIONS: tuple[Option, ...] = (
     Option(
         "kafka.bootstrap.servers",
-        Use.ALL,
+        OptionUse.ALL,
         None,
         "Where the cluster is: host:port, several with commas. Has to be given.",
     ),
-    Option("kafka.client.id", Use.ALL, "odradek-spark", "What brokers are told about who asks."),
+    Option(
+        "kafka.client.id", OptionUse.ALL, "odradek-spark", "What brokers are told about who asks."
+    ),
     Option(
         "kafka.request.timeout.ms",
-        Use.ALL,
+        OptionUse.ALL,
         default_of(ClientConfig.request_timeout_ms),
         "How long one request may take.",
     ),
     Option(
         "kafka.default.api.timeout.ms",
-        Use.ALL,
+        OptionUse.ALL,
         default_of(AdminConfig.default_api_timeout_ms),
         "How long something is tried again that fails with errors that may pass.",
     ),
     Option(
-        "subscribe", Use.READ, None, "Topics by name, with commas. Exactly one of the three ways."
+        "subscribe",
+        OptionUse.READ,
+        None,
+        "Topics by name, with commas. Exactly one of the three ways.",
     ),
     Option(
         "subscribePattern",
-        Use.READ,
+        OptionUse.READ,
         None,
         "Topics by a regular expression of Java's, looked for anywhere in their names. It never "
         "finds topics of the broker's own (`__consumer_offsets`).",
     ),
-    Option("assign", Use.READ, None, 'Exactly these partitions: `{"topic": [0, 1]}`.'),
+    Option("assign", OptionUse.READ, None, 'Exactly these partitions: `{"topic": [0, 1]}`.'),
     Option(
         "startingTimestamp",
-        Use.READ,
+        OptionUse.READ,
         None,
         "Begin, in all partitions, at the first record that is not older: milliseconds since 1970. "
         "Stronger than the next two.",
     ),
     Option(
         "startingOffsetsByTimestamp",
-        Use.READ,
+        OptionUse.READ,
         None,
         'The same by partition: `{"topic": {"0": 1700000000000}}`. Stronger than startingOffsets.',
     ),
     Option(
         "startingOffsets",
-        Use.READ,
+        OptionUse.READ,
         None,
         'Begin at `earliest` (the default of a batch), `latest` (of a stream), or at `{"topic": '
         '{"0": 23, "1": -2}}`, where -2 is earliest and -1 latest. A stream that goes on begins '
         "where its checkpoint says.",
     ),
-    Option("endingTimestamp", Use.READ, None, "End there. Of batches, as the next two."),
-    Option("endingOffsetsByTimestamp", Use.READ, None, "The same by partition."),
-    Option("endingOffsets", Use.READ, None, "End at `latest` (the default), or at those offsets."),
+    Option("endingTimestamp", OptionUse.READ, None, "End there. Of batches, as the next two."),
+    Option("endingOffsetsByTimestamp", OptionUse.READ, None, "The same by partition."),
+    Option(
+        "endingOffsets", OptionUse.READ, None, "End at `latest` (the default), or at those offsets."
+    ),
     Option(
         "startingOffsetsByTimestampStrategy",
-        Use.READ,
+        OptionUse.READ,
         "error",
         "Where no record is that young: `error`, or `latest`.",
     ),
     Option(
         "minPartitions",
-        Use.READ,
+        OptionUse.READ,
         "0",
         "About how many tasks, of equal numbers of records: small topic partitions share one, "
         "large ones are split. 0: small ones share a task up to 50,000 records, a larger one has "
@@ -113,79 +120,85 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "maxRecordsPerPartition",
-        Use.READ,
+        OptionUse.READ,
         "0",
         "The most records of one task; 0: no such limit. It holds with `minPartitions` too.",
     ),
     Option(
         "failOnDataLoss",
-        Use.READ,
+        OptionUse.READ,
         "true",
         "Fail when records that were to be read are gone; false: go on with what there is.",
     ),
     Option(
         "filterPushdown",
-        Use.READ,
+        OptionUse.READ,
         "false",
         "Let filters of a batch read narrow what is fetched. For DataFrames that are scanned once: "
         "other scans would lack rows, see below.",
     ),
-    Option("includeHeaders", Use.READ, "false", "Whether there is a column of headers."),
+    Option("includeHeaders", OptionUse.READ, "false", "Whether there is a column of headers."),
     Option(
         "columns",
-        Use.READ,
+        OptionUse.READ,
         None,
         "Only these columns, with commas, in this order: what a job does not use need not travel "
         "to the JVM. Spark tells Python sources nothing of the columns that a query uses.",
     ),
     Option(
         "valueFormat",
-        Use.READ,
+        OptionUse.READ,
         None,
         "`json`: values are decoded into the columns `data` and `error`, see below.",
     ),
     Option(
         "valueSchema",
-        Use.READ,
+        OptionUse.READ,
         None,
         "With valueFormat: the fields of a value, as `from_json` takes them: "
         "`a int, b struct<c: string>, d array<double>`, or the JSON of a schema.",
     ),
     Option(
         "kafka.isolation.level",
-        Use.READ,
+        OptionUse.READ,
         "read_uncommitted",
         "`read_committed` leaves out what transactions did not commit.",
     ),
     Option(
         "kafka.fetch.max.bytes",
-        Use.READ,
+        OptionUse.READ,
         default_of(ConsumerConfig.fetch_max_bytes),
         "The most bytes of one answer, unless its first batch is larger.",
     ),
     Option(
-        "kafka.max.partition.fetch.bytes", Use.READ, "4194304", "The same of one topic partition."
+        "kafka.max.partition.fetch.bytes",
+        OptionUse.READ,
+        "4194304",
+        "The same of one topic partition.",
     ),
     Option(
         "maxOffsetsPerTrigger",
-        Use.STREAM,
+        OptionUse.STREAM,
         "0",
         "The most records of a micro-batch, of all partitions together; 0: no such limit.",
     ),
     Option(
-        "minOffsetsPerTrigger", Use.STREAM, "0", "Wait until there are so many records for one."
+        "minOffsetsPerTrigger",
+        OptionUse.STREAM,
+        "0",
+        "Wait until there are so many records for one.",
     ),
-    Option("maxTriggerDelay", Use.STREAM, "15m", "But no longer than this."),
+    Option("maxTriggerDelay", OptionUse.STREAM, "15m", "But no longer than this."),
     Option(
         "maxTimestampSpanPerTrigger",
-        Use.STREAM,
+        OptionUse.STREAM,
         "0",
         "Cut each micro-batch at one record time in all partitions, so that they stay together: "
         "the most time it spans. Spark's own source has no such option.",
     ),
     Option(
         "checkpointLocation",
-        Use.STREAM,
+        OptionUse.STREAM,
         None,
         "The query's checkpoint. Given to the source too, it keeps there where the stream began, "
         "on any file system that `pyarrow.fs` knows. Without it a stream whose beginning can move "
@@ -194,46 +207,50 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "kafka.group.id",
-        Use.STREAM,
+        OptionUse.STREAM,
         None,
         "A consumer group for which the progress of the query is committed, so that displays of "
         "lag show it. Its checkpoint says where it goes on, not the group.",
     ),
     Option(
         "groupIdPrefix",
-        Use.STREAM,
+        OptionUse.STREAM,
         None,
         "The same with a name made of this and a digest of `checkpointLocation`, or else of what "
         "is read.",
     ),
-    Option("topic", Use.WRITE, None, "Where rows go; without it a column `topic` says it."),
+    Option("topic", OptionUse.WRITE, None, "Where rows go; without it a column `topic` says it."),
     Option(
         "replayHeaders",
-        Use.WRITE,
+        OptionUse.WRITE,
         "false",
         "Give each record headers by which the copies of a row can be told that a task writes "
         "which is run again: see [below](#rows-that-are-written-twice).",
     ),
     Option(
         "kafka.compression.type",
-        Use.WRITE,
+        OptionUse.WRITE,
         "none",
         "`none`, `gzip`, `snappy`, `lz4` or `zstd`.",
     ),
-    Option("kafka.batch.size", Use.WRITE, "262144", "Bytes of records at which a batch is full."),
+    Option(
+        "kafka.batch.size", OptionUse.WRITE, "262144", "Bytes of records at which a batch is full."
+    ),
     Option(
         "kafka.delivery.timeout.ms",
-        Use.WRITE,
+        OptionUse.WRITE,
         default_of(ProducerConfig.delivery_timeout_ms),
         "How long a record may take to be stored.",
     ),
     Option(
         "kafka.enable.idempotence",
-        Use.WRITE,
+        OptionUse.WRITE,
         "true",
         "A request that has to be sent again is not stored twice.",
     ),
-    Option("kafka.acks", Use.WRITE, "all", "`all`, and nothing else: a row counts when stored."),
+    Option(
+        "kafka.acks", OptionUse.WRITE, "all", "`all`, and nothing else: a row counts when stored."
+    ),
 )
 
 SPARKS_OWN = (
@@ -241,14 +258,14 @@ SPARKS_OWN = (
     "asyncProgressTrackingEnabled",
     "asyncProgressTrackingCheckpointIntervalMs",
 )
-"""What Spark hands to sources and sinks although it is meant for itself."""
+"""Spark's own options, which it also hands to sources and sinks."""
 
 WITHOUT_EFFECT = (
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )
-"""Of Spark's own Kafka source, for what there is none of here; jobs that have them work."""
+"""Options of Spark's own Kafka source without a counterpart here; they are accepted."""
 
 NO_GROUP = "where a query stands is in its checkpoint, and its tasks read without a group"
 FIXED = {
@@ -258,23 +275,25 @@ FIXED = {
     "group.instance.id": NO_GROUP,
     "max.in.flight.requests.per.connection": "it follows from kafka.enable.idempotence",
 }
-"""Settings of the clients that the source and the sink decide, and why."""
+"""Settings of the clients that the source and the sink set themselves, with the reason."""
 
 PREFIX = "kafka."
 KNOWN = {name.lower(): name for name in (*(o.name for o in OPTIONS), *SPARKS_OWN, *WITHOUT_EFFECT)}
 
 
-def refusal(given: Iterable[str]) -> str | None:
-    """What is wrong with these names of options, in any case; None if they are all known, or of
-    clients."""
+def unknown_option(given: Iterable[str]) -> str | None:
+    """Return an error message for the first unknown option, in any case of letters; None if all
+    are known or settings of clients."""
     for name in sorted(given):
         if name.lower() not in KNOWN and not name.lower().startswith(PREFIX):
             near = get_close_matches(name.lower(), KNOWN, n=1)
-            meant = f"did you mean {KNOWN[near[0]]}?" if near else f"it has {', '.join(names())}"
+            meant = (
+                f"did you mean {KNOWN[near[0]]}?" if near else f"it has {', '.join(option_names())}"
+            )
             return f"the odradek source has no option {name!r}; {meant}"
     return None
 
 
-def names() -> list[str]:
-    """All that do something."""
+def option_names() -> list[str]:
+    """Return the names of all options that have an effect."""
     return [option.name for option in OPTIONS]

@@ -34,21 +34,21 @@ from odradek.model.topics import TopicPartition
 from odradek.spark.java_regex import compile_java
 from odradek.spark.json.schema import SchemaError, parse_schema
 from odradek.spark.offsets import EARLIEST, LATEST, parse_json
-from odradek.spark.option_table import FIXED, PREFIX, names, refusal
+from odradek.spark.option_table import FIXED, PREFIX, option_names, unknown_option
 
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Which partitions: exactly one of the three is set."""
+    """The partitions to read: exactly one of the three is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assignment: tuple[TopicPartition, ...] = ()
 
     def may_have(self, topics: Set[str]) -> bool:
-        """True if these could be all the topics of it."""
+        """True if these could be all topics of the subscription."""
         if self.pattern is not None:
             pattern = compile_java(self.pattern)
             return all(pattern.search(topic) for topic in topics)
@@ -71,7 +71,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class OffsetLimit:
-    """Where to start or end: exactly one of the ways to say it is set."""
+    """The start or the end of a read: exactly one of the fields after `option` is set."""
 
     option: str
     timestamp: int | None = None
@@ -82,19 +82,19 @@ class OffsetLimit:
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """How to talk to the cluster."""
+    """The options of all clients."""
 
     bootstrap_servers: str
     client_id: str = "odradek-spark"
     request_timeout_ms: int = ClientConfig.request_timeout_ms.default
     api_timeout_ms: int = AdminConfig.default_api_timeout_ms.default
     settings: Pairs = ()
-    """Further ones, by Kafka's names."""
+    """Further settings, by Kafka's names."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """All that a reader needs; picklable, as it travels to the workers."""
+    """The options of a reader; picklable, since it travels to the workers."""
 
     client: ClientOptions
     subscription: Subscription
@@ -115,16 +115,16 @@ class ReadOptions:
     group_id: str | None = None
     group_id_prefix: str | None = None
     columns: tuple[str, ...] = ()
-    """Those wanted; none: all."""
+    """The selected columns; empty: all."""
     value_schema: StructType | None = None
-    """If values are to be decoded: what they are."""
+    """The schema of the values, if they are decoded."""
     fetch_max_bytes: int = ConsumerConfig.fetch_max_bytes.default
     max_partition_fetch_bytes: int = 4_194_304
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """All that a writer needs; picklable."""
+    """The options of a writer; picklable."""
 
     client: ClientOptions
     topic: str | None = None
@@ -136,7 +136,7 @@ class WriteOptions:
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-    """The options of a batch or stream read. Raises `ValueError` naming the option at fault."""
+    """Parse the options of a batch or stream read. Raises `ValueError` naming the option."""
     options = OptionReader(given)
     isolation = options.choice(
         "kafka.isolation.level", "read_uncommitted", ("read_uncommitted", "read_committed")
@@ -172,7 +172,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """The options of a batch or stream write. Raises `ValueError` naming the option at fault."""
+    """Parse the options of a batch or stream write. Raises `ValueError` naming the option."""
     options = OptionReader(given)
     options.choice("kafka.acks", "all", ("all", "-1"))
     return WriteOptions(
@@ -235,7 +235,7 @@ def subscription(options: OptionReader) -> Subscription:
 
 
 def columns(options: OptionReader) -> tuple[str, ...]:
-    """The names of the columns wanted; none: all."""
+    """Return the names of the selected columns; empty: all."""
     text = options.text("columns")
     if text is None:
         return ()
@@ -246,11 +246,11 @@ def columns(options: OptionReader) -> tuple[str, ...]:
 
 
 def value_schema(options: OptionReader) -> StructType | None:
-    """The schema that values are to be decoded by; None if they are not."""
+    """Return the schema by which values are decoded; None if they are not."""
     form, text = options.text("valueFormat"), options.text("valueSchema")
     if form is None:
         if text is not None:
-            raise ValueError("valueSchema needs valueFormat=json: it says what the values are")
+            raise ValueError("valueSchema needs valueFormat=json")
         return None
     options.choice("valueFormat", "json", ("json",))
     if text is None:
@@ -305,7 +305,7 @@ def ending_limit(options: OptionReader, streaming: bool) -> OffsetLimit:
 def offset_limit(
     options: OptionReader, by_timestamp: str, by_timestamps: str, by_offsets: str, default: int
 ) -> OffsetLimit:
-    """The strongest of the three ways that is given."""
+    """Return the limit of the given option with the highest precedence."""
     if options.text(by_timestamp) is not None:
         return OffsetLimit(by_timestamp, timestamp=options.integer(by_timestamp, 0))
     text = options.text(by_timestamps)
@@ -336,10 +336,9 @@ def values(offsets: Mapping[TopicPartition, int] | None) -> list[int]:
 
 
 def missing_partitions(limit: OffsetLimit, partitions: Iterable[TopicPartition]) -> str | None:
-    """What is wrong between the partitions an option lists and those that are read; None if they
-    agree.
+    """Return an error message if an option lists other partitions than those read; else None.
 
-    As in Spark: offsets and timestamps per partition must name every partition read and no other.
+    As in Spark, offsets and timestamps per partition must name every partition read and no other.
     """
     listed = limit.offsets if limit.offsets is not None else limit.timestamps
     if listed is None:
@@ -357,11 +356,11 @@ UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d":
 
 
 class OptionReader:
-    """Typed access to a string map, with errors that name the option."""
+    """Reads typed options from Spark's string map; errors name the option."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self.given = {name.lower(): value for name, value in given.items()}
-        refused = refusal(given)
+        refused = unknown_option(given)
         if refused is not None:
             raise ValueError(refused)
 
@@ -389,7 +388,7 @@ class OptionReader:
         return text.lower() == "true"
 
     def duration_ms(self, name: str, default: int) -> int:
-        """Milliseconds from "500", "500ms", "10s", "15m", "24h" or "30d"."""
+        """Parse "500", "500ms", "10s", "15m", "24h" or "30d" to milliseconds."""
         text = self.text(name)
         if text is None:
             return default
@@ -411,15 +410,15 @@ class OptionReader:
 log = logging.getLogger(__name__)
 
 Pairs = tuple[tuple[str, str], ...]
-"""Kafka's names with values: what can travel, and be compared."""
+"""Settings by Kafka's names: hashable and picklable."""
 
 
 def client_settings(given: Mapping[str, str], kind: type[ClientSettings]) -> Pairs:
-    """The settings among the options, by Kafka's names. Raises `ValueError` naming the option."""
+    """Return the client settings among the options. Raises `ValueError` naming the option."""
     found: dict[str, str] = {}
     idle: list[str] = []
     for option, value in given.items():
-        if not option.startswith(PREFIX) or option in names():
+        if not option.startswith(PREFIX) or option in option_names():
             continue
         try:
             alias = kind.resolve(option.removeprefix(PREFIX), value)
@@ -429,7 +428,7 @@ def client_settings(given: Mapping[str, str], kind: type[ClientSettings]) -> Pai
             idle.append(option)
         elif alias.name in FIXED:
             raise ValueError(f"option {option} cannot be given: {FIXED[alias.name]}")
-        elif PREFIX + alias.name in names():
+        elif PREFIX + alias.name in option_names():
             raise ValueError(f"option {option} is written {PREFIX}{alias.name} here")
         else:
             found[alias.name] = alias.value(value)
@@ -442,6 +441,6 @@ def client_settings(given: Mapping[str, str], kind: type[ClientSettings]) -> Pai
     return tuple(sorted(found.items()))
 
 
-def those_of(settings: Pairs, kind: type[ClientSettings]) -> dict[str, str]:
-    """Those that another kind of client has too."""
+def settings_for(settings: Pairs, kind: type[ClientSettings]) -> dict[str, str]:
+    """Return the settings that another kind of client has too."""
     return {name: value for name, value in settings if name in kind.declared}

@@ -1,8 +1,8 @@
 """The producers of this process, kept from task to task.
 
-A producer is lent to one task at a time, and kept if that came to its end: with it its connections,
-its producer id and what it knows of topics. They are kept by the process id for the same reason as
-the clients of `connections`, and whatever the topic: one writes to any.
+A producer is lent to one task at a time, and kept if the task ended well, with its connections, its
+producer id and its metadata. The key has the process id for the same reason as in `connections`,
+and no topic: a producer can write to any.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from odradek import Producer
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.config.client import ClientConfig
 from odradek.spark.connections import admin_of
-from odradek.spark.options import ClientOptions, WriteOptions, those_of
+from odradek.spark.options import ClientOptions, WriteOptions, settings_for
 
 LINGER_MS = 100
-"""Batches leave when they are full, or when the task is at its end."""
+"""Long: batches are sent when they are full, or at the end of the task."""
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
-"""How large a record may be is for the broker to say."""
+"""Large: the broker's limit decides how large a record may be."""
 CREATION_WAIT_MS = 10_000
-"""How long a missing topic is waited for, which the brokers may make."""
+"""How long to wait for the brokers to create a missing topic."""
 COUNT_MAX_AGE_S = 10.0
-"""How long the number of a topic's partitions is believed: a query of short micro-batches does not
-ask in each of them."""
+"""How long the number of a topic's partitions is cached, so that short micro-batches need not ask.
+"""
 
 SparkProducer = Producer[bytes | str, bytes | str]
 
 
-class KeptProducer:
-    """A producer, with the number of partitions of the topics it wrote to."""
+class CachedProducer:
+    """A producer with the cached partition counts of its topics."""
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
@@ -39,10 +39,10 @@ class KeptProducer:
         self._counts: dict[str, tuple[int, float]] = {}
 
     def partition_count(self, topic: str, at_least: int = 1) -> int:
-        """Of a topic; asked again when it was fewer than `at_least`.
+        """Return the number of a topic's partitions; asks again if it was less than `at_least`.
 
-        As with Spark's own sink, a missing topic is made if the brokers make topics. Raises
-        `UnknownTopicOrPartition` if they do not: the task's producer would wait much longer.
+        As with Spark's own sink, a missing topic is created if the brokers create topics. Otherwise
+        raises `UnknownTopicOrPartition`: the task's producer would wait much longer.
         """
         now_s = time.monotonic()
         count, until_s = self._counts.get(topic, (0, now_s))
@@ -52,26 +52,26 @@ class KeptProducer:
         return count
 
 
-_kept: dict[tuple[int, WriteOptions], KeptProducer] = {}
+_cached: dict[tuple[int, WriteOptions], CachedProducer] = {}
 
 
-def take_producer(options: WriteOptions) -> KeptProducer:
-    """One for nobody else: one that was kept, or a new one."""
+def take_producer(options: WriteOptions) -> CachedProducer:
+    """Return a producer for one task: a cached one, or a new one."""
     wanted = dataclasses.replace(options, topic=None, replay_headers=False)
-    return _kept.pop((os.getpid(), wanted), None) or KeptProducer(wanted)
+    return _cached.pop((os.getpid(), wanted), None) or CachedProducer(wanted)
 
 
-def keep(producer: KeptProducer) -> None:
-    """Nothing is under way: the next task may have it."""
+def return_producer(producer: CachedProducer) -> None:
+    """Return a producer without open records for the next task."""
     key = (os.getpid(), producer.options)
-    if key in _kept:
+    if key in _cached:
         producer.producer.close()
     else:
-        _kept[key] = producer
+        _cached[key] = producer
 
 
 def new_producer(options: WriteOptions) -> SparkProducer:
-    """One that writes in order, with or without idempotence."""
+    """Open a producer that writes in order, with or without idempotence."""
     within_ms = max(1, options.delivery_timeout_ms - LINGER_MS)
     return Producer(
         {
@@ -92,7 +92,7 @@ def new_producer(options: WriteOptions) -> SparkProducer:
 
 
 def partition_count(client: ClientOptions, topic: str) -> int:
-    """As the brokers say now."""
+    """Return the number of a topic's partitions in current metadata."""
     try:
         return len(admin_of(client).topic(topic).partitions)
     except UnknownTopicOrPartition:
@@ -100,10 +100,11 @@ def partition_count(client: ClientOptions, topic: str) -> int:
 
 
 def made_by_brokers(client: ClientOptions, topic: str) -> int:
-    """Ask for a missing topic as producers do, whereupon it may be made; its partitions."""
+    """Request metadata of a missing topic as producers do, so that brokers may create it; return
+    its partition count."""
     try:
         with Producer(
-            those_of(client.settings, ClientConfig),
+            settings_for(client.settings, ClientConfig),
             brokers=client.bootstrap_servers,
             client_id=client.client_id,
             request_timeout_ms=client.request_timeout_ms,
@@ -112,7 +113,7 @@ def made_by_brokers(client: ClientOptions, topic: str) -> int:
             return len(producer.partitions_for(topic))
     except UnknownTopicOrPartition as error:
         raise UnknownTopicOrPartition(
-            f"{topic}: UNKNOWN_TOPIC_OR_PARTITION: there is no topic {topic}, and the brokers make "
+            f"{topic}: UNKNOWN_TOPIC_OR_PARTITION: the topic does not exist, and brokers create "
             f"none (auto.create.topics.enable). What to do: odradek topic create {topic} "
             f"-b {client.bootstrap_servers}",
             error.code,

@@ -1,10 +1,9 @@
-"""The consumer group that shows how far a stream is (`kafka.group.id`, `groupIdPrefix`).
+"""The consumer group that shows the progress of a stream (`kafka.group.id`, `groupIdPrefix`).
 
-Spark's checkpoint is the truth. So that displays of lag see a query, the end of each finished
-micro-batch is committed as the offsets of a group without members, by a thread of its own: a group
-coordinator that is slow or away never holds up a micro-batch. Only the newest end is committed, at
-most one a second. A commit that fails is logged once for each cause and tried again with the next
-end.
+Spark's checkpoint holds the progress. For lag monitoring, a thread commits the end of each finished
+micro-batch as the offsets of a group without members, so that a slow or missing group coordinator
+never delays a micro-batch. Only the newest end is committed, at most one a second. A failed commit
+is logged once for each cause and tried again with the next end.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ PAUSE_SECONDS = 1.0
 
 
 def group_of(options: ReadOptions) -> str | None:
-    """The name of the group; None if none was asked for. With a prefix, it is the same for each run
-    of a query: what follows is made of its checkpoint, or else of what it reads."""
+    """Return the name of the group; None without the options. With a prefix, it is the same for
+    each run of a query: the suffix is a digest of its checkpoint, or else of its subscription."""
     if options.group_id is not None:
         return options.group_id
     if options.group_id_prefix is None:
@@ -49,8 +48,8 @@ class ProgressGroup:
         self.thread = threading.Thread(target=self.run, name="odradek-progress-group", daemon=True)
         self.thread.start()
 
-    def show(self, end: Offsets, *, within_s: float = 0.0) -> None:
-        """Commit the end of a finished micro-batch; wait for it for so long."""
+    def commit(self, end: Offsets, *, within_s: float = 0.0) -> None:
+        """Commit the end of a finished micro-batch; wait up to `within_s` for the commit."""
         with self.changed:
             self.newest = end
             self.awaited = within_s > 0
@@ -83,9 +82,9 @@ class ProgressGroup:
         if str(error) != self.last_failure:
             self.last_failure = str(error)
             log.warning(
-                "the progress of this query cannot be committed for group %s (it goes on; its "
-                "checkpoint holds its progress): %s. What to do: give the query a group.id that no "
-                "consumer uses",
+                "the progress of this query cannot be committed for group %s (the query goes on; "
+                "its checkpoint holds its progress): %s. What to do: give the query a group.id "
+                "that no consumer uses",
                 self.group_id,
                 error,
             )

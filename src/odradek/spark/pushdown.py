@@ -1,4 +1,4 @@
-"""Filters of a batch read that say where records are, turned into less to fetch.
+"""Filters on topic, partition, offset and timestamp, which reduce what a batch read fetches.
 
     column      filters                            what they narrow
     topic       =, <=>, <, <=, >, >=, IN, NOT      the topics read
@@ -9,17 +9,17 @@
 Several filters are one conjunction. Spark applies all of them to the rows once more, so narrowing
 only has to keep every record that matches: `IN` on offsets becomes the range between its ends.
 
-A lower bound on timestamps is asked of the broker: every record before the first one that is young
-enough is too old, in whatever order timestamps are. An upper bound is not used. Behind the first
-record that is too young there may be others that are not (CreateTime is what producers say, and
-LogAppendTime is a clock that may be set back), and the broker says only where the *first* record of
-an age is. Where times are in order, `endingTimestamp` ends there.
+A lower bound on timestamps is resolved by the broker: every record before the first one that is
+young enough is too old, in whatever order timestamps are. An upper bound is not used. Behind the
+first record that is too young there may be others that match (producers choose CreateTime, and the
+clock of LogAppendTime may be set back), and the broker returns only the *first* record of an age.
+If times are in order, use `endingTimestamp`.
 
-Spark hands filters over where `spark.sql.python.filterPushdown.enabled` is true (`local_session`
-sets it; the default is false). They are heeded only with the option `filterPushdown`: PySpark 4.2
-and 4.3 keep what was planned with the DataFrame's source. After `frame.where("offset > 9")`, a
-query over `frame` itself would get the narrowed plan, without this source being asked, and lack
-rows; so would the other side of a union. Only a user can say that a frame is scanned once.
+Spark passes filters if `spark.sql.python.filterPushdown.enabled` is true (`local_session` sets it;
+the default is false). They are used only with the option `filterPushdown`: PySpark 4.2 and 4.3 keep
+the plan with the DataFrame's source. After `frame.where("offset > 9")`, a query over `frame` itself
+would get the narrowed plan, without asking this source, and lack rows; so would the other side of a
+union. Only the user knows that a frame is scanned once.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Narrowing:
     filters: list[Filter] = field(default_factory=list)
 
     def of_column(self, name: str) -> Iterator[Filter]:
-        """The filters on one column, `NOT` taken into the comparison where that can be done."""
+        """Return the filters on one column, with `NOT` moved into the comparison where possible."""
         for each in self.filters:
             inner = each.child if isinstance(each, Not) else each
             if getattr(inner, "attribute", None) == (name,):
@@ -74,7 +74,7 @@ class Narrowing:
         )
 
     def by_position(self, start: Offsets, end: Offsets) -> tuple[Offsets, Offsets]:
-        """Starts and ends without the offsets, and without the partitions, that do not match."""
+        """Return starts and ends without the offsets and partitions that cannot match."""
         first, last = bounds(self.of_column("offset"))
         starts: Offsets = {}
         ends: Offsets = {}
@@ -87,10 +87,10 @@ class Narrowing:
         return starts, ends
 
     def by_time(self, topics: Topics, start: Offsets, end: Offsets) -> Offsets:
-        """Starts without the records that are too old. `end` has to be known before the broker is
-        asked: where nothing was young enough, younger records may have come since."""
+        """Return starts without the records that are too old. `end` must be resolved before the
+        broker is asked: if nothing was young enough, younger records may arrive since."""
         oldest_us, _ = bounds(self.of_column("timestamp"))
-        # Kafka has milliseconds. To its ListOffsets, negative ones are something else.
+        # Kafka has milliseconds, and negative ones have another meaning in ListOffsets.
         oldest_ms = 0 if oldest_us is None else -(-oldest_us // 1000)
         asked = [p for p in start if start[p] < end[p]]
         if oldest_ms <= 0 or not asked:
@@ -104,11 +104,11 @@ class PushFilters:
     """`DataSourceReader.pushFilters` of a reader that also works where Spark pushes no filters.
 
     While `spark.sql.python.filterPushdown.enabled` is false, Spark refuses a reader that overrides
-    this method (DATA_SOURCE_PUSHDOWN_DISABLED), and tells by the function behind the bound method:
-    `reader.pushFilters.__func__ is DataSourceReader.pushFilters`. A reader is not told the setting,
-    so it cannot override the method only where that is welcome. Its attribute is therefore an
-    object that says it was not overridden, which is true of what Spark wants to guard: not pushed
-    here, no filter is lost, since Spark applies all of them itself in any case.
+    this method (DATA_SOURCE_PUSHDOWN_DISABLED). It checks the function behind the bound method:
+    `reader.pushFilters.__func__ is DataSourceReader.pushFilters`. A reader does not know the
+    setting, so it cannot override the method only when it is allowed. Its attribute is therefore an
+    object whose `__func__` says that it was not overridden. No filter is lost, since Spark applies
+    all of them itself in any case.
     """
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
@@ -117,13 +117,13 @@ class PushFilters:
         self.narrowing = narrowing
 
     def __call__(self, filters: list[Filter]) -> list[Filter]:
-        """Take the filters in; all are returned, as those that Spark has to apply."""
+        """Keep the filters; return all of them, since Spark must apply them."""
         self.narrowing.filters = list(filters)
         return filters
 
 
 def opposite_of(filter_: Filter) -> Filter:
-    """What holds of a column without nulls where the filter does not."""
+    """Return the negation of a filter on a column without nulls."""
     match filter_:
         case LessThan(column, value):
             return GreaterThanOrEqual(column, value)
@@ -137,7 +137,7 @@ def opposite_of(filter_: Filter) -> Filter:
 
 
 def may_match(filter_: Filter, actual: str | int) -> bool:
-    """False if a column that is `actual` in every row fails the filter in every row."""
+    """False if a column with this value in every row fails the filter."""
     if isinstance(filter_, Not):
         inner = filter_.child
         if isinstance(inner, EqualTo | EqualNullSafe):
@@ -151,7 +151,7 @@ def may_match(filter_: Filter, actual: str | int) -> bool:
 
 
 def compare(filter_: Filter, actual: str | int) -> bool:
-    """Whether a comparison holds."""
+    """True if a comparison holds."""
     match filter_:
         case EqualTo(_, value) | EqualNullSafe(_, value):
             return bool(actual == value)
@@ -167,8 +167,8 @@ def compare(filter_: Filter, actual: str | int) -> bool:
 
 
 def bounds(filters: Iterator[Filter]) -> tuple[int | None, int | None]:
-    """The least and the greatest number (both included) that may pass all filters; None: no such
-    bound. Times count in microseconds since 1970."""
+    """Return the least and the greatest number (both included) that may pass all filters; None: no
+    bound. Times are microseconds since 1970."""
     least: list[int] = []
     greatest: list[int] = []
     for each in filters:
@@ -192,8 +192,8 @@ def bounds(filters: Iterator[Filter]) -> tuple[int | None, int | None]:
 
 
 def whole_numbers(values: Sequence[object]) -> list[int]:
-    """The values as numbers, nulls left out (no row equals null); empty if one is of another
-    kind."""
+    """Return the values as numbers, without nulls (no row equals null); empty if one has another
+    type."""
     numbers: list[int] = []
     for value in values:
         if isinstance(value, datetime.datetime) and value.tzinfo is not None:

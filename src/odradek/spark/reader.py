@@ -1,4 +1,4 @@
-"""Reading: what a batch or a micro-batch reads, cut into tasks, and the reading itself.
+"""Batch reads, and the planning and reading of tasks, which streams use too.
 
     driver side     Topics ──► start, end per partition ──► plan_ranges ──► one InputRanges per task
     worker side     InputRanges ──► Consumer.arrow ──► spark_batch ──► Arrow batches
@@ -17,13 +17,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from odradek.client.errors import ApiTimeout, LogTruncated, OffsetOutOfRange
 from odradek.spark.arrow import DATA, ERROR, MAX_ROWS, arrow_schema, spark_batch
-from odradek.spark.bare_worker import Shipped
-from odradek.spark.connections import FetchOptions, admin_of, lent_consumer
+from odradek.spark.bare_worker import VersionCheckedPickle
+from odradek.spark.connections import FetchOptions, admin_of, borrow_consumer
 from odradek.spark.offsets import OffsetRange, Offsets, plan_ranges
 from odradek.spark.options import ReadOptions
 from odradek.spark.pushdown import Narrowing, PushFilters
 from odradek.spark.topics import Topics
-from odradek.spark.worker_daemon import freeze_what_is_loaded
+from odradek.spark.worker_daemon import freeze_loaded_modules
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class InputRanges(InputPartition):
-    """What one task reads: ranges of different partitions."""
+    """The ranges of different partitions that one task reads."""
 
     def __init__(self, ranges: list[OffsetRange]) -> None:
         super().__init__(ranges)
@@ -41,7 +41,8 @@ class InputRanges(InputPartition):
 
 
 def plan(options: ReadOptions, start: Offsets, end: Offsets) -> list[InputRanges]:
-    """The tasks that read from `start` to `end`; partitions missing in `start` are not read."""
+    """Plan the tasks that read from `start` to `end`; partitions missing in `start` are not read.
+    """
     ranges = [
         OffsetRange(p.topic, p.partition, start[p], end[p]) for p in sorted(end) if p in start
     ]
@@ -54,10 +55,10 @@ def plan(options: ReadOptions, start: Offsets, end: Offsets) -> list[InputRanges
 
 
 def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.RecordBatch]:
-    """The records of `ranges` as Arrow batches. Raises `DataLoss`, `KafkaError`."""
+    """Return the records of `ranges` as Arrow batches. Raises `DataLoss`, `KafkaError`."""
     if not ranges:
         return
-    freeze_what_is_loaded()
+    freeze_loaded_modules()
     ends = {r.topic_partition: r.end for r in ranges}
     schema = arrow_schema(options.include_headers, options.value_schema, options.columns)
     decoder = None
@@ -70,7 +71,7 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
         options.fetch_max_bytes,
         options.max_partition_fetch_bytes,
     )
-    with lent_consumer(fetching) as consumer:
+    with borrow_consumer(fetching) as consumer:
         consumer.assign({r.topic_partition: (r.start, r.end) for r in ranges})
         while True:
             try:
@@ -79,44 +80,44 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
             except LogTruncated:
                 raise
             except OffsetOutOfRange as gone:
-                pass_over(options, consumer, gone, ends)
+                skip_deleted(options, consumer, gone, ends)
             else:
                 break
         check_complete(consumer, ends, options.client.api_timeout_ms)
 
 
 def decoder_of(values: StructType) -> JsonColumns:
-    """What decodes values. Imported here: planning, and most reading, does without."""
+    """Return the decoder of values. Imported here: planning and most reads do not need it."""
     from odradek.spark.json.columns import JsonColumns
     from odradek.spark.json.times import session_zone
 
     return JsonColumns(values, session_zone)
 
 
-def pass_over(
+def skip_deleted(
     options: ReadOptions, consumer: Consumer[bytes, bytes], gone: OffsetOutOfRange, ends: Offsets
 ) -> None:
-    """Go on where there are records, when the next offset to read is no longer there. Raises
-    `DataLoss` unless the options say otherwise."""
+    """Seek to the first existing record after the next offset was deleted. Raises `DataLoss`
+    unless the options allow it."""
     topics = Topics(admin_of(options.client), options)
     for partition, position in gone.offsets.items():
         first = topics.earliest([partition])[partition]
         topics.report_data_loss(
             f"{partition}: offset {position} should be read, the log now starts at {first}"
         )
-        # Else it ends before the position, and the rest of the range is not there either.
+        # Else the log ends before the position, and the rest of the range does not exist either.
         consumer.seek(partition, first if first > position else ends[partition])
 
 
 def check_complete(consumer: Consumer[bytes, bytes], ends: Offsets, timeout_ms: int) -> None:
-    """Raises `ApiTimeout` if reading ended because nothing came for so long."""
+    """Raise `ApiTimeout` if reading ended early because no records came for so long."""
     positions = {partition: consumer.position(partition) for partition in ends}
     left = [f"{p} from {positions[p]}" for p, end in ends.items() if positions[p] < end]
     if left:
         raise ApiTimeout(f"no records came within {timeout_ms} ms of {', '.join(left[:3])}")
 
 
-class BatchReader(Shipped, DataSourceReader):
+class BatchReader(VersionCheckedPickle, DataSourceReader):
     """`spark.read.format("odradek")`."""
 
     def __init__(self, options: ReadOptions) -> None:
@@ -136,8 +137,8 @@ class BatchReader(Shipped, DataSourceReader):
         return list(plan(self.options, start, end))
 
     def check_range(self, topics: Topics, start: Offsets, end: Offsets) -> None:
-        """Correct starts and ends that are not in the log; a start beyond the log is data loss, one
-        beyond the asked end an empty range."""
+        """Correct starts and ends outside the log. A start beyond the log is data loss; one beyond
+        the requested end is an empty range."""
         heads = topics.latest(start)
         first = topics.earliest(start)
         for partition in sorted(start):

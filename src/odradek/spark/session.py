@@ -72,7 +72,7 @@ JVM_OPTIONS = (
     "-Darrow.enable_unsafe_memory_access=true",
     "-Darrow.enable_null_check_for_get=false",
 )
-"""See above."""
+"""See the module's docstring."""
 
 
 def local_session(
@@ -88,12 +88,12 @@ def local_session(
 ) -> SparkSession:
     """A Spark session in this process with the `odradek` data source registered.
 
-    `memory` is the heap of the JVM ("1g"). `quick_start` is for jobs of seconds: it compiles
-    quickly instead of well, which halves the processor time of a first query and costs about a
-    third of the speed of long ones. `log_file` takes what Spark and its workers say on stderr.
-    `config` adds or overrides Spark settings. An active session of this process is returned as
-    Spark does, with the settings that can still change changed. Raises `JavaNotFound`, and
-    `ValueError` for a master that is not local.
+    `memory` is the heap of the JVM ("1g"). `quick_start` is for jobs of seconds: the JVM compiles
+    faster and optimizes less, which halves the processor time of a first query and costs about a
+    third of the speed of long ones. `log_file` gets the stderr of Spark and its workers. `config`
+    adds or overrides Spark settings. An active session of this process is returned as Spark does,
+    with the settings changed that can still change. Raises `JavaNotFound`, and `ValueError` for a
+    master that is not local.
     """
     if not master.startswith("local"):
         raise ValueError(
@@ -116,10 +116,10 @@ def local_session(
 def start_context(
     app_name: str, master: str, settings: Mapping[str, str], log_file: Path
 ) -> SparkContext:
-    """A Spark context whose JVM, with all that it starts, writes its talk to a file.
+    """Start a Spark context whose JVM and workers write their stderr to a file.
 
-    Spark and its workers say things on stderr that mean nothing to a user, tracebacks of idle
-    workers at the end of a session among them, and the workers inherit the JVM's.
+    Their messages mean nothing to a user: for example tracebacks of idle workers at the end of a
+    session. The workers inherit the JVM's stderr.
     """
     conf = SparkConf().setAppName(app_name).setMaster(master).setAll(list(settings.items()))
     with log_file.open("ab") as log:
@@ -128,8 +128,8 @@ def start_context(
 
 
 def prepare_environment() -> None:
-    """What the JVM and the Python workers inherit; only Java is taken from the user where it is
-    good."""
+    """Set the environment that the JVM and the Python workers inherit. The user's Java is used if
+    it works."""
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["SPARK_HOME"] = str(spark_home())
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -140,7 +140,7 @@ def prepare_environment() -> None:
 def local_settings(
     shuffle_partitions: int, memory: str, ui: bool, quick_start: bool
 ) -> dict[str, str]:
-    """The Spark settings of a local session, by name."""
+    """Return the Spark settings of a local session, by name."""
     logging = resources.files("odradek.spark") / "log4j2.properties"
     options = " ".join(
         [f"-Dlog4j2.configurationFile=file:{logging}", *JVM_OPTIONS, *archive_options()]
@@ -151,7 +151,7 @@ def local_settings(
         "spark.driver.memory": memory,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        # Quiet from the first line on; `spark.log.level` in `config` changes it.
+        # Sets the log level from the start; `spark.log.level` in `config` changes it.
         "spark.driver.extraJavaOptions": options,
         "spark.ui.enabled": str(ui).lower(),
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
@@ -161,7 +161,7 @@ def local_settings(
 
 
 def settings_everywhere() -> dict[str, str]:
-    """The Spark settings that are as right on a cluster as on one machine."""
+    """Return the Spark settings that are right on a cluster and on one machine."""
     return {
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.python.unix.domain.socket.enabled": "true",
@@ -176,7 +176,7 @@ CONNECT = "sc://"
 
 
 class ClusterSetupError(RuntimeError):
-    """The session cannot be set up as asked; the text says what to do."""
+    """The session cannot be set up; the message says what to do."""
 
 
 def cluster_session(
@@ -223,8 +223,8 @@ def connect_session(
     archive: str | os.PathLike[str] | None,
     config: Mapping[str, str],
 ) -> SparkSession:
-    """A session of a Spark Connect server. What cannot be changed in a server that runs is the
-    server's to set."""
+    """Return a session of a Spark Connect server. Settings that cannot change in a running server
+    must be set there."""
     if importlib.util.find_spec("grpc") is None:
         raise ClusterSetupError("Spark Connect needs its client: pip install 'pyspark[connect]'")
     spark = SparkSession.builder.remote(remote).appName(app_name).getOrCreate()
@@ -238,7 +238,7 @@ def connect_session(
 
 
 def located(archive: str | os.PathLike[str]) -> str:
-    """An absolute path, or a URL as it is. Raises `ClusterSetupError` where there is no file."""
+    """Return an absolute path, or a URL as it is. Raises `ClusterSetupError` without a file."""
     text = os.fspath(archive)
     if "://" in text:
         return text
@@ -248,8 +248,8 @@ def located(archive: str | os.PathLike[str]) -> str:
 
 
 def link_environment(directory: Path) -> None:
-    """Make `PYTHON` lead to a Python from `directory`: the environment that is there already (an
-    unpacked archive, an earlier link), else a link to this one. Raises `ClusterSetupError`."""
+    """Make `PYTHON` a path to a Python from `directory`: an existing environment (an unpacked
+    archive, an earlier link), else a link to this one. Raises `ClusterSetupError`."""
     link = directory / ENVIRONMENT
     if not (link / "bin" / "python").exists():
         try:

@@ -1,4 +1,4 @@
-"""The data source `odradek`: what Spark finds under `format("odradek")`.
+"""The data source `odradek`: the class behind `format("odradek")`.
 
     from odradek.spark import register
     register(spark)
@@ -8,9 +8,9 @@
 Options and columns are those of Spark's own Kafka source (see `options` and `arrow`), so a job
 changes over by changing the name of the format. The name `kafka` itself is reserved by Spark.
 
-This class only parses options and hands out readers and writers: Spark pickles it and makes it anew
-in every process. Each of these processes does one thing, plan, read or write, and imports what that
-takes when it is asked for: the clients alone are a quarter of a second.
+This class only parses options and returns readers and writers: Spark pickles it and creates it
+again in every process. Each of these processes plans, reads or writes, and imports only what that
+needs: the clients alone take a quarter of a second.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 from pyspark.sql.utils import is_remote
 
-from odradek.spark.bare_worker import Shipped
+from odradek.spark.bare_worker import VersionCheckedPickle
 from odradek.spark.options import OptionReader, columns, read_options, value_schema, write_options
-from odradek.spark.worker_daemon import freeze_what_is_loaded
+from odradek.spark.worker_daemon import freeze_loaded_modules
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 SCHEMA_OPTIONS = ("columns", "includeheaders", "valueformat", "valueschema")
 
 
-class OdradekSource(Shipped, DataSource):
-    """Batch and stream, read and write."""
+class OdradekSource(VersionCheckedPickle, DataSource):
+    """The data source for batches and streams, reads and writes."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = dict(options.items())
-        freeze_what_is_loaded()
+        freeze_loaded_modules()
 
     @classmethod
     def name(cls) -> str:
@@ -90,16 +90,15 @@ SET_BY_STREAMS = (
     "SPARK_BUFFER_SIZE",
     "SPARK_PYTHON_RUNTIME",
 )
-"""What Spark's `PythonStreamingSourceRunner` puts into the environment of a data source, whatever
-is there: into a `HashMap` that all queries of a session share, without a lock."""
+"""The environment variables that Spark's `PythonStreamingSourceRunner` sets for a data source: in a
+`HashMap` that all queries of a session share, without a lock."""
 
 
 def register(spark: SparkSession) -> None:
     """Make `format("odradek")` known to a session. May be called again."""
     if not is_remote():
-        # Two queries that start at once, and both put what is not there yet, can leave the map with
-        # a wrong size: no task of either can be deserialized from then on. Putting over what is
-        # there does no harm.
+        # Two queries that start at once and both add new keys can leave the map with a wrong size:
+        # from then on no task of either can be deserialized. Replacing existing keys is harmless.
         environment = spark.sparkContext.environment
         for name in SET_BY_STREAMS:
             environment.setdefault(name, "")

@@ -1,26 +1,25 @@
-"""Reading a stream: micro-batch after micro-batch from where the last one ended.
+"""Stream reads: each micro-batch starts where the last one ended.
 
-Spark's loop, and what is done in each call (all of them in one process per query run, `read`
-aside):
+Spark's calls, all in one process per query run except `read`:
 
-    initialOffset()              of a new query, and of one whose first micro-batch is run again:
-                                 `InitialOffsets` makes the answers equal
+    initialOffset()              for a new query, and if the first micro-batch is run again:
+                                 `InitialOffsets` returns the same answer
     latestOffset(start, limit)   `start` is the end of the last finished micro-batch, which the
-                                 query's consumer group shows. Heads of the logs, waiting up to half
-                                 a second if nothing is new, then cut: by record time, by number
-    partitions(start, end)       tasks; new partitions begin at their earliest offset
-    commit(end)                  nothing: it comes late, and never for the last micro-batch
+                                 query's consumer group shows. Returns the heads of the logs, after
+                                 up to half a second if nothing is new, cut by time and by number
+    partitions(start, end)       returns the tasks; new partitions begin at their earliest offset
+    commit(end)                  does nothing: it comes late, and never for the last micro-batch
 
-A micro-batch that was logged and did not finish is run again by `partitions` alone. If that is the
-first one, its start is asked of `initialOffset` once more. A start that was not kept and may be
-another one now is `DataLoss`: what lies between would be skipped.
+A micro-batch that was logged and did not finish is run again by `partitions` alone. If it is the
+first one, Spark asks `initialOffset` for its start again. A start that was not kept and may be
+different now is `DataLoss`: the records in between would be skipped.
 
 An offset past the head of its log, or a topic with another id, means that the topic was trimmed or
-replaced: `DataLoss`, or with `failOnDataLoss=false` reading goes on with what is there: of a topic
-that was made again, from its beginning. An offset that retention has passed by is noticed in the
-same way, when the batch is planned and again when it is read.
+created again: `DataLoss`, or with `failOnDataLoss=false` reading goes on with the existing records
+(of a topic that was created again, from its beginning). An offset before the log start is detected
+in the same way, when the batch is planned and again when it is read.
 
-With the trigger AvailableNow, the heads of the moment it is prepared are the end of the query.
+With the trigger AvailableNow, the query ends at the heads of the time at which it is prepared.
 
 Waiting for new records without asking over and over: a long poll on every leader.
 
@@ -54,14 +53,14 @@ from pyspark.sql.streaming.datasource import (
 from odradek import KafkaError
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.spark.alignment import align
-from odradek.spark.bare_worker import Shipped
+from odradek.spark.bare_worker import VersionCheckedPickle
 from odradek.spark.connections import FetchOptions, admin_of, open_consumer
 from odradek.spark.initial_offsets import InitialOffsets
 from odradek.spark.offsets import Offsets, StreamOffset, limit_offsets, to_json_dict
 from odradek.spark.options import ClientOptions, ReadOptions
 from odradek.spark.progress_group import ProgressGroup, group_of
 from odradek.spark.reader import InputRanges, plan, read_ranges
-from odradek.spark.topics import Described, Topics, gone
+from odradek.spark.topics import SubscribedPartitions, Topics, loss_reports
 
 log = logging.getLogger(__name__)
 
@@ -76,31 +75,31 @@ NOT_KEPT = (
 )
 
 
-class Query(enum.Enum):
-    """What a reader knows of the query it reads for."""
+class QueryState(enum.Enum):
+    """The state of the query, as far as the reader knows it."""
 
-    GOES_ON = enum.auto()
-    """The checkpoint has micro-batches, or nothing was asked yet."""
-    BEGINS = enum.auto()
-    """The start was asked for: no micro-batch was finished, and one may have been logged."""
-    RUNS = enum.auto()
+    RESUMED = enum.auto()
+    """The checkpoint has micro-batches, or Spark has not called yet."""
+    STARTING = enum.auto()
+    """Spark asked for the start: no micro-batch is finished, and one may be logged."""
+    RUNNING = enum.auto()
 
 
-class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(VersionCheckedPickle, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """`spark.readStream.format("odradek")`. Picklable: connections are opened at first use."""
 
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
         self.initial = InitialOffsets(options)
-        self.query = Query.GOES_ON
+        self.query = QueryState.RESUMED
         self.target: Offsets | None = None
         self.watch: HeadWatch | None = None
         self.group_id = group_of(options)
         self.group: ProgressGroup | None = None
-        self.known = Described([], {}, [])
+        self.known = SubscribedPartitions([], {}, [])
         self.known_until = 0.0
         self.passed_over: list[str] = []
-        """Topics that are not there, as far as was warned of."""
+        """The missing topics of the last warning."""
         self.heads: Offsets = {}
         self.last_batch_at = time.monotonic()
 
@@ -112,8 +111,8 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         def resolve() -> Offsets:
             return self.topics.start(self.topics.partitions())
 
-        if self.query is Query.GOES_ON:
-            self.query = Query.BEGINS
+        if self.query is QueryState.RESUMED:
+            self.query = QueryState.STARTING
         return StreamOffset(self.initial.get(resolve)).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -124,19 +123,19 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self.target = self.current_heads()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        begins, self.query = self.query is Query.BEGINS, Query.RUNS
+        begins, self.query = self.query is QueryState.STARTING, QueryState.RUNNING
         given = StreamOffset.from_json(start, "the start offset")
         if begins and self.initial.can_move():
             self.heads = self.current_heads()
             return StreamOffset(given.offsets, self.known.topic_ids, begins=True).to_json()
         heads = self.heads_for(given.offsets)
         self.heads = heads
-        begin = self.in_todays_topics(given)
-        self.check_gone(given.offsets)
+        begin = self.without_recreated_topics(given)
+        self.check_missing(given.offsets)
         self.check_start(begin, heads)
         self.show_progress(begin)
         begin = self.with_new_partitions(begin, heads)
-        if self.holds_back(begin, heads):
+        if self.waits_for_more(begin, heads):
             return start
         end = heads
         if self.options.max_timestamp_span_ms:
@@ -145,7 +144,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if isinstance(limit, ReadMaxRows):
             end = limit_offsets(begin, end, limit.max_rows)
         if end == given.offsets and begin == end:
-            return start  # The same text means that nothing is new.
+            return start  # To Spark, the same text means no new data.
         self.last_batch_at = time.monotonic()
         return StreamOffset(end, self.known.topic_ids).to_json()
 
@@ -153,7 +152,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return to_json_dict(self.heads) if self.heads else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        again, self.query = self.query is Query.BEGINS, Query.RUNS
+        again, self.query = self.query is QueryState.STARTING, QueryState.RUNNING
         ends = StreamOffset.from_json(end, "the end offset")
         if ends.begins:
             return []
@@ -166,11 +165,11 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
                 NOT_KEPT,
             )
         if not self.known.partitions:
-            self.known = self.topics.described()
-        self.check_gone({**given.offsets, **ends.offsets})
+            self.known = self.topics.resolve_subscription()
+        self.check_missing({**given.offsets, **ends.offsets})
         there = set(self.known.partitions)
         end_offsets = {p: offset for p, offset in ends.offsets.items() if p in there}
-        begin = self.with_new_partitions(self.in_todays_topics(given), end_offsets)
+        begin = self.with_new_partitions(self.without_recreated_topics(given), end_offsets)
         begin = self.within_log(begin, end_offsets)
         return list(plan(self.options, begin, end_offsets))
 
@@ -179,10 +178,10 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             yield from read_ranges(self.options, partition.ranges)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: Spark's checkpoint holds the progress."""
+        """Do nothing: Spark's checkpoint holds the progress."""
 
     def stop(self) -> None:
-        """The end of this reader's process, where Spark lets it come that far."""
+        """Close the clients; Spark does not always call this before the process ends."""
         if self.watch is not None:
             self.watch.close()
             self.watch = None
@@ -191,33 +190,33 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self.group = None
 
     def heads_for(self, begin: Offsets) -> Offsets:
-        """The heads to read up to; waits a little for others than `begin`, and for as many records
-        as `minOffsetsPerTrigger` asks for."""
+        """Return the heads to read up to; waits a short time for new records, and for as many as
+        `minOffsetsPerTrigger` requires."""
         if self.target is not None:
-            return self.never_back(begin, self.target)
+            return self.at_least(begin, self.target)
         deadline = time.monotonic() + POLL_MS / 1000
         heads = self.current_heads()
         if heads == begin:
-            heads = self.wait_for_news(heads)
-        while self.holds_back(begin, heads) and (rest := deadline - time.monotonic()) > 0:
+            heads = self.wait_for_new_records(heads)
+        while self.waits_for_more(begin, heads) and (rest := deadline - time.monotonic()) > 0:
             time.sleep(min(rest, HELD_BACK_PAUSE_SECONDS))
             heads = self.current_heads()
         return heads
 
     def current_heads(self) -> Offsets:
-        """The ends of the logs; new partitions are looked for once a second."""
+        """Return the ends of the logs; looks for new partitions once a second."""
         now = time.monotonic()
         if now >= self.known_until:
-            self.known = self.topics.described()
+            self.known = self.topics.resolve_subscription()
             self.known_until = now + PARTITIONS_MAX_AGE_SECONDS
         try:
             return self.topics.latest(self.known.partitions)
         except UnknownTopicOrPartition:
-            # Deleted since they were looked for.
-            self.known = self.topics.described()
+            # A topic was deleted since.
+            self.known = self.topics.resolve_subscription()
             return self.topics.latest(self.known.partitions)
 
-    def wait_for_news(self, heads: Offsets) -> Offsets:
+    def wait_for_new_records(self, heads: Offsets) -> Offsets:
         if self.watch is None:
             self.watch = HeadWatch(self.options.client, read_committed=self.options.read_committed)
         return self.watch.wait(heads, self.current_heads)
@@ -229,28 +228,30 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if self.group is None:
             self.group = ProgressGroup(self.options, self.group_id)
         last = self.target is not None and finished == self.heads
-        self.group.show(finished, within_s=LAST_COMMIT_WAIT_SECONDS if last else 0.0)
+        self.group.commit(finished, within_s=LAST_COMMIT_WAIT_SECONDS if last else 0.0)
 
-    def in_todays_topics(self, given: StreamOffset) -> Offsets:
-        """The offsets, without those of topics that were made again: data loss."""
-        replaced = given.made_again(self.known.topic_ids)
+    def without_recreated_topics(self, given: StreamOffset) -> Offsets:
+        """Return the offsets without those of topics that were created again, which is data loss.
+        """
+        replaced = given.recreated_topics(self.known.topic_ids)
         for topic in replaced:
             self.topics.report_data_loss(
-                f"topic {topic} was deleted and made again: the query read the one with the id "
+                f"topic {topic} was deleted and created again: the query read the one with the id "
                 f"{given.topic_ids[topic]}, now it has the id {self.known.topic_ids[topic]}"
             )
-        return given.without(replaced)
+        return given.without_topics(replaced)
 
-    def never_back(self, begin: Offsets, target: Offsets) -> Offsets:
-        """The target of AvailableNow, for a query that was further already in some partition."""
+    def at_least(self, begin: Offsets, target: Offsets) -> Offsets:
+        """Return the target of AvailableNow, or `begin` in partitions where the query is further.
+        """
         existing = self.current_heads()
         return {
             p: max(offset, min(begin.get(p, offset), existing.get(p, offset)))
             for p, offset in target.items()
         }
 
-    def holds_back(self, begin: Offsets, heads: Offsets) -> bool:
-        """True if `minOffsetsPerTrigger` asks to wait for more, and `maxTriggerDelay` lets it."""
+    def waits_for_more(self, begin: Offsets, heads: Offsets) -> bool:
+        """True if `minOffsetsPerTrigger` and `maxTriggerDelay` require to wait for more records."""
         least = self.options.min_offsets_per_trigger
         if not least or self.target is not None:
             return False
@@ -259,21 +260,21 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             return False
         return sum(heads[p] - begin.get(p, heads[p]) for p in heads) < least
 
-    def check_gone(self, begin: Offsets) -> None:
-        """Data loss where there is nothing to go on with; `KafkaError` for topics that the query
-        did not read before, and that are not there."""
+    def check_missing(self, begin: Offsets) -> None:
+        """Report missing partitions of the checkpoint as data loss. Raises `KafkaError` for
+        missing topics that the query did not read before."""
         read_before = {p.topic for p in begin}
         never_read = [name for name in self.known.missing if name not in read_before]
         if self.options.fail_on_data_loss:
             self.topics.require(never_read)
         elif never_read != self.passed_over:
-            log.warning("going on without topics that are not there: %s", ", ".join(never_read))
+            log.warning("going on without missing topics: %s", ", ".join(never_read))
             self.passed_over = never_read
-        for missing in gone(begin, set(self.known.partitions), self.options.subscription):
+        for missing in loss_reports(begin, set(self.known.partitions), self.options.subscription):
             self.topics.report_data_loss(*missing)
 
     def check_start(self, begin: Offsets, heads: Offsets) -> None:
-        """Data loss where a log ends before the offset to go on from."""
+        """Report data loss if a log ends before the offset to go on from."""
         for partition in sorted(begin):
             if partition in heads and heads[partition] < begin[partition]:
                 self.topics.report_data_loss(
@@ -282,13 +283,12 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
                 )
 
     def with_new_partitions(self, begin: Offsets, heads: Offsets) -> Offsets:
-        """`begin`, with the earliest offset of each partition it lacks (made since the query
-        began)."""
+        """Return `begin` with the earliest offset of each partition that was added since."""
         new = [p for p in heads if p not in begin]
         return {**begin, **self.topics.earliest(new)} if new else begin
 
     def within_log(self, begin: Offsets, end: Offsets) -> Offsets:
-        """`begin`, moved to the log start where records that should be read are gone."""
+        """Return `begin`, moved to the log start if records that should be read were deleted."""
         read = {p for p in end if p in begin and begin[p] != end[p]}
         if not read:
             return begin
@@ -309,32 +309,33 @@ PAUSE_SECONDS = 0.02
 
 
 class HeadWatch:
-    """One per stream reader, for one thread."""
+    """Waits for new records with a long poll on every leader. For one thread."""
 
     def __init__(self, client: ClientOptions, *, read_committed: bool = False) -> None:
         self.consumer = open_consumer(
             FetchOptions(client, read_committed, max_bytes=1, max_partition_bytes=1)
         )
         self.watched: Offsets = {}
-        """Where the consumer stands."""
+        """The positions of the consumer."""
 
     def wait(
         self, heads: Offsets, moved: Callable[[], Offsets], timeout_ms: int = POLL_MS
     ) -> Offsets:
-        """The first answer of `moved()` that is not `heads`, or `heads` after `timeout_ms`."""
+        """Return the first answer of `moved()` that is not `heads`, or `heads` after `timeout_ms`.
+        """
         deadline = time.monotonic() + timeout_ms / 1000
         while (rest := deadline - time.monotonic()) > 0:
-            if not self.something_came(heads, rest):
+            if not self.may_have_moved(heads, rest):
                 return heads
             found = moved()
             if found != heads:
                 return found
-            # The answers are at odds, or there was an error, which will pass or show elsewhere.
+            # The answers differ for a moment, or there was an error, which shows elsewhere.
             time.sleep(min(PAUSE_SECONDS, rest))
         return heads
 
-    def something_came(self, heads: Offsets, timeout_s: float) -> bool:
-        """Whether there is reason to ask for the heads again, within so many seconds."""
+    def may_have_moved(self, heads: Offsets, timeout_s: float) -> bool:
+        """Wait for a record; True if the heads may have moved."""
         try:
             if self.watched != heads:
                 self.watched = {}

@@ -27,17 +27,17 @@ import pyarrow.compute as pc
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.client.producer.futures import DeliveredRange, Deliveries
 from odradek.model.errors import ErrorCode
-from odradek.spark.commit_protocol import CommitProtocol, Task, TaskWritten, merged
+from odradek.spark.commit_protocol import CommitProtocol, Task, TaskReport, merge_ranges
 from odradek.spark.options import WriteOptions
-from odradek.spark.producers import KeptProducer
-from odradek.spark.worker_daemon import freeze_what_is_loaded
+from odradek.spark.producers import CachedProducer
+from odradek.spark.worker_daemon import freeze_loaded_modules
 
 COLUMNS = ("key", "headers", "partition")
 RECORD_COLUMNS = ("topic", "value", *COLUMNS)
 
 
 class TaskWriter:
-    """Of one attempt; `write` once."""
+    """Writes the rows of one attempt; call `write` once."""
 
     def __init__(self, options: WriteOptions, protocol: CommitProtocol, task: Task) -> None:
         self._options = options
@@ -48,9 +48,9 @@ class TaskWriter:
         self._ranges: tuple[DeliveredRange, ...] = ()
         self._under_way: deque[Deliveries] = deque()
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> TaskWritten:
-        """Write all rows, and wait until they are acknowledged."""
-        freeze_what_is_loaded()
+    def write(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
+        """Write all rows and wait until they are acknowledged; return the report."""
+        freeze_loaded_modules()
         producer = self._protocol.setup_task(self._task)
         try:
             for batch in batches:
@@ -63,11 +63,11 @@ class TaskWriter:
         except BaseException:
             self._protocol.abort_task(producer)
             raise
-        written = TaskWritten(self._task, self._records, self._value_bytes, self._ranges)
+        written = TaskReport(self._task, self._records, self._value_bytes, self._ranges)
         return self._protocol.commit_task(producer, written)
 
-    def _send(self, producer: KeptProducer, batch: pa.RecordBatch) -> None:
-        """Queue rows, waiting for room as often as it takes."""
+    def _send(self, producer: CachedProducer, batch: pa.RecordBatch) -> None:
+        """Queue rows, waiting for buffer space as needed."""
         batch = record_columns(batch)
         if self._options.replay_headers:
             batch = with_replay_headers(batch, self._task, self._records)
@@ -79,16 +79,16 @@ class TaskWriter:
             self._under_way.append(producer.producer.send_arrow(topic, rows, **given))
 
     def _delivered(self, deliveries: Deliveries) -> None:
-        self._ranges = merged([*self._ranges, *deliveries.result()])
+        self._ranges = merge_ranges([*self._ranges, *deliveries.result()])
 
 
 def record_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch without the columns that are ignored."""
+    """Return a batch without the ignored columns."""
     return batch.select([name for name in RECORD_COLUMNS if name in batch.schema.names])
 
 
 def value_bytes(rows: pa.RecordBatch) -> int:
-    """Bytes of keys and values."""
+    """Return the bytes of keys and values."""
     columns = [rows.column(name) for name in ("key", "value") if name in rows.schema.names]
     return sum(
         pc.sum(pc.binary_length(column)).as_py() or 0
@@ -98,7 +98,7 @@ def value_bytes(rows: pa.RecordBatch) -> int:
 
 
 def by_topic(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows for each topic, in their order."""
+    """Split rows by topic, in their order."""
     if options.topic is not None:
         yield options.topic, batch
         return
@@ -110,9 +110,9 @@ def by_topic(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[tuple[str
         yield name, batch if len(names) == 1 else batch.filter(pc.equal(topics, name))
 
 
-def check_partitions(producer: KeptProducer, topic: str, rows: pa.RecordBatch) -> None:
-    """Raises `UnknownTopicOrPartition` for a row that names a topic or a partition that is not
-    there: the producer would wait for it."""
+def check_partitions(producer: CachedProducer, topic: str, rows: pa.RecordBatch) -> None:
+    """Raise `UnknownTopicOrPartition` for a row with an unknown topic or partition: the producer
+    would wait for it."""
     least = greatest = None
     if "partition" in rows.schema.names:
         bounds = pc.min_max(rows.column("partition")).as_py()
@@ -136,7 +136,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def with_replay_headers(rows: pa.RecordBatch, task: Task, first: int) -> pa.RecordBatch:
-    """The rows with their headers and these; `first` is the sequence of the first row."""
+    """Add the replay headers to rows; `first` is the sequence of the first row."""
     index = rows.schema.get_field_index("headers")
     own = pa.nulls(rows.num_rows, HEADERS) if index < 0 else rows.column(index)
     joined = joined_headers(own, task, first)
@@ -147,7 +147,7 @@ def with_replay_headers(rows: pa.RecordBatch, task: Task, first: int) -> pa.Reco
 
 
 def joined_headers(own: pa.ListArray, task: Task, first: int) -> pa.ListArray:
-    """Lists of headers, each with the four of its row at its end."""
+    """Return lists of headers, each with the four of its row at its end."""
     rows, added = len(own), len(NAMES)
     keys, values = own.flatten().flatten()
     batch_id = None if task.batch_id is None else str(task.batch_id)
@@ -158,14 +158,14 @@ def joined_headers(own: pa.ListArray, task: Task, first: int) -> pa.ListArray:
         [values, constants.cast(values.type), sequences.cast(values.type)]
     )
 
-    # Where each list ends, and where in it the four stand.
+    # The end of each list, and the positions of the four in it.
     lengths = own.value_lengths().fill_null(0).to_numpy()
     ends = np.cumsum(lengths + added)
     places = ends[:, np.newaxis] + np.arange(-added, 0)
     is_own = np.ones(len(keys) + rows * added, dtype=bool)
     is_own[places] = False
 
-    # What stands where, as indices into all keys and all values.
+    # The contents, as indices into all keys and all values.
     key_at = np.empty(len(is_own), dtype=np.int64)
     key_at[is_own] = np.arange(len(keys))
     value_at = key_at.copy()

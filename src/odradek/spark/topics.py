@@ -4,7 +4,7 @@
     OffsetLimit  ──► offset per partition  earliest · latest · given · by timestamp
 
 Resolved offsets are those of one moment. `DataLoss` is raised (or, with `failOnDataLoss=false`, the
-loss is logged and reading goes on) when offsets that should be read no longer exist. `gone`
+loss is logged and reading goes on) when offsets that should be read no longer exist. `loss_reports`
 explains why partitions of a checkpoint cannot be read:
 
     not asked for   the checkpoint has them, the options do not: another query's, or changed options
@@ -30,24 +30,23 @@ from odradek.spark.options import OffsetLimit, ReadOptions, Subscription, missin
 log = logging.getLogger(__name__)
 
 NO_OFFSET = -1
-"""No record is as young as was asked for."""
+"""The offset in an answer for a timestamp that no record reaches."""
 
 
 DELETED = (
     "Either it was deleted (retention, DeleteRecords) before it was read, or the topic was deleted "
-    "and made again"
+    "and created again"
 )
 WAY_OUT = "set failOnDataLoss to false to read what is there, or begin with a new checkpoint"
 
 
 class DataLoss(RuntimeError):
-    """Offsets that the query should read are gone: trimmed by retention, or the topic was
-    replaced."""
+    """Offsets that the query should read no longer exist: deleted by retention, or the topic was
+    created again."""
 
 
-class Described(NamedTuple):
-    """What is to be read: the partitions, sorted, and the ids of their topics as text; topics that
-    are to be read and are not there."""
+class SubscribedPartitions(NamedTuple):
+    """The partitions to read, sorted; the ids of their topics as text; the missing topics."""
 
     partitions: list[TopicPartition]
     topic_ids: dict[str, str]
@@ -62,19 +61,18 @@ class Topics:
         self.options = options
 
     def partitions(self) -> list[TopicPartition]:
-        """The partitions to read as they are now, sorted. `KafkaError` for a topic that is not
-        there."""
-        found = self.described()
+        """Return the partitions to read now, sorted. Raises `KafkaError` for a missing topic."""
+        found = self.resolve_subscription()
         self.require(found.missing)
         return found.partitions
 
     def require(self, names: Collection[str]) -> None:
-        """`KafkaError` if one of these topics is not there."""
+        """Raise `KafkaError` if one of these topics is missing."""
         if names:
             self.admin.describe_topics(names)
 
-    def described(self) -> Described:
-        """What is to be read as it is now."""
+    def resolve_subscription(self) -> SubscribedPartitions:
+        """Return the partitions that the subscription matches now."""
         subscription = self.options.subscription
         names: Collection[str] = ()
         if subscription.pattern is not None:
@@ -91,10 +89,10 @@ class Topics:
             raise ValueError(f"assign names partitions that do not exist: {text_of(absent)}")
         # Brokers before Kafka 2.8 give no ids.
         ids = {t.name: uuid_text(t.topic_id) for t in found if t.topic_id != ZERO_UUID}
-        return Described(assigned if subscription.assignment else existing, ids, missing)
+        return SubscribedPartitions(assigned if subscription.assignment else existing, ids, missing)
 
     def existing(self, names: Collection[str]) -> list[Topic]:
-        """Those of these topics that are there."""
+        """Return those of these topics that exist."""
         try:
             return list(self.admin.describe_topics(names).values())
         except UnknownTopicOrPartition:
@@ -104,24 +102,25 @@ class Topics:
         return self.admin.beginning_offsets(partitions)
 
     def latest(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """What may be read at most: high watermarks, or last stable offsets if `read_committed`."""
+        """Return the high watermarks, or the last stable offsets if `read_committed`."""
         asked = dict.fromkeys(partitions, END)
         found = self.admin.list_offsets(asked, read_committed=self.options.read_committed)
         return {partition: answer.offset for partition, answer in found.items()}
 
     def start(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """Where reading starts, as the starting options say."""
+        """Return the offsets of the starting options."""
         late = self.options.timestamp_strategy
         return self.resolve(self.options.starting, partitions, none_so_young=late)
 
     def end(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """Where a batch read ends (excluded), as the ending options say."""
+        """Return the offsets of the ending options (excluded), for a batch read."""
         return self.resolve(self.options.ending, partitions, none_so_young="latest")
 
     def resolve(
         self, limit: OffsetLimit, partitions: Collection[TopicPartition], *, none_so_young: str
     ) -> Offsets:
-        """An offset for each partition. Raises `ValueError` where the option does not fit them."""
+        """Resolve a limit for each partition. Raises `ValueError` if the option does not fit them.
+        """
         wrong = missing_partitions(limit, partitions)
         if wrong is not None:
             raise ValueError(wrong)
@@ -141,8 +140,8 @@ class Topics:
     def by_timestamp(
         self, timestamps: Mapping[TopicPartition, int], option: str, none_so_young: str
     ) -> Offsets:
-        """The first offset at least as young as each timestamp; the end of the log where there is
-        none."""
+        """Return the first offset at least as young as each timestamp; the end of the log if there
+        is none."""
         found = self.admin.list_offsets(timestamps)
         lacking = sorted(p for p, answer in found.items() if answer.offset == NO_OFFSET)
         if lacking and none_so_young == "error":
@@ -154,30 +153,32 @@ class Topics:
         return {p: last.get(p, answer.offset) for p, answer in found.items()}
 
     def report_data_loss(self, what: str, why: str = DELETED, way_out: str = WAY_OUT) -> None:
-        """Raise `DataLoss`, or log it where the options say to go on."""
+        """Raise `DataLoss`, or log it if the options allow to go on."""
         if self.options.fail_on_data_loss:
             raise DataLoss(f"{what}. Some data may have been lost. {why}. What to do: {way_out}")
         log.warning("%s; going on, as failOnDataLoss is false", what)
 
 
-class Gone(NamedTuple):
-    """One sentence on what is missing, one on why, and one on what to do."""
+class LossReport(NamedTuple):
+    """A data loss: what is missing, why, and what to do."""
 
     what: str
     why: str
     way_out: str
 
 
-def gone(begin: Offsets, read: Set[TopicPartition], wanted: Subscription) -> Iterator[Gone]:
-    """For each of the cases above that there is; `begin` is where the stream stands, `read` what
-    the options name and the cluster has."""
+def loss_reports(
+    begin: Offsets, read: Set[TopicPartition], wanted: Subscription
+) -> Iterator[LossReport]:
+    """Explain the partitions of `begin` that cannot be read; `read` are the partitions that match
+    the options and exist."""
     missing = sorted(set(begin) - read)
     strange = [p for p in missing if not wanted.wants(p)]
     topics = {p.topic for p in read}
     without = [p for p in missing if p not in strange and p.topic not in topics]
     fewer = [p for p in missing if p not in strange and p.topic in topics]
     if strange:
-        yield Gone(
+        yield LossReport(
             f"the checkpoint has {text_of(strange)}, which this query does not read "
             f"({wanted.describe()})",
             "Either it is the checkpoint of another query, or what to read was changed",
@@ -187,21 +188,21 @@ def gone(begin: Offsets, read: Set[TopicPartition], wanted: Subscription) -> Ite
     if without:
         names = ", ".join(sorted({p.topic for p in without}))
         places = ", ".join(f"{p} to offset {begin[p]}" for p in without[:5])
-        yield Gone(
+        yield LossReport(
             f"topics are gone: {names} (read: {places})",
             "Either they were deleted, or kafka.bootstrap.servers names another cluster now",
-            "set failOnDataLoss to false to go on without them (if they are made again, they are "
+            "set failOnDataLoss to false to go on without them (topics that are created again are "
             "read from their beginning), or begin with a new checkpoint",
         )
     if fewer:
-        yield Gone(
+        yield LossReport(
             f"partitions are gone: {text_of(fewer)}",
-            "The topic was deleted and made again with fewer partitions",
+            "The topic was deleted and created again with fewer partitions",
             "set failOnDataLoss to false to read what is there, or begin with a new checkpoint",
         )
 
 
 def text_of(partitions: Collection[TopicPartition]) -> str:
-    """Partitions for an error message, the first few of them."""
+    """Return the first few partitions, for an error message."""
     shown = ", ".join(str(p) for p in sorted(partitions)[:5])
     return shown if len(partitions) <= 5 else f"{shown} and {len(partitions) - 5} more"

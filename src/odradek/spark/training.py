@@ -1,4 +1,4 @@
-"""Small queries that load what jobs over topics load: the training run of `class_archive`."""
+"""The training run of `class_archive`: small queries that load the classes of typical jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCHEMA = "id int, name string, at timestamp"
 
 
 def train(archive: Path, exit_timeout_s: float) -> None:
-    """Run the queries in a JVM that writes `archive` at its exit, and wait for that."""
+    """Run the queries in a JVM that writes `archive` at its exit, and wait for its exit."""
     option = "spark.driver.extraJavaOptions"
     settings = local_settings(2, "1g", False, True)
     options = f"{settings[option]} -XX:ArchiveClassesAtExit={archive}"

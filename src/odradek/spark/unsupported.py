@@ -1,7 +1,7 @@
-"""The data source `odradek` with a version of PySpark that it does not work with.
+"""The data source `odradek` for unsupported versions of PySpark: it fails with the reason.
 
-Spark finds it by its name, so `format("odradek")` says what is wrong; without it Spark would say
-that there is no such data source. It needs what every version with Python data sources has (4.0).
+Without it Spark would say that there is no data source `odradek`. It is apart from `versions`,
+which must not import PySpark; it uses only what every version with Python data sources has (4.0).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from odradek.spark.versions import refusal
 
 
 class UnsupportedVersion(DataSource):
-    """Refuses to be used."""
+    """A data source that raises `RuntimeError` with the supported versions."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         raise RuntimeError(refusal(pyspark.__version__))

@@ -1,7 +1,7 @@
-"""The versions of PySpark that the source and sink work with, and what is said with any other.
+"""The supported versions of PySpark. This module imports nothing of PySpark.
 
-Python data sources are a young interface of Spark: what is asked of a reader and a writer, and in
-which process, changes with its minor versions. Those below are the ones the tests run with.
+Python data sources are a young interface of Spark: the calls to readers and writers, and their
+processes, change with minor versions. The supported versions are the tested ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ SUPPORTED = ((4, 2), (4, 3))
 
 
 def refusal(version: str) -> str | None:
-    """What is wrong with a version of PySpark, and what to do; None if it is supported."""
+    """Return an error message for an unsupported version of PySpark; None if it is supported."""
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is not None and (int(found[1]), int(found[2])) in SUPPORTED:
         return None

@@ -12,7 +12,7 @@ it is imported, once numpy's linear algebra and the allocator that comes with Ar
 A worker that is used again runs a full garbage collection after every task, and so do the processes
 that plan a write and commit it: four in a micro-batch of two tasks. Each collection looks at every
 object of every loaded module, which takes tens of milliseconds, more than a short micro-batch
-otherwise needs. Modules stay loaded, so `freeze_what_is_loaded` takes them out of the collector's
+otherwise needs. Modules stay loaded, so `freeze_loaded_modules` takes them out of the collector's
 sight.
 """
 
@@ -24,22 +24,21 @@ import os
 import sys
 
 _frozen: tuple[int, int] | None = None
-"""In which process, with how many modules."""
+"""The process id and the number of modules of the last freeze."""
 
 
-def freeze_what_is_loaded() -> None:
-    """In a worker, at first and when modules were loaded since: let collections pass over all
-    objects that there are now.
+def freeze_loaded_modules() -> None:
+    """Freeze all current objects in a worker, at first and when modules were loaded since.
 
-    Elsewhere, and in workers that serve one task only, nothing happens: the variable is what the
-    worker goes by when it decides to be used again.
+    Does nothing in other processes and in workers for a single task: `SPARK_REUSE_WORKER` is set
+    only in workers that are used again.
     """
     global _frozen
     loaded = (os.getpid(), len(sys.modules))
     if "SPARK_REUSE_WORKER" not in os.environ or _frozen == loaded:
         return
     _frozen = loaded
-    gc.collect()  # What is garbage now would stay for ever.
+    gc.collect()  # Garbage that is frozen would never be freed.
     gc.freeze()
 
 
@@ -63,11 +62,11 @@ WITHOUT_THREADS = {
     "OPENBLAS_NUM_THREADS": "1",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
-"""Environment variables that libraries read when they are loaded."""
+"""Environment variables that the libraries read when they are loaded."""
 
 
 def preload() -> None:
-    """Import what workers need; the collector will not touch, and so copy, its pages in them."""
+    """Import what workers need, and freeze it, so that collections do not copy its pages."""
     for name, value in WITHOUT_THREADS.items():
         os.environ.setdefault(name, value)
     for name in PRELOADED:

@@ -9,7 +9,7 @@ or Odradek. PySpark refuses to run in a worker whose Python has another minor ve
 driver's; `check_workers` then raises PySpark's error (`reason_of` is its line with the cause).
 
 `odradek spark check` prints the same as a table. `ask` makes a session for it; each failure on the
-way becomes one sentence (`NotAnswered`): nothing listens at the master's address, no executor takes
+way becomes one sentence (`CheckFailed`): nothing listens at the master's address, no executor takes
 a task in time, Spark cannot start Python on an executor, PySpark refuses its Python.
 """
 
@@ -42,8 +42,8 @@ PYSPARK_CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] .*")
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """An interpreter on a host, as its own answer describes it. `missing: ...` stands where
-    something cannot be imported."""
+    """A Python interpreter on a host, with its packages. A package that cannot be imported is
+    `missing: ...`."""
 
     host: str
     executable: str
@@ -55,11 +55,11 @@ class Worker:
     leaves: str = ""
     brokers: str = ""
     tasks: int = 0
-    """How many tasks of the check it ran."""
+    """The number of tasks of the check that it ran."""
 
     @property
     def problems(self) -> list[str]:
-        """What keeps the data source from running there; empty if nothing does."""
+        """The reasons why the data source cannot run there; empty if it can."""
         found = [
             f"{name} is {value}"
             for name, value in (
@@ -80,9 +80,9 @@ class Worker:
 def check_workers(
     spark: SparkSession, brokers: str | None = None, tasks: int = TASKS
 ) -> list[Worker]:
-    """What each interpreter says of itself, by host. Runs `tasks` tasks of a quarter of a second:
-    an executor that is given none of them is not seen. With `brokers` each worker also connects to
-    all brokers of that cluster, at the addresses that they advertise."""
+    """Return the workers of a session, by host. Runs `tasks` tasks of a quarter of a second; an
+    executor that gets none of them is not listed. With `brokers` each worker also connects to all
+    brokers of that cluster, at their advertised addresses."""
     asked = udf(lambda _: probe(brokers, TASK_SECONDS), "string", useArrow=False)
     rows = spark.range(0, tasks, 1, tasks).select(asked(col("id")).alias("answer")).collect()
     answers = Counter(row.answer for row in rows)
@@ -91,15 +91,15 @@ def check_workers(
 
 
 def reason_of(error: Exception) -> str:
-    """The line that counts of what a failed Spark job says: PySpark's own condition, else the last
-    line of a worker's traceback."""
+    """Return the line with the cause of a failed Spark job: PySpark's error condition, else the
+    last line of a worker's traceback."""
     text = str(error)
     condition = PYSPARK_CONDITION.search(text)
     if condition is not None:
         return condition.group()
-    said = [line.strip() for line in text.partition("\nJVM stacktrace")[0].splitlines()]
-    said = [line for line in said if line and not line.startswith(("at ", "SQLSTATE"))]
-    return said[-1] if said else type(error).__name__
+    lines = [line.strip() for line in text.partition("\nJVM stacktrace")[0].splitlines()]
+    lines = [line for line in lines if line and not line.startswith(("at ", "SQLSTATE"))]
+    return lines[-1] if lines else type(error).__name__
 
 
 CONNECT_SECONDS = 5
@@ -107,11 +107,11 @@ STANDALONE = "spark://"
 CONNECT_PORT = 15002
 
 
-class NotAnswered(RuntimeError):
-    """The workers could not be asked; the text says why, and what to do."""
+class CheckFailed(RuntimeError):
+    """The workers could not be checked; the message says why and what to do."""
 
 
-def ask(
+def check_cluster(
     *,
     master: str,
     archive: str | None,
@@ -119,33 +119,33 @@ def ask(
     config: Mapping[str, str],
     within_s: float,
 ) -> list[Worker]:
-    """What each worker has. Raises `NotAnswered`."""
+    """Open a session and check its workers. Raises `CheckFailed`."""
     try:
-        spark = on_cluster(master, archive, config)
+        spark = open_session(master, archive, config)
     except (ClusterSetupError, JavaNotFound) as error:
-        raise NotAnswered(str(error)) from error
+        raise CheckFailed(str(error)) from error
     except (PySparkException, Py4JError) as error:
-        raise NotAnswered(reason_of(error)) from error
+        raise CheckFailed(reason_of(error)) from error
     threads = ThreadPoolExecutor(1)
     asked = threads.submit(check_workers, spark, brokers)
     try:
         return asked.result(within_s)
     except TimeoutError:
-        raise NotAnswered(
+        raise CheckFailed(
             f"no answer within {within_s:g} s: are there free cores and memory for an executor? "
             "See the log of the master, and --conf spark.cores.max and spark.executor.memory"
         ) from None
     except (PySparkException, Py4JError) as error:
-        raise NotAnswered(f"{reason_of(error)}\nWhat to do: odradek spark pack") from error
+        raise CheckFailed(f"{reason_of(error)}\nWhat to do: odradek spark pack") from error
     finally:
         spark.stop()
         threads.shutdown(wait=False)
 
 
-def on_cluster(master: str, archive: str | None, config: Mapping[str, str]) -> SparkSession:
-    """A session of few words."""
+def open_session(master: str, archive: str | None, config: Mapping[str, str]) -> SparkSession:
+    """Open a session with little output."""
     if master.startswith((STANDALONE, CONNECT)) and not any(map(listens, addresses(master))):
-        raise NotAnswered(f"nobody listens at {master}: is that what the log there says?")
+        raise CheckFailed(f"nothing listens at {master}: compare the address in the master's log")
     logging = resources.files("odradek.spark") / "log4j2.properties"
     quiet = {
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{logging}",
@@ -156,8 +156,8 @@ def on_cluster(master: str, archive: str | None, config: Mapping[str, str]) -> S
 
 
 def addresses(master: str) -> list[tuple[str, int]]:
-    """Of `spark://a:7077,b:7077`, and of `sc://a:15002/;token=x`, where the port may be left out.
-    Raises `NotAnswered`."""
+    """Parse `spark://a:7077,b:7077` or `sc://a:15002/;token=x`, whose port may be left out.
+    Raises `CheckFailed`."""
     scheme, _, rest = master.partition("://")
     found = []
     for address in rest.partition("/")[0].split(","):
@@ -167,7 +167,7 @@ def addresses(master: str) -> list[tuple[str, int]]:
         elif scheme == "sc" and address:
             found.append((address, CONNECT_PORT))
         else:
-            raise NotAnswered(f"{master}: write {scheme}://HOST:PORT")
+            raise CheckFailed(f"{master}: write {scheme}://HOST:PORT")
     return found
 
 

@@ -7,13 +7,13 @@
     partition   int                   optional; else chosen by the key, as the Java client does
     headers     array<struct<key: string, value: binary>>   optional
 
-as in Spark's own Kafka sink: named exactly so, and further columns are ignored, of which a warning
-tells. A task ends when all its records are acknowledged (acks=all), and says what it wrote
-(`task.TaskWritten`). A task that is run again (retry, speculation, restart of a micro-batch) writes
-its records again; `replay_headers` tells them.
+as in Spark's own Kafka sink. The names must match exactly; other columns are ignored with a
+warning. A task ends when all its records are acknowledged (acks=all), and returns a `TaskReport`. A
+task that is run again (retry, speculation, restart of a micro-batch) writes its records again; the
+option `replayHeaders` identifies the copies.
 
-A writer is made on the driver and travels to the tasks, where `task_writer` does the work, and back
-to the driver's side, where `commit_protocol` decides what becomes of it.
+A writer is created on the driver and pickled into the tasks, where `task_writer` writes; the driver
+then commits or aborts with the `commit_protocol`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from pyspark.sql.types import (
 )
 
 from odradek.spark.arrow import HEADERS_TYPE
-from odradek.spark.bare_worker import Shipped
-from odradek.spark.commit_protocol import Task, TaskWritten, commit_protocol, merged
+from odradek.spark.bare_worker import VersionCheckedPickle
+from odradek.spark.commit_protocol import Task, TaskReport, commit_protocol, merge_ranges
 from odradek.spark.options import WriteOptions
 from odradek.spark.task_writer import TaskWriter
-from odradek.spark.worker_daemon import freeze_what_is_loaded
+from odradek.spark.worker_daemon import freeze_loaded_modules
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ BYTES_LIKE = (BinaryType, StringType, NullType)
 Messages = Sequence[WriterCommitMessage | None]
 
 
-class BatchWriter(Shipped, DataSourceArrowWriter):
+class BatchWriter(VersionCheckedPickle, DataSourceArrowWriter):
     """`df.write.format("odradek").mode("append")`."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -59,23 +59,23 @@ class BatchWriter(Shipped, DataSourceArrowWriter):
         self.options = options
         self.protocol = commit_protocol(options)
         self.job_id = str(uuid.uuid4())
-        """Made once, on the driver: a task that is run again has the same."""
+        """Created once, on the driver: a task that is run again has the same id."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return TaskWriter(self.options, self.protocol, Task.of_job(self.job_id)).write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        freeze_what_is_loaded()
+        freeze_loaded_modules()
         what = f"batch write {self.job_id}"
-        written = complete(what, messages)
+        written = require_reports(what, messages)
         self.protocol.commit(written)
-        tell(what, written)
+        log_reports(what, written)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self.protocol.abort(f"batch write {self.job_id}", those_there(messages))
+        self.protocol.abort(f"batch write {self.job_id}", reports_of(messages))
 
 
-class StreamWriter(Shipped, DataSourceStreamArrowWriter):
+class StreamWriter(VersionCheckedPickle, DataSourceStreamArrowWriter):
     """`df.writeStream.format("odradek")`."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
@@ -87,32 +87,32 @@ class StreamWriter(Shipped, DataSourceStreamArrowWriter):
         return TaskWriter(self.options, self.protocol, Task.of_stream()).write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        freeze_what_is_loaded()
+        freeze_loaded_modules()
         what = micro_batch(messages, batchId)
-        written = complete(what, messages)
+        written = require_reports(what, messages)
         self.protocol.commit(written)
-        tell(what, written)
+        log_reports(what, written)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.protocol.abort(micro_batch(messages, batchId), those_there(messages))
+        self.protocol.abort(micro_batch(messages, batchId), reports_of(messages))
 
 
 def micro_batch(messages: Messages, batch_id: int) -> str:
-    """What to call it; its query only the tasks know."""
-    queries = {each.task.query_id for each in those_there(messages)}
+    """Return the name of a micro-batch; only the tasks know its query."""
+    queries = {each.task.query_id for each in reports_of(messages)}
     return f"micro-batch {batch_id}" + "".join(f" of query {name}" for name in sorted(queries))
 
 
-def those_there(messages: Messages) -> list[TaskWritten]:
-    """What the tasks say that came to their end."""
-    return [message for message in messages if isinstance(message, TaskWritten)]
+def reports_of(messages: Messages) -> list[TaskReport]:
+    """Return the reports of the tasks that ended well."""
+    return [message for message in messages if isinstance(message, TaskReport)]
 
 
-def complete(what: str, messages: Messages) -> list[TaskWritten]:
-    """What all tasks say. Raises `RuntimeError` if one says nothing: its rows may not be there."""
-    written = those_there(messages)
+def require_reports(what: str, messages: Messages) -> list[TaskReport]:
+    """Return all reports. Raises `RuntimeError` if one is missing: its rows may be lost."""
+    written = reports_of(messages)
     if len(written) < len(messages):
-        silent = [n for n, each in enumerate(messages) if not isinstance(each, TaskWritten)]
+        silent = [n for n, each in enumerate(messages) if not isinstance(each, TaskReport)]
         raise RuntimeError(
             f"{what} cannot be committed: {len(silent)} of {len(messages)} tasks did not tell what "
             f"they wrote ({', '.join(map(str, silent))}). What to do: run it again"
@@ -120,14 +120,14 @@ def complete(what: str, messages: Messages) -> list[TaskWritten]:
     return written
 
 
-def tell(what: str, written: Sequence[TaskWritten]) -> None:
-    """Log what was written."""
+def log_reports(what: str, written: Sequence[TaskReport]) -> None:
+    """Log the written records."""
     if not log.isEnabledFor(logging.INFO):
         return
     records = sum(each.records for each in written)
     size = sum(each.value_bytes for each in written)
     log.info("%s wrote %d records, %d bytes, in %d tasks", what, records, size, len(written))
-    for each in merged(found for one in written for found in one.ranges):
+    for each in merge_ranges(found for one in written for found in one.ranges):
         log.debug(
             "%s: %d records in %s-%d, offsets %d to %d",
             what,
@@ -140,17 +140,17 @@ def tell(what: str, written: Sequence[TaskWritten]) -> None:
 
 
 def check_schema(options: WriteOptions, schema: StructType) -> None:
-    """Raises `ValueError` for columns that cannot be written."""
+    """Raise `ValueError` for columns that cannot be written."""
     fields: dict[str, DataType] = {f.name: f.dataType for f in schema.fields}
     allowed: dict[str, tuple[type[DataType], ...]] = {
         "key": BYTES_LIKE,
         "value": BYTES_LIKE,
-        # Not looked at where the option says it.
+        # Ignored with the option.
         "topic": (StringType,) if options.topic is None else (DataType,),
         "partition": (IntegerType, NullType),
     }
     if len(fields) < len(schema.fields):
-        # Spark would fail to make Arrow batches of them, task after task.
+        # Spark would fail to make Arrow batches, in every task.
         twice = next(name for name in fields if schema.names.count(name) > 1)
         raise ValueError(f"two columns are called {twice}: name or drop them, see select and drop")
     ignored = sorted(set(fields) - set(allowed) - {"headers"})
@@ -170,7 +170,7 @@ def check_schema(options: WriteOptions, schema: StructType) -> None:
 
 @functools.cache
 def warn_of_ignored(columns: tuple[str, ...]) -> None:
-    """Say so once in a process: Spark makes a stream's writer anew for every micro-batch."""
+    """Warn once in a process: Spark creates a stream's writer again for every micro-batch."""
     log.warning(
         "the odradek sink ignores the columns %s: a record has key, value, topic, partition and "
         "headers. What is to be kept belongs in value, for example with to_json",

@@ -1,15 +1,16 @@
-"""A batch of JSON values to columns: a struct for each value, and why it has nulls.
+"""Decodes a batch of JSON values to columns: a struct for each value, and its error.
 
     values ─► {"v":…}\\n for each, one text ─► Arrow's JSON reader ─► structs
                                      └─ refused, or in doubt ─► `records`, one by one
 
-The text is the buffer of one string column, so there is no object per record. Each line holds at
-least one row, or an error, so as many rows as lines are one of each. Arrow is stricter than Spark's
-parser nearly everywhere, and refuses the whole text; where it is not (`doubtful_texts`), or where
-its result is another than Spark's (`Finish`), the record is in doubt and goes to `records` too.
+The text is the buffer of one string column, so there is no object per record. Each line has at
+least one row, or an error: with as many rows as lines, each line has one. Arrow is stricter than
+Spark's parser nearly everywhere, and refuses the whole text; where it is not (`doubtful_texts`), or
+where its result may differ from Spark's (`SparkConversion`), the record is in doubt and goes to
+`records` too.
 
-Which records make Arrow refuse a text is found by msgspec, which checks each in a fraction of the
-time, and by halving where it finds nothing wrong.
+msgspec finds the records that make Arrow refuse a text, checking each in a fraction of the time; if
+it finds none, the text is halved.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from odradek.spark.json.schema import CORRUPT_RECORD, nullable
 from odradek.spark.json.times import Zone
 from odradek.spark.json.tokens import MAX_DEPTH, MAX_NAME_LENGTH, MAX_NUMBER_LENGTH
 
-Rows = npt.NDArray[np.bool_]
+RowMask = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.int64]
 
 FEW_ROWS = 4
-"""So many are decoded one by one rather than halved again."""
+"""Up to this many rows are decoded one by one rather than halved again."""
 
 ROUNDING = 1e-9
-"""More than doubles lose of a decimal number, as a part of it."""
+"""A relative bound of the rounding error of doubles."""
 
 NUMBER_BYTES = np.isin(np.arange(256), list(b"0123456789+-.eE"))
 QUOTE = ord('"')
@@ -64,7 +65,7 @@ AS_READ = (
 
 
 class JsonColumns:
-    """Decodes values by one schema. `zone` is asked when a timestamp has none of its own."""
+    """Decodes values by one schema. `zone` is called for timestamps without a zone."""
 
     def __init__(self, schema: sql.StructType, zone: Zone) -> None:
         kind = nullable(schema)
@@ -77,11 +78,11 @@ class JsonColumns:
         self.read_type = reading_type(self.kind) if self.kind.fields else None
         self.screen = screening(self.kind) if self.read_type is not None else None
         self.screens_first = False
-        """Whether the last batch had records that make Arrow refuse it."""
+        """True if the last batch had records that make Arrow refuse it."""
 
     def decode(self, values: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Structs of the schema, null for null and for empty values; and errors, null for what was
-        decoded as it is."""
+        """Return structs of the schema, null for null and empty values; and errors, null for
+        values that were decoded completely."""
         absent = values.is_null().to_numpy(zero_copy_only=False)
         if self.read_type is None:
             structs, alone = pa.nulls(len(values), self.type), ~absent
@@ -102,8 +103,9 @@ class JsonColumns:
             pa.array(errors, pa.string()),
         )
 
-    def decode_together(self, values: pa.Array, absent: Rows) -> tuple[pa.Array, Rows]:
-        """The structs of what Arrow reads as Spark does, and which other values there are."""
+    def decode_together(self, values: pa.Array, absent: RowMask) -> tuple[pa.Array, RowMask]:
+        """Return the structs of the values that Arrow reads as Spark does, and a mask of the
+        others."""
         alone = undecodable(values) | doubtful_texts(values)
         kept = without(values, alone)
         if self.screens_first:
@@ -120,14 +122,14 @@ class JsonColumns:
             structs = self.read(without(values, alone))
             assert structs is not None
         self.screens_first = refuses or (self.screens_first and bool(alone.any()))
-        # The text `null` is another thing than no value.
+        # The text `null` differs from a missing value.
         alone |= structs.is_null().to_numpy(zero_copy_only=False)
-        finish = Finish(self.zone, len(values))
-        structs = finish.root(structs, self.kind, self.type)
-        return structs, (alone | finish.doubtful) & ~absent
+        conversion = SparkConversion(self.zone, len(values))
+        structs = conversion.root(structs, self.kind, self.type)
+        return structs, (alone | conversion.doubtful) & ~absent
 
     def read(self, values: pa.Array) -> pa.Array | None:
-        """A struct for each value, null for null; nothing if Arrow refuses one of them."""
+        """Return a struct for each value, null for null; None if Arrow refuses one of them."""
         text = lines(values)
         try:
             found = arrow_json.read_json(
@@ -142,8 +144,8 @@ class JsonColumns:
             return None
         return found.column("v").combine_chunks() if len(found) == len(values) else None
 
-    def screened(self, values: pa.Array) -> Rows:
-        """Which values are not what the schema says, as far as msgspec tells."""
+    def screened(self, values: pa.Array) -> RowMask:
+        """Return a mask of the values that msgspec finds not to match the schema."""
         if self.screen is None:
             return np.zeros(len(values), bool)
         decode, wrong = self.screen, []
@@ -157,7 +159,8 @@ class JsonColumns:
         return np.array(wrong, bool)
 
     def refused(self, values: pa.Array, start: int, end: int) -> list[int]:
-        """The rows from `start` to `end` that Arrow refuses, or that are next to them."""
+        """Return the rows from `start` to `end` that Arrow refuses, with some of their neighbours.
+        """
         if end - start <= FEW_ROWS:
             return list(range(start, end))
         middle = (start + end) // 2
@@ -168,15 +171,15 @@ class JsonColumns:
         return found
 
 
-class Finish:
-    """Makes what Arrow has read what Spark makes of it, or notes the rows where it cannot."""
+class SparkConversion:
+    """Converts what Arrow has read to Spark's results, and notes the rows where it cannot."""
 
     def __init__(self, zone: Zone, rows: int) -> None:
         self.zone = zone
-        self.doubtful: Rows = np.zeros(rows, bool)
+        self.doubtful: RowMask = np.zeros(rows, bool)
 
     def root(self, structs: pa.Array, kind: sql.StructType, target: pa.StructType) -> pa.Array:
-        """The structs with the type of the schema, a field for corrupt records included."""
+        """Return structs with the type of the schema, with the field for corrupt records."""
         if structs.type == target and is_as_read(kind):
             return structs
         rows = np.arange(len(structs))
@@ -191,7 +194,7 @@ class Finish:
         return pa.StructArray.from_arrays(columns, fields=list(target), mask=structs.is_null())
 
     def column(self, array: pa.Array, kind: sql.DataType, rows: Indices) -> pa.Array:
-        """A column with the type of the schema; `rows` says of which record each value is."""
+        """Return a column with the type of the schema; `rows` has the record of each value."""
         if is_as_read(kind):
             return array
         if isinstance(kind, sql.StructType):
@@ -207,10 +210,10 @@ class Finish:
             return pa.ListArray.from_arrays(
                 array.offsets, inner, arrow_type(kind), mask=array.is_null()
             )
-        return FINISHES[type(kind)](self, array, rows)
+        return SPARK_CONVERSIONS[type(kind)](self, array, rows)
 
     def number(self, array: pa.Array, rows: Indices) -> pa.Array:
-        """To Jackson -0 is 0, and -0.0 is not."""
+        """Note negative zeros: Jackson reads -0 as 0, and -0.0 as it is."""
         values = array.to_numpy(zero_copy_only=False)
         negative = (values == 0) & np.signbit(values)
         if negative.any():
@@ -218,7 +221,7 @@ class Finish:
         return array
 
     def decimal(self, array: pa.Array, rows: Indices) -> pa.Array:
-        """Arrow lets numbers pass that have more digits before the point than the type."""
+        """Note numbers with more integer digits than the type: Arrow accepts them."""
         if array.null_count == len(array):
             return array
         halves = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)
@@ -240,7 +243,7 @@ class Finish:
         return pc.coalesce(found, self.in_zone(local, rows))
 
     def in_zone(self, local: pa.Array, rows: Indices) -> pa.Array:
-        """Local times of the session's zone in UTC."""
+        """Convert local times of the session's zone to UTC."""
         if local.null_count == len(local):
             return local.cast(pa.timestamp("us", "UTC"))
         zone: tzinfo = self.zone()
@@ -250,12 +253,12 @@ class Finish:
                 pa.timestamp("us", "UTC")
             )
         try:
-            # A time that the clocks leave out has no answer here, and two that differ.
+            # For a time that the clocks skip, the two answers differ.
             earliest, latest = (
                 pc.assume_timezone(local, zone.key, ambiguous="earliest", nonexistent=choice)
                 for choice in ("earliest", "latest")
             )
-        except pa.ArrowInvalid:  # Arrow looks for zones in the system's table only.
+        except pa.ArrowInvalid:  # Arrow uses only the system's table of zones.
             self.doubtful[rows[local.is_valid().to_numpy(zero_copy_only=False)]] = True
             return pa.nulls(len(local), pa.timestamp("us", "UTC"))
         differ = pc.fill_null(pc.not_equal(earliest, latest), False)
@@ -269,7 +272,7 @@ class Finish:
         return self.cast(self.only(array, f"^{DATE}$", rows), pa.date32(), rows)
 
     def only(self, array: pa.Array, pattern: str, rows: Indices) -> pa.Array:
-        """The texts that match; the others are in doubt."""
+        """Return the texts that match; the others are in doubt."""
         matched = pc.match_substring_regex(array, pattern)
         others = pc.fill_null(pc.invert(matched), False).to_numpy(zero_copy_only=False)
         if not others.any():
@@ -278,7 +281,7 @@ class Finish:
         return pc.if_else(matched, array, None)
 
     def cast(self, array: pa.Array, kind: pa.DataType, rows: Indices) -> pa.Array:
-        """The texts as times; what is none (February 30th) is in doubt."""
+        """Cast texts to times; invalid ones (February 30th) are in doubt."""
         try:
             return array.cast(kind)
         except pa.ArrowInvalid:
@@ -306,25 +309,27 @@ class Finish:
         return pa.array(decoded, pa.binary())
 
 
-FINISHES: dict[type[sql.DataType], Callable[[Finish, pa.Array, Indices], pa.Array]] = {
-    sql.FloatType: Finish.number,
-    sql.DoubleType: Finish.number,
-    sql.DecimalType: Finish.decimal,
-    sql.TimestampType: Finish.timestamp,
-    sql.TimestampNTZType: Finish.timestamp_ntz,
-    sql.DateType: Finish.date,
-    sql.BinaryType: Finish.binary,
+SPARK_CONVERSIONS: dict[
+    type[sql.DataType], Callable[[SparkConversion, pa.Array, Indices], pa.Array]
+] = {
+    sql.FloatType: SparkConversion.number,
+    sql.DoubleType: SparkConversion.number,
+    sql.DecimalType: SparkConversion.decimal,
+    sql.TimestampType: SparkConversion.timestamp,
+    sql.TimestampNTZType: SparkConversion.timestamp_ntz,
+    sql.DateType: SparkConversion.date,
+    sql.BinaryType: SparkConversion.binary,
 }
 
 
 def arrow_type(kind: sql.DataType) -> pa.DataType:
-    """The Arrow form of a type, exactly as Spark compares it."""
+    """Return the Arrow form of a type, exactly as Spark compares it."""
     schema = to_arrow_schema(sql.StructType([sql.StructField("v", kind)]), timezone="UTC")
     return schema.field("v").type
 
 
 def reading_type(kind: sql.DataType) -> pa.DataType | None:
-    """What Arrow's JSON reader is asked for; nothing if it cannot read the type."""
+    """Return the type to request from Arrow's JSON reader; None if it cannot read the type."""
     if isinstance(kind, sql.StructType):
         fields = [(field.name, reading_type(field.dataType)) for field in kind.fields]
         return None if any(found is None for _, found in fields) else pa.struct(fields)
@@ -337,7 +342,7 @@ def reading_type(kind: sql.DataType) -> pa.DataType | None:
 
 
 def is_as_read(kind: sql.DataType) -> bool:
-    """True if what Arrow's reader accepts is always what Spark makes of it."""
+    """True if the result of Arrow's reader is always the same as Spark's."""
     if isinstance(kind, sql.StructType):
         return all(is_as_read(field.dataType) for field in kind.fields)
     if isinstance(kind, sql.ArrayType):
@@ -346,21 +351,21 @@ def is_as_read(kind: sql.DataType) -> bool:
 
 
 def lines(values: pa.Array) -> pa.Buffer:
-    """Each value in an object of its own, on a line of its own."""
+    """Return a text with each value in an object of its own, on a line of its own."""
     joined = pc.binary_join_element_wise(b'{"v":', pc.fill_null(values, b"null"), b"}\n", b"")
     _, offsets, text = joined.buffers()
     end = np.frombuffer(offsets, np.int32, len(joined) + 1)[-1]
     return text.slice(0, int(end))
 
 
-def without(values: pa.Array, rows: Rows) -> pa.Array:
-    """The values, null in these rows."""
+def without(values: pa.Array, rows: RowMask) -> pa.Array:
+    """Return the values with null in these rows."""
     return pc.if_else(pa.array(rows), None, values) if rows.any() else values
 
 
-def undecodable(values: pa.Array) -> Rows:
-    """Which values are not UTF-8."""
-    rows: Rows = np.zeros(len(values), bool)
+def undecodable(values: pa.Array) -> RowMask:
+    """Return a mask of the values that are not UTF-8."""
+    rows: RowMask = np.zeros(len(values), bool)
     try:
         values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -373,10 +378,10 @@ def undecodable(values: pa.Array) -> Rows:
     return rows
 
 
-def doubtful_texts(values: pa.Array) -> Rows:
-    """Which values Arrow may read although Jackson does not: words for infinity that are none of
-    its own, and what is beyond its limits. A byte 0 may end the text for Arrow."""
-    rows: Rows = np.zeros(len(values), bool)
+def doubtful_texts(values: pa.Array) -> RowMask:
+    """Return a mask of the values that Arrow may read and Jackson does not: other words for
+    infinity, and values beyond Jackson's limits. A byte 0 may end the text for Arrow."""
+    rows: RowMask = np.zeros(len(values), bool)
     if not len(values):
         return rows
     _, offsets_buffer, data_buffer = values.buffers()
@@ -397,16 +402,16 @@ def doubtful_texts(values: pa.Array) -> Rows:
     return rows
 
 
-def matching(values: pa.Array, pattern: str) -> Rows:
-    """Which values a regular expression is found in."""
+def matching(values: pa.Array, pattern: str) -> RowMask:
+    """Return a mask of the values in which a regular expression is found."""
     found = pc.fill_null(pc.match_substring_regex(values, pattern), False)
-    rows: Rows = found.to_numpy(zero_copy_only=False)
+    rows: RowMask = found.to_numpy(zero_copy_only=False)
     return rows
 
 
 def beyond_limits(data: npt.NDArray[np.uint8]) -> bool:
-    """True if a text may have a number, a name or a depth that is beyond Jackson's limits."""
-    # A number that long is met by two samples in a row.
+    """True if a text may have a number, a name or a depth beyond Jackson's limits."""
+    # A number that long contains two consecutive samples.
     samples = NUMBER_BYTES[data[:: MAX_NUMBER_LENGTH // 2]]
     if (samples[:-1] & samples[1:]).any():
         return True
@@ -418,10 +423,10 @@ def beyond_limits(data: npt.NDArray[np.uint8]) -> bool:
 
 
 def screening(kind: sql.StructType) -> Callable[[bytes], Any] | None:
-    """What fails for a record that is not of the type, as far as msgspec knows types."""
+    """Return a decoder that fails for records that do not match the type; None if impossible."""
     try:
         return msgspec.json.Decoder(screened_type(kind)).decode
-    except ValueError:  # Of names that msgspec cannot have.
+    except ValueError:  # msgspec does not support some names.
         return None
 
 

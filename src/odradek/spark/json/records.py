@@ -1,12 +1,13 @@
-"""One record as Spark's `JacksonParser` converts it with the settings `from_json` has by default: a
-field that cannot be converted is null, and the rest stays; a text that is broken gives what was
-read before, or nothing.
+"""Converts one record as Spark's `JacksonParser` does with the default settings of `from_json`.
 
-A converter takes the `Tokens` at the value, or at its name, and leaves them at its end. One that
-fails leaves them where it was. What Spark does then follows from there: an object passes over what
-was opened and goes on with the next token, an array or a map is given up.
+A field that cannot be converted is null, and the others stay; of a malformed text the fields before
+the error stay.
 
-Values are as Arrow wants them: microseconds and days for times, lists of pairs for maps.
+A converter takes the `Tokens` at the value, or at its name, and leaves them at the end of the
+value. A converter that fails leaves them at the error. Spark goes on from there: an object skips
+what was opened and continues with the next token; an array or a map is given up.
+
+Values are in Arrow's form: microseconds and days for times, lists of pairs for maps.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from odradek.spark.json.times import Zone
 from odradek.spark.json.tokens import (
     BEYOND_BMP,
     FIELD_NAME,
-    Partial,
-    Refused,
+    ConversionError,
+    PartialResult,
     Token,
     Tokens,
     java_string,
@@ -66,8 +67,8 @@ class RecordParser:
     """Converts records to rows of a schema, of types that `schema` allows."""
 
     def __init__(self, schema: sql.StructType, zone: Zone, corrupt_record: str | None) -> None:
-        """`corrupt_record` is the field, if there is one, that gets the text of records that
-        cannot be converted."""
+        """`corrupt_record` is the field that gets the text of records that cannot be converted,
+        if there is one."""
         self.corrupt_record = corrupt_record
         self.zone = zone
         read = [field for field in schema.fields if field.name != corrupt_record]
@@ -75,7 +76,7 @@ class RecordParser:
         self.convert = self.object_converter(sql.StructType(read))
 
     def parse(self, data: bytes) -> tuple[Row | None, str | None]:
-        """The row of a record, and why it has nulls for what could not be converted."""
+        """Return the row of a record, and the error of the fields that could not be converted."""
         text = java_text(data)
         tokens = Tokens(text)
         try:
@@ -83,11 +84,11 @@ class RecordParser:
             if first is None:
                 return None, "the value is empty"
             if first is not Token.START_OBJECT:
-                raise Refused(f"there is {first.value} where an object should be")
+                raise ConversionError(f"there is {first.value} where an object should be")
             return self.complete(self.convert(tokens)), None
-        except Refused as refused:
-            # Only what `convert` raises is partial.
-            row = self.complete(refused.value if isinstance(refused, Partial) else {})
+        except ConversionError as refused:
+            # Only errors of `convert` are partial.
+            row = self.complete(refused.value if isinstance(refused, PartialResult) else {})
             if self.corrupt_record is not None:
                 row[self.corrupt_record] = java_string(text)
             return row, java_string(str(refused))
@@ -96,19 +97,19 @@ class RecordParser:
         return {name: row.get(name) for name in self.names}
 
     def converter(self, kind: sql.DataType) -> Converter:
-        """The converter to a type."""
+        """Return the converter to a type."""
         if isinstance(kind, sql.StructType):
-            return opened(kind, Token.START_OBJECT, self.object_converter(kind))
+            return container(kind, Token.START_OBJECT, self.object_converter(kind))
         if isinstance(kind, sql.ArrayType):
             convert = array_converter(self.converter(kind.elementType))
-            return opened(kind, Token.START_ARRAY, convert)
+            return container(kind, Token.START_ARRAY, convert)
         if isinstance(kind, sql.MapType):
             convert = map_converter(self.converter(kind.valueType))
-            return opened(kind, Token.START_OBJECT, convert)
+            return container(kind, Token.START_OBJECT, convert)
         return scalar(kind, self.conversion(kind))
 
     def object_converter(self, kind: sql.StructType) -> Callable[[Tokens], Row]:
-        """What reads the fields of an object that was opened."""
+        """Return the converter of an opened object's fields."""
         empty = dict.fromkeys(kind.names)
         fields: dict[str | None, tuple[str, Converter]] = {
             java_name(field.name): (field.name, self.converter(field.dataType))
@@ -117,7 +118,7 @@ class RecordParser:
 
         def convert(tokens: Tokens) -> Row:
             row: Row = empty.copy()
-            cause: Refused | None = None
+            cause: ConversionError | None = None
             while (token := tokens.next()) is not None and token is not Token.END_OBJECT:
                 field = fields.get(tokens.name)
                 if field is None:
@@ -126,40 +127,41 @@ class RecordParser:
                 name, convert_field = field
                 try:
                     row[name] = convert_field(tokens)
-                except Refused as refused:
+                except ConversionError as refused:
                     refused.path.append(f".{name}")
                     cause = cause or refused
-                    if isinstance(refused, Partial):
+                    if isinstance(refused, PartialResult):
                         row[name] = refused.value
                     else:
                         tokens.skip_children()
             if cause is not None:
-                raise Partial(row, cause)
+                raise PartialResult(row, cause)
             return row
 
         return convert
 
     def conversion(self, kind: sql.DataType) -> Callable[[Tokens, Token], Any]:
-        """What makes a value of a token; `NotImplemented` if it is not of the right kind."""
+        """Return the conversion of a token to a value; it gives `NotImplemented` for another kind.
+        """
         if isinstance(kind, sql.DecimalType):
             return decimal_conversion(kind)
         if isinstance(kind, sql.TimestampType):
             return self.to_timestamp
         if type(kind) in WHOLE:
-            return whole_conversion(kind)
+            return whole_number_conversion(kind)
         return CONVERSIONS[type(kind)]
 
     def to_timestamp(self, tokens: Tokens, token: Token) -> Any:
         if token is Token.STRING and tokens.text_of_string():
-            return timed(tokens, lambda text: times.timestamp(text, self.zone))
+            return parse_time(tokens, lambda text: times.timestamp(text, self.zone))
         if token is Token.INT:
-            seconds = whole(tokens, sql.LongType())
+            seconds = whole_number(tokens, sql.LongType())
             return (seconds * 1_000_000 + 2**63) % 2**64 - 2**63
         return NotImplemented
 
 
-def opened(kind: sql.DataType, mark: Token, convert: Converter) -> Converter:
-    """A converter of what an object or array has, after its begin."""
+def container(kind: sql.DataType, mark: Token, convert: Converter) -> Converter:
+    """Return a converter of the contents of an object or array."""
 
     def check(tokens: Tokens, token: Token) -> Any:
         return convert(tokens) if token is mark else NotImplemented
@@ -168,7 +170,7 @@ def opened(kind: sql.DataType, mark: Token, convert: Converter) -> Converter:
 
 
 def scalar(kind: sql.DataType, conversion: Callable[[Tokens, Token], Any]) -> Converter:
-    """A converter that passes over the name and takes null."""
+    """Return a converter that skips the name and accepts null."""
 
     def convert(tokens: Tokens) -> Any:
         token = tokens.token
@@ -191,24 +193,24 @@ def mismatch(tokens: Tokens, token: Token, kind: sql.DataType) -> NoReturn:
         text = f" ({found[:SHOWN_CHARACTERS]!r})" if found else ", an empty one,"
     elif token is Token.INT or token is Token.FLOAT:
         text = f" ({tokens.number[:SHOWN_CHARACTERS]})"
-    raise Refused(f"there is {token.value}{text} where {kind.simpleString()} should be")
+    raise ConversionError(f"there is {token.value}{text} where {kind.simpleString()} should be")
 
 
 def array_converter(convert: Converter) -> Converter:
     def read(tokens: Tokens) -> list[Any]:
         values: list[Any] = []
-        cause: Refused | None = None
+        cause: ConversionError | None = None
         while (token := tokens.next()) is not None and token is not Token.END_ARRAY:
             try:
                 values.append(convert(tokens))
-            except Refused as refused:
+            except ConversionError as refused:
                 refused.path.append(f"[{len(values)}]")
-                if not isinstance(refused, Partial):
+                if not isinstance(refused, PartialResult):
                     raise
                 cause = cause or refused
                 values.append(refused.value)
         if cause is not None:
-            raise Partial(values, cause)
+            raise PartialResult(values, cause)
         return values
 
     return read
@@ -217,15 +219,15 @@ def array_converter(convert: Converter) -> Converter:
 def map_converter(convert: Converter) -> Converter:
     def read(tokens: Tokens) -> list[tuple[str, Any]]:
         entries: list[tuple[str, Any]] = []
-        partial: Refused | None = None
-        bad: Refused | None = None
+        partial: ConversionError | None = None
+        bad: ConversionError | None = None
         while (token := tokens.next()) is not None and token is not Token.END_OBJECT:
             key = tokens.name
             try:
                 value = convert(tokens)
-            except Refused as refused:
+            except ConversionError as refused:
                 refused.path.append(f"[{key!r}]")
-                if isinstance(refused, Partial):
+                if isinstance(refused, PartialResult):
                     partial = partial or refused
                     value = refused.value
                 else:
@@ -233,13 +235,13 @@ def map_converter(convert: Converter) -> Converter:
                     tokens.skip_children()
                     continue
             if key is None:
-                bad = bad or Refused("there is a value without a key")
+                bad = bad or ConversionError("there is a value without a key")
             else:
                 entries.append((java_string(key), value))
         if bad is not None:
             raise bad
         if partial is not None:
-            raise Partial(entries, partial)
+            raise PartialResult(entries, partial)
         return entries
 
     return read
@@ -251,25 +253,25 @@ def to_boolean(tokens: Tokens, token: Token) -> Any:
     return False if token is Token.FALSE else NotImplemented
 
 
-def whole_conversion(kind: sql.DataType) -> Callable[[Tokens, Token], Any]:
+def whole_number_conversion(kind: sql.DataType) -> Callable[[Tokens, Token], Any]:
     def convert(tokens: Tokens, token: Token) -> Any:
-        return whole(tokens, kind) if token is Token.INT else NotImplemented
+        return whole_number(tokens, kind) if token is Token.INT else NotImplemented
 
     return convert
 
 
-def whole(tokens: Tokens, kind: sql.DataType) -> int:
-    """The whole number of a token. Raises `Refused` if it is out of range."""
+def whole_number(tokens: Tokens, kind: sql.DataType) -> int:
+    """Return the whole number of a token. Raises `ConversionError` if it is out of range."""
     least, most = WHOLE[type(kind)]
     value = int(tokens.number)
     if not least <= value <= most:
         shown = tokens.number[:SHOWN_CHARACTERS]
-        raise Refused(f"{shown} is out of the range of {kind.simpleString()}")
+        raise ConversionError(f"{shown} is out of the range of {kind.simpleString()}")
     return value - 2**8 if isinstance(kind, sql.ByteType) and value >= 2**7 else value
 
 
 def floating_conversion(parse: Callable[[str], float]) -> Callable[[Tokens, Token], Any]:
-    """Numbers and the words for those that are none, in quotes or without; other strings never."""
+    """Convert numbers, and NaN and infinity with or without quotes; no other strings."""
 
     def convert(tokens: Tokens, token: Token) -> Any:
         if token is Token.STRING:
@@ -285,8 +287,8 @@ def floating_conversion(parse: Callable[[str], float]) -> Callable[[Tokens, Toke
 
 
 def to_float32(text: str) -> float:
-    """The single-precision number that is nearest. By way of a double it could be another, where
-    that lies just between two."""
+    """Return the nearest single-precision number. Rounding through a double could give another
+    one, if the double lies just between two."""
     double = float(text)
     with np.errstate(over="ignore"):
         single = np.float32(double)
@@ -314,19 +316,19 @@ def decimal_conversion(kind: sql.DecimalType) -> Callable[[Tokens, Token], Any]:
             return NotImplemented
         found = NUMBER_TEXT.fullmatch(text)
         if found is None or abs(int(found[1] or 0)) >= 2**31:
-            raise Refused(f"{text[:SHOWN_CHARACTERS]!r} is no decimal number")
+            raise ConversionError(f"{text[:SHOWN_CHARACTERS]!r} is no decimal number")
         try:
             return Decimal(text).quantize(unit, context=context)
         except InvalidOperation:
             shown = text[:SHOWN_CHARACTERS]
-            raise Refused(f"{shown} is out of the range of {kind.simpleString()}") from None
+            raise ConversionError(f"{shown} is out of the range of {kind.simpleString()}") from None
 
     return convert
 
 
 def to_text(tokens: Tokens, token: Token) -> str:
-    """A string, or the JSON of what is no string."""
-    return java_string(tokens.text_of_string() if token is Token.STRING else copied(tokens))
+    """Return a string, or the JSON text of any other value."""
+    return java_string(tokens.text_of_string() if token is Token.STRING else json_text(tokens))
 
 
 def to_bytes(tokens: Tokens, token: Token) -> Any:
@@ -335,22 +337,22 @@ def to_bytes(tokens: Tokens, token: Token) -> Any:
 
 def to_date(tokens: Tokens, token: Token) -> Any:
     if token is Token.STRING and tokens.text_of_string():
-        return timed(tokens, times.days)
+        return parse_time(tokens, times.parse_date)
     return NotImplemented
 
 
 def to_timestamp_ntz(tokens: Tokens, token: Token) -> Any:
     if token is Token.STRING and tokens.text_of_string():
-        return timed(tokens, times.timestamp_ntz)
+        return parse_time(tokens, times.timestamp_ntz)
     return NotImplemented
 
 
-def timed(tokens: Tokens, parse: Callable[[str], int]) -> int:
+def parse_time(tokens: Tokens, parse: Callable[[str], int]) -> int:
     text = java_string(tokens.string)
     try:
         return parse(text)
-    except times.NoTime as error:
-        raise Refused(f"{text[:SHOWN_CHARACTERS]!r} is no such time: {error}") from None
+    except times.InvalidTime as error:
+        raise ConversionError(f"{text[:SHOWN_CHARACTERS]!r} is no such time: {error}") from None
 
 
 CONVERSIONS: dict[type[sql.DataType], Callable[[Tokens, Token], Any]] = {
@@ -364,9 +366,9 @@ CONVERSIONS: dict[type[sql.DataType], Callable[[Tokens, Token], Any]] = {
 }
 
 
-def copied(tokens: Tokens) -> str:
-    """The JSON of the value at hand, as Jackson writes it: without white space, and numbers as Java
-    prints them."""
+def json_text(tokens: Tokens) -> str:
+    """Return the JSON text of the current value as Jackson writes it: without white space, and
+    with numbers as Java prints them."""
     parts: list[str] = []
     closing: list[str] = []
     after_name = first = True
@@ -374,13 +376,13 @@ def copied(tokens: Tokens) -> str:
     while token is not None:
         if token is Token.END_OBJECT or token is Token.END_ARRAY:
             if not closing:
-                raise Refused(f"there is {token.value} where a value should be")
+                raise ConversionError(f"there is {token.value} where a value should be")
             parts.append(closing.pop())
             first = False
         else:
             if not first and not after_name:
                 parts.append(",")
-            parts.append(written(tokens, token))
+            parts.append(token_text(tokens, token))
             after_name = token is FIELD_NAME
             first = token is Token.START_OBJECT or token is Token.START_ARRAY
             if first:
@@ -391,8 +393,8 @@ def copied(tokens: Tokens) -> str:
     return "".join((*parts, *reversed(closing)))
 
 
-def written(tokens: Tokens, token: Token) -> str:
-    """A token as Jackson writes it."""
+def token_text(tokens: Tokens, token: Token) -> str:
+    """Return a token as Jackson writes it."""
     if token is FIELD_NAME:
         return f"{quoted(tokens.name or '')}:"
     if token is Token.STRING:
@@ -416,7 +418,7 @@ def escape(found: re.Match[str]) -> str:
 
 
 def java_double(number: float) -> str:
-    """A number as Java 19 and later print it; earlier ones have a digit too many now and then."""
+    """Return a number as Java 19 and later print it; earlier versions sometimes add a digit."""
     if number != number or number in (float("inf"), float("-inf")):
         return '"NaN"' if number != number else '"Infinity"' if number > 0 else '"-Infinity"'
     if number == 0 or 1e-3 <= abs(number) < 1e7:
@@ -430,5 +432,5 @@ def java_double(number: float) -> str:
 
 
 def java_name(name: str) -> str:
-    """A name in UTF-16 units."""
+    """Return a name in UTF-16 units."""
     return BEYOND_BMP.sub(lambda found: surrogates(found[0]), name)

@@ -2,9 +2,9 @@
 
     a int, b struct<c: string>, d array<double>, `e f` decimal(10, 2) not null comment 'amount'
 
-Options are read in processes that have no JVM, and PySpark's own `fromDDL` asks one; this reads
-what that reads (a test holds the two together), for the types that can be decoded. The JSON form of
-a schema (`StructType.json()`) is taken too.
+Options are parsed in processes without a JVM, and PySpark's own `fromDDL` needs one. This parser
+accepts the same strings (a test compares the two), for the types that can be decoded. It also
+accepts the JSON form of a schema (`StructType.json()`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import NamedTuple, NoReturn
 from pyspark.sql import types as sql
 
 CORRUPT_RECORD = "_corrupt_record"
-"""The field that gets the text of what cannot be converted, if it is in the schema; Spark's default
-of `spark.sql.columnNameOfCorruptRecord`."""
+"""The field that gets the text of records that cannot be converted, if it is in the schema; Spark's
+default of `spark.sql.columnNameOfCorruptRecord`."""
 
 PLAIN_TYPES: dict[str, Callable[[], sql.DataType]] = {
     "boolean": sql.BooleanType,
@@ -55,14 +55,14 @@ KEPT_ESCAPES = ("%", "_")
 
 
 class SchemaError(ValueError):
-    """A schema that cannot be read, or decoded."""
+    """A schema that cannot be parsed, or has a type that cannot be decoded."""
 
 
 def parse_schema(text: str) -> sql.StructType:
-    """The schema of a DDL string, or of a schema's JSON. Raises `SchemaError`."""
+    """Parse a DDL string, or a schema's JSON. Raises `SchemaError`."""
     if text.lstrip().startswith("{"):
         return checked(from_json(text))
-    found = Ddl(text)
+    found = DdlParser(text)
     if found.word_at(0) == "struct" and found.mark_at(1) == "<":
         kind = found.data_type()
         assert isinstance(kind, sql.StructType)
@@ -80,7 +80,7 @@ def from_json(text: str) -> sql.StructType:
 
 
 def checked(schema: sql.StructType) -> sql.StructType:
-    """The schema, of which everything can be decoded. Raises `SchemaError`."""
+    """Return the schema if all its types can be decoded. Raises `SchemaError`."""
     check(schema, "")
     for field in schema.fields:
         if field.name == CORRUPT_RECORD and not isinstance(field.dataType, sql.StringType):
@@ -89,7 +89,7 @@ def checked(schema: sql.StructType) -> sql.StructType:
 
 
 def check(kind: sql.DataType, path: str) -> None:
-    """Raises `SchemaError` if something in a type cannot be decoded."""
+    """Raise `SchemaError` if a type cannot be decoded."""
     where = path or "the schema"
     if isinstance(kind, sql.StructType):
         if not kind.fields:
@@ -111,7 +111,7 @@ def check(kind: sql.DataType, path: str) -> None:
 
 
 def nullable(kind: sql.DataType) -> sql.DataType:
-    """The type with null allowed everywhere: `from_json` does not hold records to `NOT NULL`."""
+    """Return the type with null allowed everywhere: `from_json` ignores `NOT NULL`."""
     if isinstance(kind, sql.StructType):
         return sql.StructType(
             [sql.StructField(f.name, nullable(f.dataType), True, f.metadata) for f in kind.fields]
@@ -123,24 +123,24 @@ def nullable(kind: sql.DataType) -> sql.DataType:
     return kind
 
 
-class Piece(NamedTuple):
-    """A token of a DDL string, and where it begins."""
+class DdlToken(NamedTuple):
+    """A token of a DDL string, and its position."""
 
     kind: str
     text: str
     at: int
 
 
-class Ddl:
-    """Reads a DDL string from left to right. Raises `SchemaError`."""
+class DdlParser:
+    """Parses a DDL string from left to right. Raises `SchemaError`."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.pieces = list(pieces(text))
+        self.ddl_tokens = list(ddl_tokens(text))
         self.next = 0
 
     def fields(self, closing: str) -> sql.StructType:
-        """Fields up to a mark, or to the end."""
+        """Parse fields up to a closing mark, or to the end."""
         found: list[sql.StructField] = []
         while not self.ends(closing):
             if found:
@@ -151,7 +151,7 @@ class Ddl:
     def ends(self, closing: str) -> bool:
         if closing:
             return self.mark_at(0) == closing
-        return self.next == len(self.pieces)
+        return self.next == len(self.ddl_tokens)
 
     def field(self) -> sql.StructField:
         name = self.name()
@@ -233,7 +233,7 @@ class Ddl:
         return sql.DecimalType(precision, scale)
 
     def zoned_timestamp(self) -> sql.DataType:
-        """`timestamp without time zone`, `timestamp with local time zone`."""
+        """Parse `timestamp without time zone` or `timestamp with local time zone`."""
         without = self.word_at(0) == "without"
         self.next += 1
         for word in ("time", "zone") if without else ("local", "time", "zone"):
@@ -261,9 +261,9 @@ class Ddl:
         if self.piece(0) is not None:
             self.fail("a comma or the end should be")
 
-    def piece(self, ahead: int) -> Piece | None:
+    def piece(self, ahead: int) -> DdlToken | None:
         at = self.next + ahead
-        return self.pieces[at] if at < len(self.pieces) else None
+        return self.ddl_tokens[at] if at < len(self.ddl_tokens) else None
 
     def word_at(self, ahead: int) -> str | None:
         piece = self.piece(ahead)
@@ -280,8 +280,8 @@ class Ddl:
         raise SchemaError(f"there is {piece.text!r} at character {piece.at + 1}, where {wanted}")
 
 
-def pieces(text: str) -> Iterator[Piece]:
-    """The tokens of a DDL string, white space and comments left out."""
+def ddl_tokens(text: str) -> Iterator[DdlToken]:
+    """Return the tokens of a DDL string, without white space and comments."""
     at = 0
     while at < len(text):
         found = TOKEN.match(text, at)
@@ -291,12 +291,12 @@ def pieces(text: str) -> Iterator[Piece]:
                 "letters, digits and _ have to be in `backquotes`"
             )
         if found.lastgroup != "space":
-            yield Piece(found.lastgroup, found[0], at)
+            yield DdlToken(found.lastgroup, found[0], at)
         at = found.end()
 
 
 def unescaped(literal: str) -> str:
-    """What a literal of SQL says."""
+    """Return the text of an SQL literal."""
     if literal[0] in "rR":
         return literal[2:-1]
     quote = literal[0]

@@ -57,7 +57,7 @@ SHORT_IDS = {
     "HST": "-10:00",
 }
 NO_ZONES = frozenset(("EST", "MST", "HST", "ROC", "Factory", "localtime"))
-"""Names that Python's table has and Java's has not."""
+"""Names that are in Python's table and not in Java's."""
 
 OFFSET = re.compile(
     r"([+-])(?:(\d)|(\d\d)|(\d\d):(\d\d)|(\d\d)(\d\d)|(\d\d):(\d\d):(\d\d)|(\d\d)(\d\d)(\d\d))",
@@ -70,22 +70,22 @@ DAY_NUMBER = re.compile(r"[+-]?\d+")
 DAY_SECONDS = 86_400
 EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 LAST_JULIAN_DAY = -141_428
-"""The day before the first of the Gregorian calendar, 1582-10-15."""
+"""The day before the first day of the Gregorian calendar, 1582-10-15."""
 CYCLE_YEARS, CYCLE_DAYS = 400, 146_097
 MAX_OFFSET_SECONDS = 18 * 3600
 Zone = Callable[[], tzinfo]
-"""Gives the session's zone when it is needed. Raises `ValueError` if there is none."""
+"""Returns the session's zone when it is needed. Raises `ValueError` if it is unknown."""
 
 TRIMMED = "".join(map(chr, range(0x21))) + "\x7f"
 EMPTY_PARTS = (1, 1, 1, 0, 0, 0, 0, 0, 0)
 
 
-class NoTime(ValueError):
-    """A text that is no timestamp, date or zone."""
+class InvalidTime(ValueError):
+    """A text that is not a timestamp, date or zone."""
 
 
-class Parts(NamedTuple):
-    """What a timestamp's text says: year to microsecond, its zone, and whether there is no date."""
+class TimestampParts(NamedTuple):
+    """The parts of a timestamp: year to microsecond, its zone, and True if it has no date."""
 
     numbers: list[int]
     zone: tzinfo | None
@@ -93,11 +93,11 @@ class Parts(NamedTuple):
 
 
 def timestamp(text: str, zone: Zone, clock: Callable[[], float] = time.time) -> int:
-    """Microseconds since 1970, in UTC. Raises `NoTime`."""
+    """Parse a timestamp to microseconds since 1970, in UTC. Raises `InvalidTime`."""
     try:
         return zoned(text, zone, clock)
-    except NoTime:
-        # What Spark 2 wrote.
+    except InvalidTime:
+        # The form that Spark 2 wrote.
         return zoned(text.replace("GMT", ""), zone, clock)
 
 
@@ -115,26 +115,26 @@ def zoned(text: str, session: Zone, clock: Callable[[], float]) -> int:
 
 
 def timestamp_ntz(text: str) -> int:
-    """Microseconds since 1970 of a timestamp without a zone. Raises `NoTime`."""
+    """Parse a timestamp without a zone to microseconds since 1970. Raises `InvalidTime`."""
     parts = parse(text)
     if parts.time_only or parts.zone is not None:
-        raise NoTime("it has a zone, or no date")
+        raise InvalidTime("it has a zone, or no date")
     year, month, day = parts.numbers[:3]
     seconds, micros = time_of_day(parts.numbers)
     return within_long((day_of(year, month, day) * DAY_SECONDS + seconds) * 1_000_000 + micros)
 
 
-def parse(text: str) -> Parts:
-    """The parts of a timestamp. Raises `NoTime`.
+def parse(text: str) -> TimestampParts:
+    """Split a timestamp into its parts. Raises `InvalidTime`.
 
-    A port of Spark's `parseTimestampString`: what is odd here is odd there.
+    A port of Spark's `parseTimestampString`, with its oddities.
     """
     trimmed = text.lstrip(TRIMMED)
     at = 0
     start = len(text) - len(trimmed)
     trimmed = trimmed.rstrip(TRIMMED)
     if not trimmed:
-        raise NoTime("it is empty")
+        raise InvalidTime("it is empty")
     numbers = list(EMPTY_PARTS)
     sign = {"-": -1, "+": 1}.get(trimmed[0])
     if sign is not None:
@@ -164,7 +164,7 @@ def parse(text: str) -> Parts:
             part, value, digits = 7, 0, 0
             break
         if character not in SEPARATORS[part]:
-            raise NoTime(f"it has {character!r} at {at}")
+            raise InvalidTime(f"it has {character!r} at {at}")
         part, value, digits = part + 1, 0, 0
         at += 1
     check_digits(part, digits)
@@ -172,43 +172,43 @@ def parse(text: str) -> Parts:
     if fraction_digits < 6:
         numbers[6] *= 10 ** (6 - fraction_digits)
     numbers[0] *= sign or 1
-    return Parts(numbers, zone, time_only)
+    return TimestampParts(numbers, zone, time_only)
 
 
 SEPARATORS = ("-", "-", " T", ":", ":", ".")
-"""What ends each part of a timestamp."""
+"""The separators after each part of a timestamp."""
 
 
 def check_digits(part: int, digits: int) -> None:
-    """Raises `NoTime` unless a part may have so many digits."""
+    """Raise `InvalidTime` unless a part may have this many digits."""
     if part == 6:
         return
     least, most = (4, 6) if part == 0 else (0, 2) if part == 7 else (1, 2)
     if not least <= digits <= most:
-        raise NoTime(f"a part has {digits} digits")
+        raise InvalidTime(f"a part has {digits} digits")
 
 
 def time_of_day(numbers: list[int]) -> tuple[int, int]:
-    """Seconds and microseconds since midnight. Raises `NoTime`."""
+    """Return seconds and microseconds since midnight. Raises `InvalidTime`."""
     hour, minute, second, micros = numbers[3:7]
     if hour > 23 or minute > 59 or second > 59:
-        raise NoTime("there is no such time of day")
+        raise InvalidTime("there is no such time of day")
     return (hour * 60 + minute) * 60 + second, micros
 
 
 def day_of(year: int, month: int, day: int) -> int:
-    """Days since 1970 in the Gregorian calendar, for any year. Raises `NoTime`."""
+    """Return days since 1970 in the Gregorian calendar, for any year. Raises `InvalidTime`."""
     cycles, within = divmod(year - 1, CYCLE_YEARS)
     try:
         ordinal = date(within + 1, month, day).toordinal()
     except ValueError as error:
-        raise NoTime(str(error)) from None
+        raise InvalidTime(str(error)) from None
     return ordinal + cycles * CYCLE_DAYS - EPOCH_ORDINAL
 
 
 def offset_seconds(zone: tzinfo, days: int, seconds: int) -> int:
-    """How far local time is ahead of UTC: where clocks go back the earlier, where they go forward
-    the one before, as in Java."""
+    """Return the offset of local time from UTC: the earlier one when clocks go back, the one
+    before when they go forward, as in Java."""
     ordinal = days + EPOCH_ORDINAL
     first, last = 1 + CYCLE_DAYS, date.max.toordinal() - CYCLE_DAYS
     if ordinal < first:
@@ -223,18 +223,18 @@ def offset_seconds(zone: tzinfo, days: int, seconds: int) -> int:
 
 def within_long(micros: int) -> int:
     if not -(2**63) <= micros < 2**63:
-        raise NoTime("it is too far away")
+        raise InvalidTime("it is too far away")
     return micros
 
 
-def days(text: str) -> int:
-    """Days since 1970. Raises `NoTime`."""
+def parse_date(text: str) -> int:
+    """Parse a date to days since 1970. Raises `InvalidTime`."""
     try:
         return day_text(text)
-    except NoTime:
+    except InvalidTime:
         found = DAY_NUMBER.fullmatch(text)
         if found is not None and -(2**31) <= int(text) < 2**31:
-            # What Spark 1.5 wrote.
+            # The form that Spark 1.5 wrote.
             return gregorian_day(int(text))
         raise
 
@@ -243,13 +243,13 @@ def day_text(text: str) -> int:
     trimmed = text.strip(TRIMMED)
     found = DATE.match(trimmed)
     if found is None:
-        raise NoTime("it is no date")
+        raise InvalidTime("it is no date")
     sign, year, month, day = found.groups()
     if day is None and found.end() < len(trimmed):
-        raise NoTime("something follows the date")
+        raise InvalidTime("something follows the date")
     number = day_of(-int(year) if sign == "-" else int(year), int(month or 1), int(day or 1))
     if not -(2**31) <= number < 2**31:
-        raise NoTime("it is too far away")
+        raise InvalidTime("it is too far away")
     return number
 
 
@@ -257,8 +257,8 @@ DATE = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?=[ T]|\Z))?)?", 
 
 
 def gregorian_day(number: int) -> int:
-    """The day that has the same date in the Gregorian calendar as this one has in that of its time,
-    which was the Julian until 1582."""
+    """Return the day whose Gregorian date is the date of this day in the calendar of its time: the
+    Julian calendar until 1582."""
     if number > LAST_JULIAN_DAY:
         return number
     # Days since March 1st of year 0 of the Julian calendar.
@@ -268,13 +268,13 @@ def gregorian_day(number: int) -> int:
     month = (5 * of_year + 2) // 153
     day = of_year - (153 * month + 2) // 5 + 1
     year += cycles * 4 + (month >= 10)
-    # February 29th of a year that is a leap year in one of them only is March 1st in the other.
+    # February 29th of a year that is a leap year in only one calendar is March 1st in the other.
     return day_of(year, month + 3 if month < 10 else month - 9, 1) + day - 1
 
 
 @cache
 def zone_of(name: str) -> tzinfo:
-    """The zone of an identifier of Java's. Raises `NoTime`."""
+    """Return the zone of a Java identifier. Raises `InvalidTime`."""
     name = ONE_DIGIT_HOUR.sub(r"\g<1>0\2:", name, count=1)
     name = ONE_DIGIT_MINUTE.sub(r"\1\2:0\3", name, count=1)
     name = SHORT_IDS.get(name, name)
@@ -286,20 +286,20 @@ def zone_of(name: str) -> tzinfo:
     if name.startswith(("+", "-")):
         return fixed_zone(name)
     if name in NO_ZONES or name not in available_timezones():
-        raise NoTime(f"there is no time zone {name!r}")
+        raise InvalidTime(f"there is no time zone {name!r}")
     return ZoneInfo(name)
 
 
 def fixed_zone(text: str) -> tzinfo:
     found = OFFSET.fullmatch(text)
     if found is None:
-        raise NoTime(f"there is no time zone {text!r}")
+        raise InvalidTime(f"there is no time zone {text!r}")
     sign, *parts = found.groups()
     numbers = [int(part) for part in parts if part is not None]
     hours, minutes, seconds = (*numbers, 0, 0)[:3]
     total = (hours * 60 + minutes) * 60 + seconds
     if minutes > 59 or seconds > 59 or total > MAX_OFFSET_SECONDS:
-        raise NoTime(f"there is no time zone {text!r}")
+        raise InvalidTime(f"there is no time zone {text!r}")
     return timezone(timedelta(seconds=-total if sign == "-" else total))
 
 
@@ -309,14 +309,14 @@ ZONE_TABLE = "/zoneinfo/"
 
 
 def session_zone() -> tzinfo:
-    """The zone of timestamps that have none. Raises `ValueError` if it is not known."""
+    """Return the zone of the Spark session. Raises `ValueError` if it is not known."""
     context = TaskContext.get()
     name = context.getLocalProperty(SETTING) if context is not None else None
     if name is None:
         name = system_zone_name()
     try:
         return zone_of(name)
-    except NoTime as error:
+    except InvalidTime as error:
         raise ValueError(
             f"a timestamp has no time zone, and that of the session is not known ({error}): "
             f"set {SETTING}"
@@ -324,7 +324,7 @@ def session_zone() -> tzinfo:
 
 
 def system_zone_name() -> str:
-    """The zone of this machine, as Java finds it."""
+    """Return the name of this machine's zone, as Java determines it."""
     given = os.environ.get("TZ", "").lstrip(":")
     if given:
         return given

@@ -17,8 +17,8 @@ from enum import Enum
 from typing import Any, NoReturn
 
 
-class Refused(Exception):
-    """A value that cannot be converted; `path` says where, innermost first: `.name` of an
+class ConversionError(Exception):
+    """A value that cannot be converted; `path` is its place, innermost first: `.name` of an
     object, `[0]` of an array, `['key']` of a map."""
 
     def __init__(self, reason: str) -> None:
@@ -31,14 +31,14 @@ class Refused(Exception):
         return f"{where}: {self.reason}" if where else self.reason
 
 
-class BrokenText(Refused):
-    """A text that is no JSON."""
+class MalformedJson(ConversionError):
+    """A text that is not JSON."""
 
 
-class Partial(Refused):
-    """A value of which a part cannot be converted; `value` has the rest."""
+class PartialResult(ConversionError):
+    """A value with a part that cannot be converted; `value` has the rest."""
 
-    def __init__(self, value: Any, cause: Refused) -> None:
+    def __init__(self, value: Any, cause: ConversionError) -> None:
         super().__init__(cause.reason)
         self.value = value
         self.path = cause.path
@@ -77,7 +77,7 @@ IGNORED_CONTROLS = frozenset(map(chr, (*range(9), *range(0x0E, 0x1C), *range(0x7
 
 
 class Token(Enum):
-    """What Jackson calls a token."""
+    """The kinds of Jackson's tokens."""
 
     START_OBJECT = "an object"
     END_OBJECT = "the end of an object"
@@ -96,12 +96,12 @@ FIELD_NAME = Token.FIELD_NAME
 LITERALS = {"t": ("true", Token.TRUE), "f": ("false", Token.FALSE), "n": ("null", Token.NULL)}
 
 
-class Context:
-    """An object or array that is open, or the root."""
+class JsonContext:
+    """An open object or array, or the root."""
 
     __slots__ = ("depth", "index", "kind", "name", "parent")
 
-    def __init__(self, parent: Context | None, kind: str) -> None:
+    def __init__(self, parent: JsonContext | None, kind: str) -> None:
         self.parent = parent
         self.kind = kind
         """`{`, `[`, or nothing for the root."""
@@ -111,32 +111,32 @@ class Context:
 
 
 class Tokens:
-    """The tokens of a text, one after the other. Raises `BrokenText` where it is broken; the next
-    call goes on as Jackson does."""
+    """Reads the tokens of a text. Raises `MalformedJson` at an error; the next call goes on as
+    Jackson does."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.end = len(text)
         self.position = 0
         self.token: Token | None = None
-        self.context = Context(None, "")
+        self.context = JsonContext(None, "")
         self.following: Token | None = None
-        """After a name: the token of its value, which has been read too."""
+        """After a name: the token of its value, which has already been read."""
         self.unread = False
-        """Whether the token is a string of which only the quote has been read."""
+        """True if the token is a string of which only the quote has been read."""
         self.string = ""
         self.number = ""
 
     @property
     def name(self) -> str | None:
-        """The name that belongs to the token; None in an array."""
+        """The name of the current token; None in an array."""
         context = self.context
         if self.token is Token.START_OBJECT or self.token is Token.START_ARRAY:
             return None if context.parent is None else context.parent.name
         return context.name
 
     def next(self) -> Token | None:
-        """The next token; None at the end, or in place of a value that was broken."""
+        """Return the next token; None at the end, or in place of a malformed value."""
         if self.token is FIELD_NAME:
             token, self.following = self.following, None
             self.open(token)
@@ -165,7 +165,7 @@ class Tokens:
         return token
 
     def skip_children(self) -> None:
-        """Go to the end of the object or array that was just opened, if one was."""
+        """Skip to the end of the object or array that was just opened, if one was."""
         if self.token is not Token.START_OBJECT and self.token is not Token.START_ARRAY:
             return
         opened = 1
@@ -179,16 +179,16 @@ class Tokens:
                 opened -= 1
 
     def text_of_string(self) -> str:
-        """What a string says."""
+        """Return the text of a string token."""
         if self.unread:
             self.finish_string()
         return self.string
 
     def open(self, token: Token | None) -> None:
         if token is Token.START_OBJECT:
-            self.context = Context(self.context, "{")
+            self.context = JsonContext(self.context, "{")
         elif token is Token.START_ARRAY:
-            self.context = Context(self.context, "[")
+            self.context = JsonContext(self.context, "[")
         else:
             return
         if self.context.depth > MAX_DEPTH:
@@ -203,7 +203,7 @@ class Tokens:
         return token
 
     def skip_space(self) -> str | None:
-        """The next character that is no white space, read; None at the end of the root."""
+        """Read the next character that is not white space; None at the end of the root."""
         found = SPACE.match(self.text, self.position)
         assert found is not None
         at = found.end()
@@ -221,7 +221,7 @@ class Tokens:
         return character
 
     def skip_inner_space(self) -> str:
-        """The same between the parts of an object or array."""
+        """Read the next character that is not white space, within an object or array."""
         character = self.skip_space()
         if character is None:
             self.fail("the text ends too early")
@@ -247,7 +247,7 @@ class Tokens:
         return name
 
     def value(self, first: str) -> Token:
-        """The token that begins with this character, of which strings are left unread."""
+        """Read the token that begins with this character; the text of a string stays unread."""
         if first == '"':
             self.unread = True
             return Token.STRING
@@ -278,7 +278,7 @@ class Tokens:
         return self.fail(f"there is {first!r} where a value should be")
 
     def match(self, word: str, read: int) -> None:
-        """Read the rest of a word, which ends there."""
+        """Read the rest of a word, which must end there."""
         while read < len(word):
             if self.position >= self.end or self.text[self.position] != word[read]:
                 self.unknown_word(word[:read])
@@ -290,7 +290,7 @@ class Tokens:
                 self.unknown_word(word)
 
     def unknown_word(self, begun: str) -> NoReturn:
-        """Read on while it may be a word, and fail."""
+        """Read to the end of the unknown word, and fail."""
         word = begun
         while self.position < self.end and is_identifier(self.text[self.position]):
             word += self.text[self.position]
@@ -304,7 +304,7 @@ class Tokens:
         return Token.FLOAT
 
     def signed_word(self, sign: str) -> Token:
-        """`-INF`, `+Infinity` and the like, of which the sign was read."""
+        """Read `-INF`, `+Infinity` and the like, after the sign."""
         first = self.read("number")
         if first == "I":
             second = self.read("number")
@@ -316,7 +316,7 @@ class Tokens:
         return self.fail(f"there is {first!r} after {sign} where a digit should be")
 
     def parse_number(self) -> Token:
-        """A number of which the first character was read."""
+        """Read a number whose first character was read."""
         start = self.position - 1
         found = NUMBER.match(self.text, start)
         if found is None:  # A minus without a digit.
@@ -331,7 +331,7 @@ class Tokens:
             self.malformed_number(found, after)
         self.position = at
         self.number = found[0]
-        # Jackson takes a part that is missing for -1 digits where a number begins with 0.
+        # Jackson counts a missing part as -1 digits if a number begins with 0.
         missing = -1 if whole == "0" and (fraction or exponent) else 0
         length = len(whole)
         length += missing if fraction is None else len(fraction) - 1
@@ -342,14 +342,14 @@ class Tokens:
 
     @staticmethod
     def continues(whole: str, fraction: str | None, after: str) -> bool:
-        """True if what follows a number would have to be a part of it."""
+        """True if the character after a number would have to be a part of it."""
         if fraction is None and (after == "." or (whole == "0" and "0" <= after <= "9")):
             return True
         return after in ("e", "E")
 
     def malformed_number(self, found: re.Match[str], after: str) -> NoReturn:
-        """Fail where Jackson does: numbers that begin with 0, or run to the end of the text, are
-        read by another of its methods, which reads one character more."""
+        """Fail at Jackson's position: it reads numbers that begin with 0, or run to the end of the
+        text, with another method, which reads one character more."""
         whole, fraction, _ = found.groups()
         at = found.end()
         if "0" <= after <= "9":
@@ -369,7 +369,7 @@ class Tokens:
         self.string = self.quoted('"')
 
     def quoted(self, quote: str) -> str:
-        """What is between the quote that was read and the next."""
+        """Read the text between the quote that was read and the next."""
         found = PLAIN[quote].match(self.text, self.position)
         assert found is not None
         at = found.end()
@@ -390,7 +390,7 @@ class Tokens:
             parts.append(self.escaped())
 
     def escaped(self) -> str:
-        """The character of an escape of which the backslash was read."""
+        """Read the character of an escape whose backslash was read."""
         character = self.read("escape")
         if character != "u":
             if character not in ESCAPES:
@@ -405,7 +405,7 @@ class Tokens:
         return chr(int(digits, 16))
 
     def read(self, what: str) -> str:
-        """The next character."""
+        """Read the next character."""
         if self.position >= self.end:
             self.fail(f"the text ends within a {what}")
         character = self.text[self.position]
@@ -413,8 +413,8 @@ class Tokens:
         return character
 
     def bytes_of_string(self) -> bytes:
-        """The bytes of a string in Base64. As in Jackson: if they are not, what is left of the
-        string is read with the next token."""
+        """Decode a Base64 string. As in Jackson, after an error the rest of the string is read with
+        the next token."""
         if not self.unread:
             rest = iter(self.string)
             return self.decode_base64(lambda: next(rest, ""))
@@ -423,8 +423,8 @@ class Tokens:
         return decoded
 
     def decode_base64(self, read: Callable[[], str]) -> bytes:
-        """Bytes of groups of four characters, with white space between the groups only. `read`
-        gives the next character, nothing at the end."""
+        """Decode groups of four characters, with white space between the groups only. `read`
+        returns the next character, an empty text at the end."""
         decoded = bytearray()
         while character := read():
             if character <= " ":
@@ -448,14 +448,14 @@ class Tokens:
         return bytes(decoded)
 
     def base64_character(self) -> str:
-        """The next character of a string that is being read; nothing at its end."""
+        """Read the next character of the current string; empty at its end."""
         character = self.read("string")
         if character == "\\":
             return self.escaped()
         return "" if character == '"' else character
 
     def fail(self, reason: str) -> NoReturn:
-        raise BrokenText(f"{reason} (character {self.position})")
+        raise MalformedJson(f"{reason} (character {self.position})")
 
 
 BASE64 = {
@@ -467,18 +467,18 @@ BASE64 = {
 
 
 def is_identifier(character: str, categories: frozenset[str] = IDENTIFIER_PARTS) -> bool:
-    """True if Java takes it for a part of an identifier, or for one of these categories."""
+    """True if Java counts it as part of an identifier, or as one of these categories."""
     if character in IGNORED_CONTROLS:
         return categories is IDENTIFIER_PARTS
     return unicodedata.category(character) in categories
 
 
 def java_text(data: bytes) -> str:
-    """UTF-8 as Java decodes it, in UTF-16 units; what is damaged becomes U+FFFD."""
+    """Decode UTF-8 as Java does, to UTF-16 units; invalid bytes become U+FFFD."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        # Java takes an encoded surrogate for one damaged character, Python for two or three.
+        # Java counts an encoded surrogate as one invalid character, Python as two or three.
         text = ENCODED_SURROGATE.sub(REPLACEMENT, data).decode(errors="replace")
     if text.isascii():
         return text
@@ -486,13 +486,13 @@ def java_text(data: bytes) -> str:
 
 
 def surrogates(character: str) -> str:
-    """The two UTF-16 units of a character."""
+    """Return the two UTF-16 units of a character."""
     rest = ord(character) - 0x10000
     return chr(0xD800 | rest >> 10) + chr(0xDC00 | rest & 0x3FF)
 
 
 def java_string(units: str) -> str:
-    """Characters of UTF-16 units; a surrogate without the other becomes `?`, as Java writes it."""
+    """Return the characters of UTF-16 units; a lone surrogate becomes `?`, as in Java."""
     if units.isascii() or SURROGATE.search(units) is None:
         return units
     joined = units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
