@@ -115,7 +115,7 @@ class Housekeeping:
         clock = self._env.clock
         done = self._directory.retention(self._clock, clock.wall_ms(), clock.monotonic_ms())
         for problem in self._directory.take_problems():
-            log.error("housekeeping: %s", problem)
+            log.error("retention: %s", problem)
         unreadable = {id(read): error for read, error in self._directory.unreadable}
         for partition in self._leading():
             error = unreadable.get(id(partition.log))
@@ -179,7 +179,7 @@ class Housekeeping:
         if isinstance(error, LogDirFailure):
             self._replicas.fail_directory(error)
         elif isinstance(error, OSError):
-            log.error("housekeeping: %s", error)
+            log.error("periodic task failed: %s; it runs again after its interval", error)
         else:
             raise error
 

@@ -133,33 +133,33 @@ class LogCleaner:
         assert cleaning is not None
 
         def done(step: Step | None) -> None:
-            if self._still_wanted(cleaning):
+            if self._continues(cleaning):
                 self._step_done(cleaning, step, then)
 
         def failed(error: BaseException) -> None:
             cleaning.steps.close()
-            gone = self._directory.logs.get(cleaning.key) is not cleaning.log
+            deleted = self._directory.logs.get(cleaning.key) is not cleaning.log
             self._end(cleaning, self._config().log_cleaner_backoff_ms)
-            if not gone:
+            if not deleted:
                 self._handle_error(cleaning.key, error)
 
         self._workers.submit(work, done, failed)
 
-    def _still_wanted(self, cleaning: CleaningPass) -> bool:
-        """True if the pass is to go on; ends it if not."""
-        wanted = (
+    def _continues(self, cleaning: CleaningPass) -> bool:
+        """True if the pass continues; ends it if not."""
+        continues = (
             not self._stopped
             and self._directory.fence.failure is None
             and self._directory.logs.get(cleaning.key) is cleaning.log
         )
-        if not wanted:
+        if not continues:
             with suppress(OSError):
                 cleaning.steps.close()
             self._end(cleaning, 0)
-        return wanted
+        return continues
 
     def _next(self) -> None:
-        if self._cleaning is not None and self._still_wanted(self._cleaning):
+        if self._cleaning is not None and self._continues(self._cleaning):
             self._submit(partial(next, self._cleaning.steps, None), self._finished)
 
     def _step_done(
@@ -189,12 +189,12 @@ class LogCleaner:
             self._next()
             return
 
-        def paid() -> None:
+        def resume() -> None:
             cleaning.owed_bytes -= rate * pause_ms / 1000
-            if self._still_wanted(cleaning):
+            if self._continues(cleaning):
                 self._throttle(cleaning, 0)
 
-        self._timer.call_later(pause_ms, paid)
+        self._timer.call_later(pause_ms, resume)
 
     # The end of a pass.
 

@@ -211,11 +211,11 @@ class Partitions:
     def configs_changed(self, names: Iterable[str] | None = None) -> None:
         """Apply the settings of these topics to their partitions; None: of all topics."""
         self._configs.clear()
-        wanted = None if names is None else set(names)
+        selected = None if names is None else set(names)
         configs: dict[str, TopicConfig] = {}
         for partition in self._broker.replicas:
             name = partition.topic_partition.topic
-            if partition.failure or (wanted is not None and name not in wanted):
+            if partition.failure or (selected is not None and name not in selected):
                 continue
             config = configs.get(name)
             if config is None:

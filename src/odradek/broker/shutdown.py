@@ -67,7 +67,7 @@ class CleanShutdown:
     def _out_of_time(self) -> None:
         flushes = self._flushes
         log.error(
-            "not a clean stop, the next start will recover: %d of %d logs were flushed in %d s",
+            "the shutdown is not clean and the next start recovers: %d of %d logs flushed in %d s",
             flushes.ended,
             flushes.total,
             FLUSH_TIME_MS // 1000,
@@ -85,5 +85,5 @@ class CleanShutdown:
                 raise
             self._directory.close(flush=not self._flushes.gave_up)
         except OSError as error:
-            log.critical("not a clean stop, the next start will recover: %s", error)
+            log.critical("the shutdown is not clean and the next start recovers: %s", error)
         self._stopped()

@@ -199,24 +199,27 @@ class Shard:
         """Start to replay the log. An empty log is loaded when this returns."""
         self._loading = CoordinatorLoader(self.partition, self.state_machine.replay)
 
-        def go_on() -> None:
+        def load_next() -> None:
             if self.state is not ShardState.LOADING:
                 return
             try:
                 more = self._loading.load_some()
             except LoadingFailed as failure:
                 log.critical(
-                    "the coordinator cannot serve %s: %s", self.partition.topic_partition, failure
+                    "loading the coordinator's state from %s failed: %s; its groups are not served "
+                    "until the partition is opened again",
+                    self.partition.topic_partition,
+                    failure,
                 )
                 self.state = ShardState.FAILED
                 return
             if more:
-                call_soon(go_on)
+                call_soon(load_next)
             elif self._loading.done:
                 self._loaded()
 
-        self._continue_loading = go_on
-        go_on()
+        self._continue_loading = load_next
+        load_next()
 
     def _loaded(self) -> None:
         self.state = ShardState.ACTIVE
@@ -253,7 +256,7 @@ class Shard:
             for record in result.records:
                 builder.append(key_bytes(record), value_bytes(record), timestamp=result.now_ms)
         except ValueError as error:  # A name is longer than the field's length can encode.
-            log.warning("records of %s: %s", self.partition.topic_partition, error)
+            log.warning("encoding records for %s failed: %s", self.partition.topic_partition, error)
             return ErrorCode.UNKNOWN_SERVER_ERROR
         data = builder.build()
         info = self._replicas.append(self.partition, ByteRange(data, 0, len(data)), PRODUCE_VERSION)

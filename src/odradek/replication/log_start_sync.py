@@ -1,9 +1,9 @@
 """Makes raised log starts durable: what DeleteRecords waits for.
 
-DeleteRecords has noted the new log start in its log's slot of `durable-ends` (`log.durable_ends`),
-so it survives the end of the process. With `log.durability=fsync` the response waits until it
-survives a power failure too: one sync of that file for all requests of an event. While a sync runs,
-later requests wait for the next.
+DeleteRecords has written the new log start to its log's slot of `durable-ends`
+(`log.durable_ends`), so it survives the end of the process. With `log.durability=fsync` the
+response waits until it survives a power failure too: one sync of that file for all requests of an
+event. While a sync runs, later requests wait for the next.
 
     request(partition) ─► [end of event] worker: sync ─► log.durable_log_start
                                                          ─► durable(partition)
@@ -38,7 +38,7 @@ class LogStartSyncer:
         self._scheduled = False
 
     def request(self, partition: Partition) -> None:
-        """Sync the log start of this partition, which was raised and noted."""
+        """Sync the log start of this partition, which was raised and written."""
         self._waiting[partition] = None
         if not self._scheduled:
             self._scheduled = True
@@ -49,9 +49,7 @@ class LogStartSyncer:
         if self._in_progress or not self._waiting:
             return
         starts = {partition: partition.log.written_log_start for partition in self._waiting}
-        work = next(
-            iter(starts)
-        ).log.sync_log_start  # one file has the log starts of all partitions
+        work = next(iter(starts)).log.sync_log_start  # one file has those of all partitions
         self._waiting = {}
         self._in_progress = True
 

@@ -23,12 +23,12 @@ def handle(
     broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     """A null topic list requests all partitions. Offline partitions are left out."""
-    wanted = None
+    requested = None
     if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        requested = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     topics: dict[str, DescribeLogDirsTopic] = {}
     for name, partition in sorted(broker.replicas.by_name.items()):
-        if partition.availability() or (wanted is not None and name not in wanted):
+        if partition.availability() or (requested is not None and name not in requested):
             continue
         topic = topics.setdefault(name[0], DescribeLogDirsTopic(name=name[0], partitions=[]))
         topic.partitions.append(

@@ -27,9 +27,8 @@ def handle(broker: Broker, context: RequestContext, request: JoinGroupRequest) -
 
     def respond(response: JoinGroupResponse) -> None:
         if response.protocol_name is None and context.version < FIRST_VERSION_WITHOUT_PROTOCOL_NAME:
-            response = replace(
-                response, protocol_name=""
-            )  # a copy: the response may be shared with another request
+            # A copy, because the response may be shared with another request.
+            response = replace(response, protocol_name="")
         context.respond(response)
 
     caller = Caller(context.client_id or "", context.client_host, context.version)

@@ -32,14 +32,14 @@ def handle(
 ) -> OffsetCommitResponse | CallbackResponse:
     by_id = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
     builder = ResponseBuilder()
-    wanted = []
+    existing_topics = []
     for topic in request.topics:
         existing = _existing(broker, topic, by_id, builder)
         if existing is not None:
-            wanted.append(existing)
-    if not wanted:
+            existing_topics.append(existing)
+    if not existing_topics:
         return OffsetCommitResponse(topics=builder.topics)
-    request.topics = wanted
+    request.topics = existing_topics
 
     def respond(response: OffsetCommitResponse) -> None:
         for topic in response.topics:

@@ -27,7 +27,7 @@ def handle(
     broker: Broker, context: RequestContext, request: OffsetDeleteRequest
 ) -> CallbackResponse:
     topics: dict[str, OffsetDeleteResponseTopic] = {}
-    wanted = []
+    existing_topics = []
     for topic in request.topics:
         found = broker.image.topic(topic.name)
         numbers = {} if found is None else found.partitions
@@ -43,8 +43,8 @@ def handle(
         if missing:
             add(topics, topic.name, missing)
         if existing:
-            wanted.append(OffsetDeleteRequestTopic(name=topic.name, partitions=existing))
-    request.topics = wanted
+            existing_topics.append(OffsetDeleteRequestTopic(name=topic.name, partitions=existing))
+    request.topics = existing_topics
 
     def respond(response: OffsetDeleteResponse) -> None:
         if response.error_code != ErrorCode.NONE:

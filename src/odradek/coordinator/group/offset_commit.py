@@ -50,9 +50,8 @@ def commit_offsets(
     """The operation of an OffsetCommit."""
     group = groups.get(request.group_id)
     if group is None and request.generation_id_or_member_epoch < 0:
-        group = ClassicGroup(
-            request.group_id, result.now_ms
-        )  # It exists once its first record does.
+        # It exists once its first record is replayed.
+        group = ClassicGroup(request.group_id, result.now_ms)
     error = _validate(group, request, version)
     if error is not ErrorCode.NONE:
         result.answer(reply, commit_error(request, error))
