@@ -96,9 +96,8 @@ class Reactor:
         """Resolves names for `connect`; without it only numeric addresses work."""
         self._poller = poller or default_poller()
         self._poll = self._poller.poll
-        self._watches: list[
-            WatchedDescriptor | None
-        ] = []  # By descriptor: descriptors are small numbers and are reused.
+        # Indexed by descriptor: descriptors are small numbers and are reused.
+        self._watches: list[WatchedDescriptor | None] = []
         self._soon: deque[Callable[[], None]] = deque()
         self._from_threads: deque[Callable[[], None]] = deque()
         self._stopping = False

@@ -99,7 +99,7 @@ def put_records(
 
 
 def joined(parts: Sequence[Part]) -> bytes:
-    """Parts in one piece; stretches of files are read."""
+    """Return the parts joined to one `bytes`; byte ranges of files are read."""
     return b"".join([part.read() if isinstance(part, FileSlice) else part for part in parts])
 
 

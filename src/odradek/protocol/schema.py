@@ -300,7 +300,9 @@ def message(
             if wire is None or (item.default, item.default_factory) != (MISSING, MISSING):
                 continue
             if wire.since > versions[0] or wire.until is not None:
-                raise TypeError(f"{cls.__name__}.{item.name} is not in all versions: no default")
+                raise TypeError(
+                    f"{cls.__name__}.{item.name} is not in all versions and has no default"
+                )
         return made
 
     return declare
@@ -343,7 +345,9 @@ def resolve_fields(cls: type[Any]) -> Iterator[Field]:
         if item.default_factory is not MISSING:
             default = item.default_factory()
         if wire.nullable_since is not None and not optional:
-            raise TypeError(f"{cls.__name__}.{item.name} is nullable in no type")
+            raise TypeError(
+                f"{cls.__name__}.{item.name} has nullable_since, but its type does not admit None"
+            )
         if isinstance(resolved, StructOf) and wire.tag is not None and default is not None:
             raise TypeError(f"{cls.__name__}.{item.name}: a tagged struct defaults to None")
         yield Field(
@@ -369,7 +373,7 @@ def resolve_type(hint: Any) -> tuple[WireType, bool]:
     if origin in (Union, UnionType):
         inner = [argument for argument in arguments if argument is not NoneType]
         if len(inner) != 1 or len(inner) == len(arguments):
-            raise TypeError(f"{hint} is no wire type")
+            raise TypeError(f"{hint} is not a wire type")
         return resolve_type(inner[0])[0], True
     if origin is list:
         return ArrayOf(resolve_type(arguments[0])[0]), False
@@ -377,4 +381,4 @@ def resolve_type(hint: Any) -> tuple[WireType, bool]:
         return PLAIN_TYPES[hint], False
     if isinstance(hint, type) and dataclasses.is_dataclass(form_of(hint)):
         return StructOf(hint), False
-    raise TypeError(f"{hint} is no wire type")
+    raise TypeError(f"{hint} is not a wire type")

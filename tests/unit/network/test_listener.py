@@ -149,14 +149,19 @@ def test_pauses_get_longer_until_a_connection_is_accepted(
     listening.close()
 
 
-STARVED = Path(__file__).parent / "starved_server.py"
+TESTS = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts CPU time with /proc")
 def test_without_descriptors_it_rejects_clients_serves_the_others_and_recovers() -> None:
     # `starved_server` lowers the limit of descriptors of its own process.
     done = subprocess.run(
-        [sys.executable, str(STARVED)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "unit.network.starved_server"],
+        cwd=TESTS,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
