@@ -1,24 +1,24 @@
-"""The group coordinator as a transcript's machine: what clients do in, what follows from it out.
+"""Runs the transcripts of the group coordinator: requests of clients in, effects out.
 
-    broker group.max.size=2              settings; before everything else
+    broker group.max.size=2              settings; the first command
     join A flights instance=seat-1 speaks=range,sticky says=topics session=10s rebalance=1m v=4
     sync A gives=A:x,B:y instance=seat-1 generation=3
     beat A instance=seat-1 generation=3
     leave A instance=seat-1
-    restart A                            the process of A begins anew, without a member id
-    remove flights seat-1                an administrator takes an instance out
+    restart A                            the process of A restarts, without a member id
+    remove flights seat-1                an administrator removes an instance
     describe flights | delete flights
-    wait 3s                              time goes by; what is due happens when it is
+    wait 3s                              time passes; timers fire at their deadlines
     disk slow | disk fast | disk full | disk roomy
     crash group.max.size=1               the broker is killed, and starts again with this setting
     history                              the records of the log, from the start
 
-Clients have names of one letter. Their member ids are told as `A1`, and `A2` after a restart. A
-client knows the id, the generation and the protocol that it was told last.
+Clients have names of one letter. Their member ids are written as `A1`, and `A2` after a restart. A
+client knows the id, the generation and the protocol of its last response.
 
-    A1 <- ...    an answer               record ...    what is appended
-    timer ...    a timer is set          fires ...     its time has come
-    flights: Stable 2 (A1 B1)            the group, if it is another than before
+    A1 <- ...    a response              record ...    a record is appended
+    timer ...    a timer is set          fires ...     a timer fires
+    flights: Stable 2 (A1 B1)            the group, if it has changed
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class GroupMachine(Stage):
             if response.error_code == ErrorCode.NONE:
                 client.generation = response.generation_id
                 client.protocol = response.protocol_name
-            self.tell(who, self.joined(response))
+            self.write_response(who, self.joined(response))
 
         caller = Caller(client.name, "/host", int(values.get("v", 9)))
         self.groups.join_group(request, caller, answered)
@@ -156,7 +156,7 @@ class GroupMachine(Stage):
         def answered(response: SyncGroupResponse) -> None:
             error = ErrorCode(response.error_code)
             has = f"has {response.assignment.decode() or 'nothing'}"
-            self.tell(self.name(request.member_id, client), error.name if error else has)
+            self.write_response(self.name(request.member_id, client), error.name if error else has)
 
         self.groups.sync_group(request, 5, answered)
 
@@ -170,7 +170,9 @@ class GroupMachine(Stage):
         )
 
         def answered(response: HeartbeatResponse) -> None:
-            self.tell(self.name(request.member_id, client), ErrorCode(response.error_code).name)
+            self.write_response(
+                self.name(request.member_id, client), ErrorCode(response.error_code).name
+            )
 
         self.groups.heartbeat(request, answered)
 
@@ -178,16 +180,16 @@ class GroupMachine(Stage):
         client = self.client(words[0])
         instance = values.get("instance")
         member = MemberIdentity(member_id=client.member_id, group_instance_id=instance)
-        self.let_go(self.name(client.member_id, client), client.group, member)
+        self.send_leave(self.name(client.member_id, client), client.group, member)
 
     def do_remove(self, words: list[str], values: dict[str, str]) -> None:
         member = MemberIdentity(member_id="", group_instance_id=words[1])
-        self.let_go("admin", words[0], member)
+        self.send_leave("admin", words[0], member)
 
-    def let_go(self, who: str, group: str, member: MemberIdentity) -> None:
+    def send_leave(self, who: str, group: str, member: MemberIdentity) -> None:
         def answered(response: LeaveGroupResponse) -> None:
             codes = [response.error_code, *(each.error_code for each in response.members)]
-            self.tell(who, ErrorCode(max(codes)).name)
+            self.write_response(who, ErrorCode(max(codes)).name)
 
         self.groups.leave_group(LeaveGroupRequest(group_id=group, members=[member]), answered)
 
@@ -200,7 +202,7 @@ class GroupMachine(Stage):
 
     def do_delete(self, words: list[str], values: dict[str, str]) -> None:
         def answered(response: DeleteGroupsResponse) -> None:
-            self.tell("admin", ErrorCode(response.results[0].error_code).name)
+            self.write_response("admin", ErrorCode(response.results[0].error_code).name)
 
         self.groups.delete_groups(DeleteGroupsRequest(groups_names=words), answered)
 
@@ -210,11 +212,11 @@ class GroupMachine(Stage):
                 members = [
                     self.has(each.member_id, each.member_assignment) for each in group.members
                 ]
-                self.tell("admin", ", ".join([group.group_state, *members]))
+                self.write_response("admin", ", ".join([group.group_state, *members]))
 
         self.groups.describe_groups(DescribeGroupsRequest(groups=words), 6, answered)
 
-    # The world.
+    # Settings, time, disk.
 
     def do_broker(self, words: list[str], values: dict[str, str]) -> None:
         super().__init__(**{name.replace(".", "_"): int(text) for name, text in values.items()})
@@ -238,9 +240,9 @@ class GroupMachine(Stage):
         while reading.load_some():
             """Not used: the log is read to its end."""
 
-    # What came of it.
+    # Effects.
 
-    def tell(self, who: str, what: str) -> None:
+    def write_response(self, who: str, what: str) -> None:
         self._output.append(f"{who} <- {what}")
 
     def on_record(self, record: CoordinatorRecord, error: ErrorCode) -> None:

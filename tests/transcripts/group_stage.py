@@ -178,7 +178,7 @@ class Stage:
             if self.clock.passed_ms == end and (deadline is None or deadline > end):
                 return
 
-    # -- what there is to tell ---------------------------------------------------------------------
+    # -- effects -----------------------------------------------------------------------------------
 
     def on_record(self, record: CoordinatorRecord, error: ErrorCode) -> None:
         """A record was appended, or refused."""

@@ -1,14 +1,14 @@
-"""Transcripts: what is said to a state machine and what it does, as a text that people read.
+"""Transcripts: the commands to a state machine and their effects, as readable text.
 
-    # A comment stands where it explains something.
+    # A comment
 
     command word key=value
     ----
-    what came of it, line by line, up to an empty line
+    the effects of the command, one a line, up to an empty line
 
-`play` carries out the commands of a file and gives the file with what came of them now. A test
-holds that to the file; `pytest tests/transcripts --rewrite` writes it anew, to be read and, if it
-is right, committed.
+`play` runs the commands of a file and returns the file with their present effects. A test compares
+that with the file. `pytest tests/transcripts --rewrite` writes it, to be read and committed if it is
+right.
 """
 
 from __future__ import annotations

@@ -159,13 +159,13 @@ def assign(
     assert node.call(request, 5, SyncGroupResponse).error_code == ErrorCode.NONE
 
 
-def stable_member(node: MemoryBroker, group: str, *topics: str, **said: Any) -> str:
+def stable_member(node: MemoryBroker, group: str, *topics: str, **fields: Any) -> str:
     """A stable group of one member, with these topics or this metadata (see `joining`)."""
-    asked = node.send(with_id(node, joining(group, *topics, **said)), 9)
+    asked = node.send(with_id(node, joining(group, *topics, **fields)), 9)
     node.run_until_idle()
     node.pass_time(1)
     member = asked.answer(JoinGroupResponse).member_id
-    assign(node, group, member, protocol_type=said.get("protocol_type", "consumer"))
+    assign(node, group, member, protocol_type=fields.get("protocol_type", "consumer"))
     return member
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
 from unit.broker.memory_broker import MemoryBroker
 
 
-def advertised(**settings: str) -> tuple[str, int]:
+def advertised(**settings: Any) -> tuple[str, int]:
     """The advertised host and port. The network here always binds port 9092."""
     serving = MemoryBroker(**settings)
     (broker,) = serving.call(MetadataRequest(topics=[]), 9, MetadataResponse).brokers

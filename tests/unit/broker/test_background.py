@@ -42,55 +42,55 @@ def unexpected(error: BaseException) -> None:
 
 def test_the_next_piece_of_work_starts_when_the_one_before_has_ended() -> None:
     workers = Workers()
-    in_turn = SerialOffload(workers)
-    told: list[str] = []
-    in_turn.submit(lambda: "first", told.append, unexpected)
-    in_turn.submit(lambda: "second", told.append, unexpected)
+    serial = SerialOffload(workers)
+    results: list[str] = []
+    serial.submit(lambda: "first", results.append, unexpected)
+    serial.submit(lambda: "second", results.append, unexpected)
     assert len(workers.under_way) == 1
     workers.run_one()
-    assert told == ["first"]
+    assert results == ["first"]
     workers.run_one()
-    assert told == ["first", "second"]
+    assert results == ["first", "second"]
     assert workers.under_way == []
 
 
 def test_work_that_fails_does_not_stop_the_next() -> None:
     workers = Workers()
-    in_turn = SerialOffload(workers)
+    serial = SerialOffload(workers)
     failures: list[str] = []
-    told: list[int] = []
-    in_turn.submit(lambda: 1 // 0, told.append, lambda error: failures.append(str(error)))
-    in_turn.submit(lambda: 2, told.append, unexpected)
+    results: list[int] = []
+    serial.submit(lambda: 1 // 0, results.append, lambda error: failures.append(str(error)))
+    serial.submit(lambda: 2, results.append, unexpected)
     workers.run_one()
     workers.run_one()
-    assert (len(failures), told) == (1, [2])
+    assert (len(failures), results) == (1, [2])
 
 
 def test_a_callback_that_raises_does_not_stop_the_next() -> None:
     workers = Workers()
-    in_turn = SerialOffload(workers)
-    told: list[int] = []
-    in_turn.submit(lambda: 1 // 0, told.append, unexpected)
-    in_turn.submit(lambda: 2, told.append, unexpected)
+    serial = SerialOffload(workers)
+    results: list[int] = []
+    serial.submit(lambda: 1 // 0, results.append, unexpected)
+    serial.submit(lambda: 2, results.append, unexpected)
     with pytest.raises(AssertionError):
         workers.run_one()
     workers.run_one()
-    assert told == [2]
+    assert results == [2]
 
 
 def test_work_submitted_in_a_callback_runs_after_the_queued_work() -> None:
     workers = Workers()
-    in_turn = SerialOffload(workers)
-    told: list[str] = []
+    serial = SerialOffload(workers)
+    results: list[str] = []
 
     def submit_third(result: str) -> None:
-        told.append(result)
-        in_turn.submit(lambda: "third", told.append, unexpected)
+        results.append(result)
+        serial.submit(lambda: "third", results.append, unexpected)
 
-    in_turn.submit(lambda: "first", submit_third, unexpected)
-    in_turn.submit(lambda: "second", told.append, unexpected)
+    serial.submit(lambda: "first", submit_third, unexpected)
+    serial.submit(lambda: "second", results.append, unexpected)
     workers.run_one()
     assert len(workers.under_way) == 1
     workers.run_one()
     workers.run_one()
-    assert told == ["first", "second", "third"]
+    assert results == ["first", "second", "third"]

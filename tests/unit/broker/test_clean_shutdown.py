@@ -40,17 +40,17 @@ def test_a_shutdown_flushes_all_logs_and_writes_the_marker():
 
 def test_progress_is_reported_every_second():
     serving = serving_with_unflushed_logs(50)
-    told: list[tuple[int, int]] = []
-    serving.node.stop(lambda: None, lambda flushed, total: told.append((flushed, total)))
+    reported: list[tuple[int, int]] = []
+    serving.node.stop(lambda: None, lambda flushed, total: reported.append((flushed, total)))
     serving.run_work()
     let_time_pass(serving, 1000)
     serving.run_work()
     serving.run_work()
     let_time_pass(serving, 1000)
-    assert told == [(1, 50), (3, 50)]
+    assert reported == [(1, 50), (3, 50)]
     serving.run_until_idle()
     let_time_pass(serving, 5000)
-    assert len(told) == 2
+    assert len(reported) == 2
 
 
 def test_a_shutdown_does_not_wait_for_a_slow_disk_past_its_time(caplog: pytest.LogCaptureFixture):

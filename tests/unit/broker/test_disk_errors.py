@@ -1,4 +1,4 @@
-"""A full disk, or one that cannot be read: the broker logs it, and goes on."""
+"""A full disk, or one that cannot be read: the broker logs the error and continues."""
 
 from __future__ import annotations
 

@@ -37,23 +37,23 @@ def request(
 
 def asked(plan: FetchPlan | ErrorCode) -> list[tuple[int, int]]:
     assert isinstance(plan, FetchPlan), plan
-    return [(wanted.partition, wanted.fetch_offset) for wanted in plan.partitions]
+    return [(cached.partition, cached.fetch_offset) for cached in plan.partitions]
 
 
-def told(plan: FetchPlan | ErrorCode, sizes: dict[int, int], mark: int = 5) -> list[int]:
+def listed(plan: FetchPlan | ErrorCode, sizes: dict[int, int], mark: int = 5) -> list[int]:
     """The partitions that the response lists, if it returns so many bytes of each."""
     assert isinstance(plan, FetchPlan), plan
     return [
-        wanted.partition
-        for wanted in plan.partitions
-        if plan.update_and_list(wanted, ErrorCode.NONE, sizes.get(wanted.partition, 0), mark, 0)
+        cached.partition
+        for cached in plan.partitions
+        if plan.update_and_list(cached, ErrorCode.NONE, sizes.get(cached.partition, 0), mark, 0)
     ]
 
 
 def open_session(sessions: FetchSessionCache, *offsets: tuple[int, int], now: int = 0) -> int:
     plan = sessions.plan(request(0, 0, *offsets), V, now)
     assert isinstance(plan, FetchPlan)
-    told(plan, {})
+    listed(plan, {})
     return plan.session_id
 
 
@@ -61,7 +61,7 @@ def test_a_sessionless_request_lists_all_partitions_and_makes_no_session() -> No
     sessions = cache()
     plan = sessions.plan(request(0, -1, (0, 7), (1, 8)), V, 0)
     assert asked(plan) == [(0, 7), (1, 8)]
-    assert told(plan, {}) == [0, 1] and plan.session_id == 0
+    assert listed(plan, {}) == [0, 1] and plan.session_id == 0
     assert not sessions.sessions
 
 
@@ -78,15 +78,15 @@ def test_an_incremental_request_carries_only_changes() -> None:
 def test_an_incremental_response_lists_only_changed_partitions() -> None:
     sessions = cache()
     number = open_session(sessions, (0, 0), (1, 0), (2, 0))
-    assert told(sessions.plan(request(number, 1), V, 0), {1: 50}) == [1]
-    assert told(sessions.plan(request(number, 2), V, 0), {}) == []
-    assert told(sessions.plan(request(number, 3), V, 0), {}, mark=6) == [0, 2, 1]
+    assert listed(sessions.plan(request(number, 1), V, 0), {1: 50}) == [1]
+    assert listed(sessions.plan(request(number, 2), V, 0), {}) == []
+    assert listed(sessions.plan(request(number, 3), V, 0), {}, mark=6) == [0, 2, 1]
 
 
 def test_a_partition_that_returned_records_moves_to_the_end() -> None:
     sessions = cache()
     number = open_session(sessions, (0, 0), (1, 0), (2, 0))
-    told(sessions.plan(request(number, 1), V, 0), {0: 50})
+    listed(sessions.plan(request(number, 1), V, 0), {0: 50})
     assert [p for p, _ in asked(sessions.plan(request(number, 2), V, 0))] == [1, 2, 0]
 
 

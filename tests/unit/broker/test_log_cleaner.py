@@ -265,8 +265,8 @@ def test_a_pass_without_space_is_tried_again(caplog: pytest.LogCaptureFixture):
     disk.refused = ".cleaned"
     node.pass_time(10 * BACKOFF_MS)
     assert not is_compacted(node, "t")
-    told = [record for record in caplog.records if "is tried again" in record.getMessage()]
-    assert 5 <= len(told) <= 10, "once per backoff"
+    logged = [record for record in caplog.records if "is tried again" in record.getMessage()]
+    assert 5 <= len(logged) <= 10, "once per backoff"
     disk.refused = ""
     node.pass_time(BACKOFF_MS + 10)
     assert is_compacted(node, "t")
@@ -288,6 +288,6 @@ def test_a_damaged_log_is_logged_once_and_not_changed(caplog: pytest.LogCaptureF
     for path, content in before.items():
         if path.startswith(directory):
             assert bytes(node.disk.files[path].content) == content
-    told = [r for r in caplog.records if "is not compacted" in r.getMessage()]
-    assert len(told) == 1 and "checksum mismatch" in told[0].getMessage()
+    logged = [r for r in caplog.records if "is not compacted" in r.getMessage()]
+    assert len(logged) == 1 and "checksum mismatch" in logged[0].getMessage()
     assert node.node.directory.fence.failure is None

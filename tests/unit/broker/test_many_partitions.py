@@ -136,7 +136,7 @@ def test_the_files_of_a_large_topic_are_renamed_in_slices():
     serving.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
     serving.run_round()
     serving.run_work()
-    assert not serving.node.replicas.by_name, "all of them are gone for clients"
+    assert not serving.node.replicas.by_name, "no partition is visible to clients"
     left = len(serving.node.directory.partitions)
     assert left == MANY - OPEN_AT_ONCE
     serving.run_round()

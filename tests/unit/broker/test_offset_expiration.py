@@ -89,14 +89,14 @@ class TestExpiration:
         assert committed(node, "g") == {("read", 0): 1}
 
     @pytest.mark.parametrize(
-        "said",
+        "fields",
         [{"metadata": b"unreadable"}, {"protocol_type": "connect"}],
         ids=["bytes", "connect"],
     )
-    def test_offsets_do_not_expire_while_the_subscription_is_unknown(self, said: Any) -> None:
+    def test_offsets_do_not_expire_while_the_subscription_is_unknown(self, fields: Any) -> None:
         node = serving()
         node.create("t")
-        member = stable_member(node, "g", **said)
+        member = stable_member(node, "g", **fields)
         commit(node, "g", {("t", 0): 1}, generation=1, member=member)
         node.pass_time(200 * MINUTE_MS)
         assert committed(node, "g") == {("t", 0): 1}

@@ -61,12 +61,12 @@ def produce(topic: str) -> ProduceRequest:
 
 def fetch(topic: str) -> FetchRequest:
     """A fetch that waits for its deadline."""
-    wanted = [
+    partitions = [
         FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1000)
         for index in range(2)
     ]
     return FetchRequest(
-        max_wait_ms=1, min_bytes=1, topics=[FetchTopic(topic=topic, partitions=wanted)]
+        max_wait_ms=1, min_bytes=1, topics=[FetchTopic(topic=topic, partitions=partitions)]
     )
 
 

@@ -151,11 +151,11 @@ def test_the_settings_of_a_topic_are_read_once_for_all_partitions(
 ):
     serving = MemoryBroker()
     serving.create("t")
-    looked: list[str] = []
+    read_for: list[str] = []
     find = Partitions.config_of
 
     def counted(self: Partitions, name: str) -> TopicConfig:
-        looked.append(name)
+        read_for.append(name)
         return find(self, name)
 
     monkeypatch.setattr(Partitions, "config_of", counted)
@@ -165,10 +165,10 @@ def test_the_settings_of_a_topic_are_read_once_for_all_partitions(
         3,
         CreatePartitionsResponse,
     )
-    assert looked == ["t"]
-    looked.clear()
+    assert read_for == ["t"]
+    read_for.clear()
     serving.node.partitions.configs_changed()
-    assert looked == ["t"]
+    assert read_for == ["t"]
 
 
 def test_a_setting_that_contradicts_a_new_default_is_left_out_alone():

@@ -35,7 +35,7 @@ def test_an_error_goes_to_all_repeated_requests() -> None:
 def test_beyond_the_limit_the_oldest_requests_are_refused() -> None:
     """Else they would pile up for a client that opens one connection after the other."""
     reply, answers = replies(MAX_REQUESTS_PER_REPLY + 2)
-    assert [number for number, told in answers.items() if told] == [0, 1]
+    assert [number for number, responses in answers.items() if responses] == [0, 1]
     reply.send("here")
     assert answers.pop(0) == answers.pop(1) == [AGAIN.name]
-    assert all(told == ["here"] for told in answers.values())
+    assert all(responses == ["here"] for responses in answers.values())

@@ -116,16 +116,16 @@ def test_refused_records_change_no_state() -> None:
 def test_steps_after_refused_records_do_not_run() -> None:
     stage = Stage()
     stage.disk.full = True
-    told: list[str] = []
-    reply: Reply[str] = Reply(told.append, lambda error: error.name)
+    responses: list[str] = []
+    reply: Reply[str] = Reply(responses.append, lambda error: error.name)
 
     def operation(shard: object, result: OperationResult) -> None:
         result.write(group_record("g"))
         result.schedule(("retry",), 1000)
-        result.after_append(lambda: told.append("followed"), reply)
+        result.after_append(lambda: responses.append("followed"), reply)
 
     stage.groups.runtime.run("g", operation, reply.refuse)
-    assert told == ["NOT_COORDINATOR"]
+    assert responses == ["NOT_COORDINATOR"]
     assert ("retry",) in stage.shard_timers()
 
 

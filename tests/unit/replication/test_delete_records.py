@@ -72,7 +72,7 @@ def test_one_sync_serves_all_partitions_of_a_request():
     before = disk.syncs
     statuses = delete(leading, 1, 2, -1)
     assert [status.error for status in statuses] == [ErrorCode.REQUEST_TIMED_OUT] * 3
-    assert [part.log.log_start_offset for part in partitions] == [1, 2, 5], "gone for readers"
+    assert [part.log.log_start_offset for part in partitions] == [1, 2, 5], "not visible to readers"
     leading.run_until_idle()
     assert [(status.error, status.low_watermark) for status in statuses] == [(0, 1), (0, 2), (0, 5)]
     assert disk.syncs == before + 1
@@ -169,7 +169,7 @@ def test_a_response_that_raises_does_not_stop_the_others():
     leading, _ = leading_with_records(3)
 
     def fail(_: object) -> None:
-        raise RuntimeError("the answer of somebody else")
+        raise RuntimeError("another response failed")
 
     wait(leading, [leading.replicas.delete_records("t", 0, 1)], fail)
     with_it = leading.replicas.delete_records("t", 1, 1)
@@ -179,7 +179,7 @@ def test_a_response_that_raises_does_not_stop_the_others():
     wait(leading, [after_it], lambda _: None)
     leading.begin_flushes()
     leading.end_flush()
-    with pytest.raises(RuntimeError, match="somebody else"):
+    with pytest.raises(RuntimeError, match="another response"):
         leading.begin_flushes()
     leading.run_until_idle()
     assert (with_it.pending, with_it.error, with_it.low_watermark) == (False, 0, 1)

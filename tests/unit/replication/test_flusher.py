@@ -94,14 +94,14 @@ def test_a_raising_operation_stops_neither_other_purgatories_nor_flushes():
             Faulty(5), [first.topic_partition]
         )
     leading.replicas.produce_purgatory._watcher_lists[0].watch(first.topic_partition, Faulty(5))
-    told: list[str] = []
+    completed: list[str] = []
 
     class Fetch(DelayedOperation):
         def try_complete(self) -> bool:
             return first.high_watermark > 0 and self.force_complete()
 
         def on_complete(self) -> None:
-            told.append("fetch")
+            completed.append("fetch")
 
     leading.replicas.fetch_purgatory.try_complete_else_watch(Fetch(5), [first.topic_partition])
     leading.append(first)
@@ -109,6 +109,6 @@ def test_a_raising_operation_stops_neither_other_purgatories_nor_flushes():
     leading.begin_flushes()
     with pytest.raises(ZeroDivisionError):
         leading.end_flush()
-    assert told == ["fetch"]
+    assert completed == ["fetch"]
     leading.run_until_idle()
     assert second.high_watermark == 1
