@@ -7,8 +7,8 @@
     the effects of the command, one a line, up to an empty line
 
 `play` runs the commands of a file and returns the file with their present effects. A test compares
-that with the file. `pytest tests/transcripts --rewrite` writes it, to be read and committed if it is
-right.
+that with the file. `pytest tests/transcripts --rewrite` writes it, to be read and committed if it
+is right.
 """
 
 from __future__ import annotations
