@@ -1,9 +1,10 @@
-"""Metadata with a clock of its own, and what brokers answer to it."""
+"""Metadata with a clock of its own, and responses of brokers to it."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from odradek.client.metadata.metadata import Metadata
@@ -34,15 +35,15 @@ class Clock:
 
 
 class Knowing:
-    """Metadata with a clock of its own, and answers to it."""
+    """Metadata with a clock of its own, and responses to it."""
 
     def __init__(self) -> None:
         self.clock = Clock()
         backoff = ExponentialBackoff(100, 1000, random.Random(1), jitter=0)
         self.metadata = Metadata(self.clock, backoff, MAX_AGE_MS, IDLE_MS)
 
-    def learn(self, *topics: MetadataResponseTopic, **options: object) -> None:
-        """Ask, and be answered at once."""
+    def learn(self, *topics: MetadataResponseTopic, **options: Any) -> None:
+        """Request an update and take over the response."""
         _, token = self.metadata.topics_to_request()
         self.metadata.updated(response(*topics, **options), NEWEST, token)
 
@@ -63,7 +64,7 @@ def response(
 def topic(
     name: str = "orders", *leaders: tuple[int, int], topic_id: UUID = ORDERS, error: int = 0
 ) -> MetadataResponseTopic:
-    """`leaders`: leader and epoch of each partition."""
+    """Return a topic of a response; `leaders` are leader and epoch of each partition."""
     return MetadataResponseTopic(
         error_code=error,
         name=name,

@@ -1,4 +1,4 @@
-"""A scripted cluster, a client that knows it, and questions to its nodes."""
+"""A scripted cluster, a client that has its metadata, and requests to its nodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Listener(ConnectionListener):
 
 
 class Asking:
-    """A cluster, a client that has learnt what it looks like, and questions to it."""
+    """A scripted cluster and a client that has its metadata."""
 
     def __init__(self, brokers: int = 1, max_in_flight: int = 100, **settings: object) -> None:
         self.cluster = ScriptedCluster(brokers)
@@ -48,7 +48,7 @@ class Asking:
         self.cluster[node_id].answers[DescribeClusterRequest] = answers
 
     def ask(self, node_id: int = 1, **options: Any) -> ClientRequest:
-        """Something that only the script answers."""
+        """Send a request that only the script answers."""
         request = DescribeClusterRequest(include_cluster_authorized_operations=False)
         return self.side.do(
             lambda: self.client.send(node_id, request, self.ended.append, **options)

@@ -1,4 +1,4 @@
-"""Versions of requests that both sides know, and agreeing on them."""
+"""Common versions of requests, and their negotiation."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def versions(**ranges: tuple[int, int]) -> NodeApiVersions:
     )
 
 
-def test_the_highest_version_that_both_know() -> None:
+def test_the_highest_common_version_is_used() -> None:
     assert versions(fetch=(0, 11)).codec(FetchRequest).version == 11
     newest = declaration(FetchRequest).versions[1]
     assert versions(fetch=(0, 99)).codec(FetchRequest).version == newest
 
 
-def test_a_request_the_broker_does_not_know_or_only_in_other_versions() -> None:
+def test_a_request_without_a_common_version_raises() -> None:
     with pytest.raises(UnsupportedVersion, match="does not know Fetch"):
         versions(metadata=(0, 9)).codec(FetchRequest)
     with pytest.raises(UnsupportedVersion, match=r"Produce in versions 0 to 2, .* needs 3 to"):
@@ -52,7 +52,7 @@ def test_a_builder_limits_the_version() -> None:
         node.codec_within(later)
 
 
-def test_what_is_supported_can_be_asked_before() -> None:
+def test_supports_is_true_for_a_common_version() -> None:
     node = versions(fetch=(0, 11))
     assert node.supports(FetchRequest) and node.supports(FetchRequest, 11)
     assert not node.supports(FetchRequest, 12)
@@ -64,26 +64,26 @@ def refusal(code: ErrorCode, listed: tuple[int, int] | None) -> ApiVersionsRespo
     return ApiVersionsResponse(error_code=code, api_keys=keys)
 
 
-def test_after_a_refusal_it_asks_in_the_version_that_the_broker_lists() -> None:
+def test_after_a_refusal_the_version_that_the_broker_lists_is_tried() -> None:
     assert next_version(refusal(ErrorCode.UNSUPPORTED_VERSION, (0, 2)), NEWEST) == 2
     assert next_version(refusal(ErrorCode.UNSUPPORTED_VERSION, None), NEWEST) == 0
     assert next_version(refusal(ErrorCode.INVALID_REQUEST, (0, 4)), 4) == 0
 
 
-def test_it_never_asks_in_a_version_that_is_not_lower() -> None:
+def test_after_a_refusal_only_lower_versions_are_tried() -> None:
     assert next_version(refusal(ErrorCode.UNSUPPORTED_VERSION, (0, 99)), NEWEST) is None
     assert next_version(refusal(ErrorCode.INVALID_REQUEST, None), 0) is None
 
 
-def test_a_refusal_is_read_as_version_0_whatever_was_asked() -> None:
+def test_a_refusal_is_read_as_version_0() -> None:
     frame = bytes(4) + encode_bytes(refusal(ErrorCode.UNSUPPORTED_VERSION, (0, 2)), 0)
     answer = decode_api_versions(frame, NEWEST)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert answer.api_keys[0].max_version == 2
 
 
-def test_a_refusal_that_cannot_be_read_lists_nothing() -> None:
-    """As librdkafka's mock cluster sends it."""
+def test_an_unreadable_refusal_lists_no_versions() -> None:
+    """librdkafka's mock cluster sends such a refusal."""
     frame = bytes.fromhex("00000007 0023 01 0012 0000 0002 00000000")
     assert decode_api_versions(frame, NEWEST) == refusal(ErrorCode.UNSUPPORTED_VERSION, None)
     with pytest.raises(ProtocolError):
@@ -91,7 +91,7 @@ def test_a_refusal_that_cannot_be_read_lists_nothing() -> None:
 
 
 @pytest.mark.parametrize("highest", range(NEWEST + 1))
-def test_negotiation_with_a_broker_of_any_age(highest: int) -> None:
+def test_negotiation_ends_with_a_broker_of_any_version(highest: int) -> None:
     cluster = ScriptedCluster()
     cluster[1].versions[18] = (0, highest)
     side = cluster.client()
@@ -105,7 +105,7 @@ def test_negotiation_with_a_broker_of_any_age(highest: int) -> None:
     assert engine.client.api_versions_version == highest, "what worked is tried first next time"
 
 
-def test_a_broker_that_lists_nothing_when_it_refuses_is_asked_in_version_0() -> None:
+def test_a_refusal_without_versions_is_followed_by_version_0() -> None:
     cluster = ScriptedCluster()
     cluster[1].versions[18] = (0, 0)
     cluster[1].refuses_bare = True
@@ -115,7 +115,7 @@ def test_a_broker_that_lists_nothing_when_it_refuses_is_asked_in_version_0() -> 
     assert engine.client.api_versions_version == 0
 
 
-def test_the_broker_is_told_who_asks_and_who_it_is_taken_for() -> None:
+def test_the_request_names_the_client_and_the_expected_node() -> None:
     cluster = ScriptedCluster()
     side = cluster.client()
     engine = side.engine(client_id="tests")

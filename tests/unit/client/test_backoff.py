@@ -1,4 +1,4 @@
-"""How long to wait before trying again."""
+"""The back-off before a retry."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def test_a_back_off_is_within_its_bounds(
     assert wait >= int(min(initial_ms * 2**attempts, backoff.max_ms) * 0.8)
 
 
-def test_no_back_off_is_no_wait() -> None:
+def test_an_initial_back_off_of_zero_means_no_wait() -> None:
     assert ExponentialBackoff(0, 1000, random.Random(1)).backoff_ms(5) == 0
 
 
 class Chance:
-    """As it falls: from 0, the least, to just below 1."""
+    """Random numbers from 0 to just below 1."""
 
     def __init__(self, share: float) -> None:
         self.share = share
@@ -36,10 +36,8 @@ class Chance:
 
 
 @pytest.mark.parametrize(("share", "factor"), [(0, 0.8), (0.25, 0.9), (0.5, 1), (0.999, 1.2)])
-def test_chance_makes_a_back_off_up_to_a_fifth_shorter_or_longer(
-    share: float, factor: float
-) -> None:
-    """So that many clients do not come back at the same time."""
+def test_jitter_changes_a_back_off_by_up_to_a_fifth(share: float, factor: float) -> None:
+    """Jitter keeps clients from retrying at the same time."""
     backoff = ExponentialBackoff(1000, 60_000, Chance(share))
     for attempts, term in enumerate((1000, 2000, 4000)):
         assert backoff.backoff_ms(attempts) == pytest.approx(term * factor, rel=0.001)

@@ -1,4 +1,4 @@
-"""One connection: frames in whatever pieces they come, parts out as the transport takes them."""
+"""One connection: frames in pieces of any size, output as the transport takes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def framed(payload: bytes) -> bytes:
 
 
 class Wire:
-    """A transport and its network: what arrives and what fits is for the test to say."""
+    """A transport and its network; the test sets what arrives and what fits."""
 
     peer = ("broker", 9092)
 
@@ -89,14 +89,14 @@ def test_frames_come_out_whole_however_they_arrive() -> None:
     assert wire.frames[3:] == [b"four", b"five"]
 
 
-def test_what_is_sent_leaves_at_once_and_then_it_is_drained() -> None:
+def test_a_sent_frame_leaves_at_once_and_drained_is_called() -> None:
     wire = Wire()
     wire.channel.send([b"head", b"body"])
     assert bytes(wire.sent) == b"headbody" and wire.drained == 1
     assert not wire.channel.blocked and not wire.write
 
 
-def test_what_the_transport_does_not_take_waits_until_it_does() -> None:
+def test_bytes_that_the_transport_does_not_take_wait() -> None:
     wire = Wire()
     wire.capacity = 3
     wire.channel.send([b"first"])
@@ -123,7 +123,7 @@ def test_what_the_transport_does_not_take_waits_until_it_does() -> None:
         (struct.pack(">i", -1), "no Kafka response"),
     ],
 )
-def test_an_end_is_told_once_with_its_reason(arriving: bytes | OSError, reason: str) -> None:
+def test_the_end_is_reported_once_with_its_reason(arriving: bytes | OSError, reason: str) -> None:
     wire = Wire()
     wire.arrive(arriving)
     assert len(wire.ended) == 1 and reason in wire.ended[0]
@@ -131,14 +131,14 @@ def test_an_end_is_told_once_with_its_reason(arriving: bytes | OSError, reason: 
     wire.channel.close()
 
 
-def test_a_failed_send_is_an_end() -> None:
+def test_a_failed_send_closes_the_channel() -> None:
     wire = Wire()
     wire.error = BrokenPipeError("broken")
     wire.channel.send([b"x"])
     assert wire.ended == ["sending failed: broken"]
 
 
-def test_who_closes_is_not_told() -> None:
+def test_close_does_not_call_closed() -> None:
     wire = Wire()
     wire.channel.close()
     wire.channel.close()

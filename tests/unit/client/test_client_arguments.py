@@ -1,4 +1,4 @@
-"""What constructors take beside settings: arguments by each of their names, and what is refused."""
+"""Arguments of constructors beside settings: their names, and refused values."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def consumer(config: dict[str, Any], key: Any = None, value: Any = None) -> Cons
 
 
 @pytest.mark.parametrize("field", ["key", "value"])
-def test_serializers_by_the_names_of_kafka_python(field: str) -> None:
+def test_serializers_may_have_the_argument_names_of_kafka_python(field: str) -> None:
     for made in (producer({f"{field}_serializer": "json"}), producer({}, **{field: "json"})):
         assert getattr(made, field).to_bytes("t", [], {"a": 1}) == b'{"a":1}'
 
 
 @pytest.mark.parametrize("field", ["key", "value"])
-def test_deserializers_by_the_names_of_kafka_python(field: str) -> None:
+def test_deserializers_may_have_the_argument_names_of_kafka_python(field: str) -> None:
     for made in (consumer({f"{field}_deserializer": "str"}), consumer({}, **{field: "str"})):
         assert getattr(made.deserializers, field).name == "str"
 
 
 @pytest.mark.parametrize("field", ["key", "value"])
-def test_one_argument_by_two_names_is_refused(field: str) -> None:
+def test_an_argument_given_by_two_names_is_refused(field: str) -> None:
     with pytest.raises(ConfigError, match=f"{field} and {field}_serializer are the same"):
         producer({f"{field}_serializer": "str"}, **{field: "json"})
     with pytest.raises(ConfigError, match=f"{field} and {field}_deserializer are the same"):
@@ -54,14 +54,14 @@ def test_one_argument_by_two_names_is_refused(field: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["value.serializer", "VALUE_SERIALIZER", "Value", "value"])
-def test_arguments_stand_in_a_mapping_by_names_written_like_those_of_settings(name: str) -> None:
+def test_arguments_may_be_in_the_mapping_of_settings(name: str) -> None:
     assert producer({name: "json"}).value.to_bytes("t", [], [1]) == b"[1]"
     reading = name.replace("serial", "deserial").replace("SERIAL", "DESERIAL")
     assert consumer({reading: "str"}).deserializers.value.name == "str"
 
 
 @pytest.mark.parametrize("name", ["on_full", "on.full", "ON_FULL"])
-def test_so_does_what_is_to_be_done_when_the_buffer_is_full(name: str) -> None:
+def test_on_full_may_be_in_the_mapping_of_settings(name: str) -> None:
     assert producer({}).blocks and producer({name: "block"}).blocks
     assert not producer({name: "raise"}).blocks
     with pytest.raises(ConfigError, match="on_full is 'often'"):
@@ -69,7 +69,7 @@ def test_so_does_what_is_to_be_done_when_the_buffer_is_full(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["partitioner", "Partitioner"])
-def test_so_does_a_function_that_chooses_partitions(name: str) -> None:
+def test_a_partitioner_function_may_be_in_the_mapping_of_settings(name: str) -> None:
     def first(topic: str, key: bytes | None, value: bytes | None, count: int) -> int:
         return 0
 
@@ -78,17 +78,17 @@ def test_so_does_a_function_that_chooses_partitions(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["group", "Group", "group.id", "GROUP_ID"])
-def test_so_does_a_group(name: str) -> None:
+def test_the_group_may_be_in_the_mapping_of_settings(name: str) -> None:
     assert consumer({name: "g"}).config.group_id == "g"
 
 
-def test_so_do_assignors_and_what_becomes_of_what_cannot_be_decoded() -> None:
+def test_assignors_and_on_decode_error_may_be_in_the_mapping_of_settings() -> None:
     made = consumer({"Assignors": ["sticky"], "on.decode.error": "dlq:bad"})
     assert made.assignors is not None and [each.name for each in made.assignors] == ["sticky"]
     assert made.dead_letter_topic == "bad"
 
 
-def test_one_argument_is_given_once_however_it_is_written() -> None:
+def test_an_argument_given_in_two_spellings_is_refused() -> None:
     assert producer({"value": "json", "VALUE": "json"}).value.name == "json"
     with pytest.raises(
         ConfigError, match="value and VALUE are the same argument with different values"
@@ -102,7 +102,7 @@ def test_one_argument_is_given_once_however_it_is_written() -> None:
         consumer({"group.id": "g", "group": "h"})
 
 
-def test_what_blocks_has_no_place_where_it_is_awaited() -> None:
+def test_the_awaited_producer_refuses_on_full() -> None:
     with pytest.raises(ConfigError, match="on_full is a setting of the blocking producer"):
         producer_arguments(BROKERS, None, None, None, None, {"on_full": "raise"})
     with pytest.raises(ConfigError, match=r"no client has a setting on_ful$"):
@@ -111,7 +111,7 @@ def test_what_blocks_has_no_place_where_it_is_awaited() -> None:
         producer({"on_ful": "raise"})
 
 
-def test_serializers_of_confluent_kafka_are_called_without_its_context() -> None:
+def test_serializers_of_confluent_kafka_are_called_without_a_context() -> None:
     writing = {"value.serializer": StringSerializer("utf_16_le")}
     assert producer(writing).value.to_bytes("t", [], "a") == b"a\0"
     reading = consumer({"value.deserializer": StringDeserializer("utf_16_le")})
@@ -119,7 +119,7 @@ def test_serializers_of_confluent_kafka_are_called_without_its_context() -> None
 
 
 @pytest.mark.parametrize("name", ["a b", "..", "x" * 250, "ä"])
-def test_dead_letters_go_to_what_can_be_a_topic(name: str) -> None:
+def test_an_invalid_dead_letter_topic_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"on_decode_error is 'dlq:.*Topic name is invalid"):
         consumer({"on_decode_error": f"dlq:{name}"})
     assert consumer({"on_decode_error": "dlq:orders.bad"}).dead_letter_topic == "orders.bad"
@@ -128,12 +128,12 @@ def test_dead_letters_go_to_what_can_be_a_topic(name: str) -> None:
 # Offsets that stand in what was given.
 
 
-def test_to_commit_a_record_is_to_go_on_behind_it() -> None:
+def test_committing_a_record_commits_the_offset_after_it() -> None:
     record = Record(BatchInfo("t", 0, 3, TimestampType.CREATE_TIME), 5, 0, b"k", b"v")
     assert offsets_of(record) == {FIRST: OffsetAndMetadata(6, "", 3)}
 
 
-def test_a_record_of_another_client_is_one_too() -> None:
+def test_a_record_of_another_client_can_be_committed() -> None:
     class Fetched(NamedTuple):
         topic: str
         partition: int
@@ -144,7 +144,7 @@ def test_a_record_of_another_client_is_one_too() -> None:
     assert offsets_of(Fetched("t", 0, 5, 0, b"v")) == {FIRST: OffsetAndMetadata(6)}
 
 
-def test_what_tells_of_a_record_is_as_good_as_the_record() -> None:
+def test_an_object_with_the_fields_of_a_record_can_be_committed() -> None:
     class Seen(NamedTuple):
         topic: str
         partition: int
@@ -154,7 +154,7 @@ def test_what_tells_of_a_record_is_as_good_as_the_record() -> None:
     assert assignment_of([Seen("t", 0, 5)]) == ([FIRST], {}, {})
 
 
-def test_numbers_of_other_libraries_are_numbers() -> None:
+def test_integers_of_other_libraries_are_accepted() -> None:
     class Five:
         def __index__(self) -> int:
             return 5
@@ -166,7 +166,7 @@ def test_numbers_of_other_libraries_are_numbers() -> None:
     assert lookup_timestamp_ms(five) == 5
 
 
-def test_a_partition_with_an_offset_is_committed_with_that_one() -> None:
+def test_a_partition_with_an_offset_is_committed_at_that_offset() -> None:
     """confluent-kafka's partitions hold the offset of the next record, where records hold their
     own."""
     assert offsets_of(confluent_kafka.TopicPartition("t", 0, 5)) == {FIRST: OffsetAndMetadata(5)}
@@ -175,12 +175,12 @@ def test_a_partition_with_an_offset_is_committed_with_that_one() -> None:
 
 
 @pytest.mark.parametrize("special", [-1, -2, -1000, -1001])
-def test_what_is_no_offset_is_not_committed(special: int) -> None:
+def test_an_invalid_offset_is_not_committed(special: int) -> None:
     with pytest.raises(ValueError, match=f"offsets begin with 0; {special} is none"):
         offsets_of(confluent_kafka.TopicPartition("t", 0, special))
 
 
-def test_an_assigned_partition_begins_at_the_offset_it_has() -> None:
+def test_an_assigned_partition_starts_at_its_offset() -> None:
     given = [confluent_kafka.TopicPartition("t", 0, 7), confluent_kafka.TopicPartition("t", 1)]
     second = TopicPartition("t", 1)
     assert assignment_of(given) == ([FIRST, second], {FIRST: 7}, {})
@@ -189,11 +189,11 @@ def test_an_assigned_partition_begins_at_the_offset_it_has() -> None:
 
 
 @pytest.mark.parametrize("special", [confluent_kafka.OFFSET_BEGINNING, confluent_kafka.OFFSET_END])
-def test_where_an_assigned_partition_ends_or_begins_is_said_with_seek(special: int) -> None:
+def test_invalid_limits_of_an_assigned_partition_are_refused(special: int) -> None:
     with pytest.raises(ValueError, match=r"\('t', 0\).*assign it without, and seek\(\) to"):
         assignment_of([confluent_kafka.TopicPartition("t", 0, special)])
 
 
-def test_a_mapping_says_where_to_begin_whatever_its_keys_hold() -> None:
+def test_a_mapping_overrides_the_offsets_of_its_keys() -> None:
     given = {confluent_kafka.TopicPartition("t", 0, 7): 5}
     assert assignment_of(given) == ([FIRST], {FIRST: 5}, {})

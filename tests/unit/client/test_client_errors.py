@@ -1,4 +1,4 @@
-"""Errors by kind, for codes of the wire and of the client's own."""
+"""Errors by class, for codes of the protocol and of the client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from odradek.client.errors import (
 from odradek.model.errors import ErrorCode
 
 
-def test_every_code_has_a_kind_and_keeps_its_code() -> None:
+def test_every_code_has_a_class_and_keeps_its_code() -> None:
     for code in ErrorCode:
         error = error_for(code, "something")
         assert isinstance(error, KafkaError)
@@ -34,7 +34,7 @@ def test_every_code_has_a_kind_and_keeps_its_code() -> None:
         assert error.refresh_metadata == code.refresh_metadata
 
 
-def test_a_message_says_what_where_and_what_to_do() -> None:
+def test_a_message_says_what_failed_where_and_what_to_do() -> None:
     text = str(error_for(3, "fetching orders-0 from broker 7"))
     assert text.startswith("fetching orders-0 from broker 7: UNKNOWN_TOPIC_OR_PARTITION: ")
     assert "create the topic" in text
@@ -46,11 +46,11 @@ def test_a_code_may_have_advice_of_its_own() -> None:
     assert text.endswith("group.max.session.timeout.ms.")
 
 
-def test_what_the_broker_said_goes_before_our_own_words() -> None:
+def test_the_brokers_text_replaces_the_default_text() -> None:
     assert "partitions must be 1 or more" in str(error_for(37, "x", "partitions must be 1 or more"))
 
 
-def test_a_code_of_the_future_is_named() -> None:
+def test_an_unknown_code_is_in_the_message() -> None:
     error = error_for(999, "x")
     assert type(error) is BrokerError and "999" in str(error)
     assert error.code is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -66,18 +66,20 @@ def test_a_code_of_the_future_is_named() -> None:
         (ErrorCode.MESSAGE_TOO_LARGE, (ValueError,)),
     ],
 )
-def test_families(code: ErrorCode, kinds: tuple[type[Exception], ...]) -> None:
+def test_errors_belong_to_their_families(
+    code: ErrorCode, kinds: tuple[type[Exception], ...]
+) -> None:
     assert all(isinstance(error_for(code, "x"), kind) for kind in kinds)
 
 
-def test_errors_of_the_client_are_also_what_python_calls_them() -> None:
+def test_errors_of_the_client_are_also_pythons_kinds() -> None:
     assert isinstance(DeliveryTimeout("late"), TimeoutError)
     assert isinstance(BufferFull("full"), BufferError)
     assert BufferFull("full").name == "BufferFull"
     assert Disconnected("gone").retriable and Disconnected("gone").refresh_metadata
 
 
-def test_fatal_errors_say_so() -> None:
+def test_fatal_errors_are_marked() -> None:
     assert ProducerFenced("x").fatal and WrongCluster("x").fatal
     assert not UnknownTopicOrPartition("x").fatal
 
@@ -87,12 +89,12 @@ def test_only_an_abortable_transaction_has_to_be_aborted() -> None:
     assert found == [ErrorCode.TRANSACTION_ABORTABLE]
 
 
-def test_errors_cross_processes() -> None:
+def test_errors_can_be_pickled() -> None:
     error = error_for(ErrorCode.NOT_COORDINATOR, "committing")
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
     assert (str(again), again.code) == (str(error), error.code)
 
 
-def test_the_table_has_no_kind_for_success() -> None:
+def test_the_table_has_no_class_for_success() -> None:
     assert ErrorCode.NONE not in KINDS

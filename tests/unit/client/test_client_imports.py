@@ -1,4 +1,4 @@
-"""What importing and making a client does not import."""
+"""Modules that importing and making a client does not import."""
 
 from __future__ import annotations
 

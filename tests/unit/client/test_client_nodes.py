@@ -1,4 +1,4 @@
-"""The nodes a client talks to: throttled, moved, gone, and the one with the least to do."""
+"""The nodes of a client: throttling, moved, dropped, and the least loaded one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from odradek.client.metadata.cluster_image import Node
 from odradek.client.waiter import spawn
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponseBroker
 from odradek.testing.scripted import SILENT, DelayedAnswer
-from unit.client.asking_nodes import SECOND, Asking, described
+from unit.client.scripted_nodes import SECOND, Asking, described
 
 
-def test_a_throttled_broker_is_sent_nothing_until_the_time_is_over() -> None:
+def test_a_throttling_broker_gets_no_request_until_the_time_is_over() -> None:
     asking = Asking()
     throttling = described()
     throttling.throttle_time_ms = 3 * SECOND
@@ -25,7 +25,7 @@ def test_a_throttled_broker_is_sent_nothing_until_the_time_is_over() -> None:
     assert asking.cluster.now_ms - throttled_ms >= 3 * SECOND
 
 
-def test_who_asked_for_a_throttled_broker_is_told_when_it_is_ready() -> None:
+def test_a_listener_learns_when_a_throttling_broker_is_ready_again() -> None:
     asking = Asking()
     throttling = described()
     throttling.throttle_time_ms = SECOND
@@ -37,7 +37,7 @@ def test_who_asked_for_a_throttled_broker_is_told_when_it_is_ready() -> None:
     asking.cluster.until(lambda: asking.listener.ready == [1], 2 * SECOND)
 
 
-def test_who_asked_during_the_back_off_is_told_when_it_is_ready() -> None:
+def test_a_listener_learns_when_a_broker_is_ready_after_the_back_off() -> None:
     asking = Asking()
     asking.connect()
     asking.listener.ready.clear()
@@ -76,7 +76,7 @@ def test_a_node_that_left_the_cluster_is_dropped_when_nothing_is_in_flight() -> 
     assert "not part of the cluster" in str(late.error)
 
 
-def test_a_node_that_moved_is_met_at_its_new_address() -> None:
+def test_a_node_that_moved_is_connected_at_its_new_address() -> None:
     asking = Asking()
     asking.connect()
     asking.cluster.add_broker(2, host="elsewhere")
@@ -94,7 +94,7 @@ def test_a_node_that_moved_is_met_at_its_new_address() -> None:
 
 
 class TestLeastLoadedNode:
-    def test_the_ready_one_with_the_least_in_flight(self) -> None:
+    def test_the_ready_node_with_the_fewest_requests_is_chosen(self) -> None:
         asking = Asking(brokers=3)
         for node_id in (1, 2, 3):
             asking.answer(lambda request, version: SILENT, node_id)
@@ -104,20 +104,20 @@ class TestLeastLoadedNode:
         asking.ask(3)
         assert {asking.client.least_loaded_node() for _ in range(20)} == {2}
 
-    def test_any_of_several_that_are_as_good(self) -> None:
+    def test_equal_nodes_are_chosen_at_random(self) -> None:
         asking = Asking(brokers=3)
         for node_id in (1, 2, 3):
             asking.connect(node_id)
         assert {asking.client.least_loaded_node() for _ in range(50)} == {1, 2, 3}
 
-    def test_one_that_is_ready_before_one_that_is_not_connected(self) -> None:
+    def test_a_ready_node_is_chosen_before_an_unconnected_one(self) -> None:
         asking = Asking(brokers=2)
         asking.connect(2)
         asking.answer(lambda request, version: SILENT, 2)
         asking.ask(2)
         assert {asking.client.least_loaded_node() for _ in range(20)} == {2}
 
-    def test_none_while_all_are_in_back_off(self) -> None:
+    def test_no_node_is_chosen_while_all_are_in_back_off(self) -> None:
         asking = Asking(brokers=2, metadata_recovery_strategy="none")
         for node_id in (1, 2):
             asking.cluster[node_id].stop()
@@ -126,7 +126,7 @@ class TestLeastLoadedNode:
         assert asking.client.least_loaded_node() is None
         asking.cluster.run(2 * SECOND)
 
-    def test_a_throttled_one_last(self) -> None:
+    def test_a_throttling_node_is_chosen_last(self) -> None:
         asking = Asking(brokers=2)
         throttling = described()
         throttling.throttle_time_ms = SECOND

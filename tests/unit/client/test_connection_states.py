@@ -1,4 +1,4 @@
-"""When a node may be connected to again, and how long an attempt may take."""
+"""Back-off and setup timeout of the connection to a node."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def states(seed: int = 1) -> ClusterConnectionStates:
     )
 
 
-def test_a_new_node_may_be_connected_to_at_once() -> None:
+def test_a_new_node_may_be_connected_at_once() -> None:
     nodes = states()
     assert nodes.can_connect(1, now_ms=0)
     assert nodes.is_disconnected(1)
     assert nodes.connection_delay_ms(1, now_ms=0) == 0
 
 
-def test_the_way_to_ready() -> None:
+def test_a_node_becomes_ready_step_by_step() -> None:
     nodes = states()
     nodes.connecting(1, HERE, now_ms=0)
     assert nodes.state(1) == CONNECTING and not nodes.can_connect(1, now_ms=0)
@@ -43,7 +43,7 @@ def test_the_way_to_ready() -> None:
     assert nodes.state(1) == READY and nodes.is_ready(1, now_ms=0)
 
 
-def test_after_a_failure_it_waits_about_the_first_back_off_then_twice_as_long() -> None:
+def test_the_back_off_doubles_with_each_failure() -> None:
     nodes = states()
     waits = []
     for _ in range(8):
@@ -56,7 +56,7 @@ def test_after_a_failure_it_waits_about_the_first_back_off_then_twice_as_long() 
     assert nodes.can_connect(1, now_ms=waits[-1])
 
 
-def test_being_ready_forgets_failures_but_losing_a_connection_is_one() -> None:
+def test_a_ready_connection_resets_the_failures_and_its_loss_counts_as_one() -> None:
     nodes = states()
     for _ in range(6):
         nodes.connecting(1, HERE, now_ms=0)
@@ -68,7 +68,7 @@ def test_being_ready_forgets_failures_but_losing_a_connection_is_one() -> None:
     assert 40 <= nodes.connection_delay_ms(1, now_ms=0) <= 60
 
 
-def test_an_attempt_may_take_longer_after_attempts_that_never_connected() -> None:
+def test_the_setup_timeout_grows_with_attempts_that_never_connected() -> None:
     nodes = states()
     allowed = []
     for _ in range(4):
@@ -92,7 +92,7 @@ def test_a_node_at_another_address_starts_as_if_new() -> None:
     assert nodes.connection_delay_ms(1, now_ms=0) <= 60
 
 
-def test_a_throttled_node_is_left_alone_for_the_longest_time_it_asked_for() -> None:
+def test_the_longest_throttle_time_counts() -> None:
     nodes = states()
     nodes.connecting(1, HERE, now_ms=0)
     nodes.checking_api_versions(1)
@@ -107,7 +107,7 @@ def test_a_throttled_node_is_left_alone_for_the_longest_time_it_asked_for() -> N
     assert nodes.throttle_delay_ms(1, now_ms=600) == 0
 
 
-def test_a_connection_closed_for_idleness_is_no_failure() -> None:
+def test_closing_an_idle_connection_is_no_failure() -> None:
     nodes = states()
     nodes.connecting(1, HERE, now_ms=0)
     nodes.checking_api_versions(1)
@@ -117,7 +117,7 @@ def test_a_connection_closed_for_idleness_is_no_failure() -> None:
 
 
 @given(st.lists(st.sampled_from(["fail", "reach", "ready", "tick"]), max_size=60), st.integers())
-def test_waits_are_bounded_and_no_node_is_left_out_for_ever(steps: list[str], seed: int) -> None:
+def test_waits_are_bounded_for_every_sequence_of_events(steps: list[str], seed: int) -> None:
     nodes = states(seed)
     now_ms = 0
     for step in steps:
@@ -140,14 +140,14 @@ def test_waits_are_bounded_and_no_node_is_left_out_for_ever(steps: list[str], se
 
 
 def never_connected(nodes: ClusterConnectionStates) -> None:
-    """Until an attempt may take as long as any may."""
+    """Fail attempts until the setup timeout is at its maximum."""
     for _ in range(5):
         nodes.connecting(1, HERE, now_ms=0)
         nodes.disconnected(1, now_ms=0)
 
 
-def test_an_attempt_may_take_no_longer_than_the_first_once_one_was_ready() -> None:
-    """Also if it was not lost since, but closed for idleness."""
+def test_the_setup_timeout_is_reset_by_a_ready_connection() -> None:
+    """The connection was closed as idle in between."""
     nodes = states()
     never_connected(nodes)
     assert nodes.connecting(1, HERE, now_ms=0) >= 24_000
@@ -159,7 +159,7 @@ def test_an_attempt_may_take_no_longer_than_the_first_once_one_was_ready() -> No
     assert 16_000 <= nodes.connecting(1, HERE, now_ms=0) <= 24_000, "the first failure since"
 
 
-def test_nor_once_one_was_connected_and_lost_before_it_was_ready() -> None:
+def test_the_setup_timeout_is_reset_by_a_connection_lost_before_it_was_ready() -> None:
     nodes = states()
     never_connected(nodes)
     nodes.connecting(1, HERE, now_ms=0)

@@ -1,4 +1,4 @@
-"""What users may give as a deserializer, and what becomes of the bytes."""
+"""Deserializers as applications give them, and their results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from odradek.protocol.records import Header, RecordCursor
 
 
 def read(wanted: object, value: bytes | None) -> object:
-    """What it makes of a value."""
+    """Return the result for a value."""
     section = build([(None, value, [("schema", b"7")], 0)])[61:]
     cursor = RecordCursor(section, 0, len(section), 1, 0, 0)
     assert cursor.advance()
@@ -37,7 +37,7 @@ class Undecidable:
 
 
 class BySchema:
-    """Looks at headers."""
+    """A deserializer that uses headers."""
 
     def deserialize(self, topic: str, headers: Sequence[Header], data: bytes, /) -> str:
         return f"{topic}/{dict(headers)['schema']!r}/{data!r}"
@@ -59,15 +59,15 @@ class BySchema:
         (BySchema(), "orders/b'7'/b'12'"),
     ],
 )
-def test_kinds(wanted: object, expected: object) -> None:
+def test_each_deserializer_makes_its_object(wanted: object, expected: object) -> None:
     assert read(wanted, b"12") == expected
 
 
-def test_message_pack() -> None:
+def test_message_pack_is_decoded() -> None:
     assert read("msgpack", b"\x81\xa1a\x92\x01\xc0") == {"a": [1, None]}
 
 
-def test_a_type_is_what_the_json_must_be() -> None:
+def test_json_is_checked_against_the_type() -> None:
     assert read(Order, b'{"id": 5}') == Order(5, "pen")
     with pytest.raises(ValueError, match="Expected `int`"):
         read(Order, b'{"id": "five"}')
@@ -82,7 +82,7 @@ class Checked:
     id: int
 
 
-def test_models_of_pydantic_are_made_by_pydantic() -> None:
+def test_pydantic_models_are_made_by_pydantic() -> None:
     assert read(Model, b'{"id": "5"}') == Model(id=5)
     assert read(Checked, b'{"id": 5}') == Checked(5)
     with pytest.raises(ValueError, match="valid integer"):
@@ -97,7 +97,7 @@ class Unknown:
     """msgspec can make nothing of it, nor pydantic."""
 
 
-def test_models_within_something_else_are_made_by_pydantic_too() -> None:
+def test_pydantic_models_inside_other_types_are_made_by_pydantic() -> None:
     assert read(list[Model], b'[{"id": "5"}]') == [Model(id=5)]
     assert read(Model | None, b'{"id": 5}') == Model(id=5)
     assert read(Model | None, b"null") is None
@@ -110,7 +110,7 @@ def test_models_within_something_else_are_made_by_pydantic_too() -> None:
         read(list[Unknown], b"[{}]")
 
 
-def test_types_of_types_are_no_functions_of_the_bytes() -> None:
+def test_generic_types_are_types_and_not_callables() -> None:
     assert read(list[int], b"[1, 2]") == [1, 2]
     assert read(int | None, b"null") is None
     with pytest.raises(ValueError, match="Expected `array`"):
@@ -122,14 +122,14 @@ def test_null_stays_none(wanted: object) -> None:
     assert read(wanted, None) is None
 
 
-def test_what_is_none() -> None:
+def test_an_argument_that_is_no_deserializer_is_refused() -> None:
     with pytest.raises(ConfigError, match="'avro' is no deserializer: give 'bytes'"):
         deserializer("avro")
     with pytest.raises(ConfigError, match="JSON cannot be decoded into Undecidable"):
         deserializer(Undecidable)
 
 
-def test_only_what_is_cheap_is_decoded_ahead() -> None:
+def test_only_cheap_deserializers_decode_ahead() -> None:
     cheap = Deserializers(deserializer("str"), deserializer("json"))
     assert cheap.at_once
     assert not Deserializers(deserializer("str"), deserializer(len)).at_once

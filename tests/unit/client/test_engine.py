@@ -1,8 +1,9 @@
-"""An engine among its brokers: finding them, losing them, finding them again."""
+"""An engine and its brokers: finding, losing and finding them again."""
 
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -24,15 +25,15 @@ from odradek.testing.scripted import SILENT, ClientSide, ScriptedCluster
 SECOND = 1000
 
 
-def started(cluster: ScriptedCluster, **settings: object) -> tuple[ClientSide, Engine]:
-    """A client that has learnt what the cluster looks like."""
+def started(cluster: ScriptedCluster, **settings: Any) -> tuple[ClientSide, Engine]:
+    """Return a client that has metadata of the cluster."""
     side = cluster.client()
     engine = side.engine(**settings)
     side.wait(lambda: spawn(engine.cluster_image()))
     return side, engine
 
 
-def test_it_learns_of_all_brokers_from_one() -> None:
+def test_one_bootstrap_server_names_all_brokers() -> None:
     cluster = ScriptedCluster(brokers=3)
     side, engine = started(cluster, bootstrap_servers="broker2:9092")
     assert set(engine.metadata.image.nodes) == {1, 2, 3}
@@ -40,14 +41,14 @@ def test_it_learns_of_all_brokers_from_one() -> None:
     assert side.do(lambda: engine.client.least_loaded_node()) in (1, 2, 3)
 
 
-def test_it_goes_on_to_the_next_bootstrap_server() -> None:
+def test_an_unreachable_bootstrap_server_is_followed_by_the_next() -> None:
     cluster = ScriptedCluster(brokers=2)
     cluster[1].stop()
     _, engine = started(cluster)
     assert set(engine.metadata.image.nodes) == {1, 2}
 
 
-def test_it_waits_for_a_cluster_that_is_not_there_yet(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_engine_waits_for_a_cluster_that_starts_later(caplog: pytest.LogCaptureFixture) -> None:
     cluster = ScriptedCluster()
     cluster[1].stop()
     side = cluster.client()
@@ -71,7 +72,7 @@ def test_without_a_bootstrap_server_there_is_no_engine() -> None:
         side.engine(bootstrap_servers="broker1")
 
 
-def test_a_topic_is_there_when_the_cluster_says_so() -> None:
+def test_a_topic_is_returned_when_the_cluster_has_it() -> None:
     cluster = ScriptedCluster(brokers=2)
     side, engine = started(cluster)
     waiter = side.do(lambda: engine.wait_for_topic("orders"))
@@ -90,7 +91,7 @@ def test_a_topic_is_there_when_the_cluster_says_so() -> None:
         (ErrorCode.INVALID_TOPIC_EXCEPTION, InvalidTopic),
     ],
 )
-def test_a_topic_that_will_never_be_there(code: ErrorCode, kind: type[Exception]) -> None:
+def test_an_invalid_topic_raises(code: ErrorCode, kind: type[Exception]) -> None:
     cluster = ScriptedCluster()
     side, engine = started(cluster)
     cluster.create("orders").error = code
@@ -98,7 +99,7 @@ def test_a_topic_that_will_never_be_there(code: ErrorCode, kind: type[Exception]
         side.wait(lambda: engine.wait_for_topic("orders"))
 
 
-def test_a_wait_has_an_end() -> None:
+def test_a_wait_ends_after_its_time_limit() -> None:
     cluster = ScriptedCluster()
     side, engine = started(cluster)
     with pytest.raises(MaxBlockTimeout, match="orders"):
@@ -112,7 +113,7 @@ def test_a_wait_has_an_end() -> None:
     assert cluster.now_ms < 4 * SECOND
 
 
-def test_what_is_done_in_time_leaves_no_timer() -> None:
+def test_a_waiter_done_in_time_leaves_no_timer() -> None:
     side, engine = started(ScriptedCluster())
     before = side.timer.size
     waiter: Waiter[int] = Waiter()
@@ -122,7 +123,7 @@ def test_what_is_done_in_time_leaves_no_timer() -> None:
     assert side.do(lambda: engine.within(SECOND, waiter, lambda: MaxBlockTimeout("late"))).done
 
 
-def test_a_moved_leader_is_learnt_when_asked_for() -> None:
+def test_a_fresh_image_has_a_moved_leader() -> None:
     cluster = ScriptedCluster(brokers=2)
     cluster.create("orders", leaders=[1])
     side, engine = started(cluster)
@@ -132,7 +133,7 @@ def test_a_moved_leader_is_learnt_when_asked_for() -> None:
     assert image.leader("orders", 0) == 2
 
 
-def test_it_asks_again_when_what_it_knows_is_old_and_not_before() -> None:
+def test_metadata_is_updated_at_its_maximum_age_and_not_before() -> None:
     cluster = ScriptedCluster()
     _, engine = started(cluster, metadata_max_age_ms=60 * SECOND)
     before = engine.metadata.image.version
@@ -142,7 +143,7 @@ def test_it_asks_again_when_what_it_knows_is_old_and_not_before() -> None:
     assert engine.metadata.image.version == before + 1
 
 
-def test_it_asks_again_when_a_connection_is_lost() -> None:
+def test_metadata_is_updated_when_a_connection_is_lost() -> None:
     cluster = ScriptedCluster(brokers=2)
     side, engine = started(cluster)
     side.do(lambda: engine.client.ready(2))
@@ -154,7 +155,7 @@ def test_it_asks_again_when_a_connection_is_lost() -> None:
 
 
 def test_a_cluster_that_moved_altogether_is_found_by_its_bootstrap_server() -> None:
-    """KIP-899: none of the known brokers is there any more."""
+    """KIP-899: all known brokers are gone."""
     cluster = ScriptedCluster(brokers=1)
     _, engine = started(cluster, bootstrap_servers="broker1:9092")
     cluster.add_broker(7)
@@ -167,7 +168,7 @@ def test_a_cluster_that_moved_altogether_is_found_by_its_bootstrap_server() -> N
     cluster.until(lambda: set(engine.metadata.image.nodes) == {8})
 
 
-def test_what_was_known_stays_while_the_only_broker_is_away() -> None:
+def test_the_image_stays_while_the_only_broker_is_away() -> None:
     cluster = ScriptedCluster()
     cluster.create("orders")
     side, engine = started(cluster)
@@ -181,7 +182,7 @@ def test_what_was_known_stays_while_the_only_broker_is_away() -> None:
     cluster.until(lambda: engine.metadata.image.version > version, 3 * SECOND)
 
 
-def test_with_strategy_none_the_bootstrap_servers_are_never_asked_again() -> None:
+def test_with_recovery_strategy_none_the_bootstrap_servers_are_not_used_again() -> None:
     cluster = ScriptedCluster()
     _, engine = started(
         cluster, bootstrap_servers="broker1:9092", metadata_recovery_strategy="none"
@@ -195,8 +196,8 @@ def test_with_strategy_none_the_bootstrap_servers_are_never_asked_again() -> Non
     assert set(engine.metadata.image.nodes) == {7}
 
 
-def test_it_begins_again_when_nothing_could_be_learnt_for_too_long() -> None:
-    """KIP-1102: a broker that takes connections and never answers what the cluster looks like."""
+def test_an_engine_rebootstraps_after_the_trigger_time_without_metadata() -> None:
+    """KIP-1102: a broker accepts connections and never answers Metadata requests."""
     cluster = ScriptedCluster()
     side, engine = started(cluster, bootstrap_servers="broker1:9092", request_timeout_ms=5 * SECOND)
     cluster.add_broker(7)
@@ -210,7 +211,7 @@ def test_it_begins_again_when_nothing_could_be_learnt_for_too_long() -> None:
     cluster.until(lambda: set(engine.metadata.image.nodes) == {1}, 60 * SECOND)
 
 
-def test_it_begins_again_when_a_broker_says_so() -> None:
+def test_an_engine_rebootstraps_when_a_broker_requires_it() -> None:
     cluster = ScriptedCluster(brokers=2)
     cluster.create("orders")
     side, engine = started(cluster, bootstrap_servers="broker2:9092")
@@ -227,8 +228,8 @@ def test_it_begins_again_when_a_broker_says_so() -> None:
     cluster.until(lambda: bool(engine.metadata.image.nodes), 5 * SECOND)
 
 
-def test_it_begins_again_when_a_broker_is_another_than_it_was_taken_for() -> None:
-    """KIP-1242: the address of a broker now belongs to another one."""
+def test_an_engine_rebootstraps_when_an_address_belongs_to_another_broker() -> None:
+    """KIP-1242: the address of a broker belongs to another broker now."""
     cluster = ScriptedCluster(brokers=2)
     side, engine = started(cluster, bootstrap_servers="broker1:9092")
     refusal = cluster[2].api_versions(ErrorCode.REBOOTSTRAP_REQUIRED)
@@ -239,7 +240,7 @@ def test_it_begins_again_when_a_broker_is_another_than_it_was_taken_for() -> Non
     cluster.until(lambda: bool(engine.metadata.image.nodes), 5 * SECOND)
 
 
-def test_the_brokers_of_another_cluster_end_everything() -> None:
+def test_brokers_of_another_cluster_end_the_engine() -> None:
     cluster = ScriptedCluster()
     side, engine = started(cluster)
     cluster.cluster_id = "another-cluster"
@@ -253,13 +254,13 @@ def test_the_brokers_of_another_cluster_end_everything() -> None:
     assert len(cluster[1].of(MetadataRequest)) == asked
 
 
-def test_auto_creation_is_asked_for_only_where_it_is_wanted() -> None:
+def test_auto_creation_is_requested_only_if_allowed() -> None:
     cluster = ScriptedCluster()
     started(cluster)
     assert not any(r.allow_auto_topic_creation for r in cluster[1].of(MetadataRequest))
 
 
-def test_a_broker_that_knows_no_such_wish_is_asked_without_it() -> None:
+def test_an_old_broker_gets_no_field_for_auto_creation() -> None:
     cluster = ScriptedCluster()
     cluster[1].versions[3] = (0, 3)
     _, engine = started(cluster)

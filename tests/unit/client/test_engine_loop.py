@@ -1,4 +1,4 @@
-"""An engine within asyncio: awaiting, time limits, cancelling, the end."""
+"""An engine within asyncio: awaiting, timeouts, cancelling, closing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(request: pytest.FixtureRequest) -> Run:
     return found
 
 
-def test_what_a_waiter_ends_with_is_given_or_raised(run: Run) -> None:
+def test_the_result_of_a_waiter_is_returned_and_its_error_raised(run: Run) -> None:
     async def main() -> None:
         engine = EngineLoop("tests")
         assert await engine.wait(lambda: completed(5)) == 5
@@ -47,7 +47,7 @@ def test_what_a_waiter_ends_with_is_given_or_raised(run: Run) -> None:
     run(main())
 
 
-def test_time_passes_in_the_engine(run: Run) -> None:
+def test_timers_of_the_engine_run(run: Run) -> None:
     async def main() -> None:
         engine = EngineLoop("tests")
         ran: list[int] = []
@@ -70,7 +70,7 @@ def test_time_passes_in_the_engine(run: Run) -> None:
     run(main())
 
 
-def test_what_is_posted_runs_although_nothing_else_happens(run: Run) -> None:
+def test_a_posted_action_runs_without_other_events(run: Run) -> None:
     async def main() -> None:
         engine = EngineLoop("tests")
         ran: Waiter[None] = Waiter()
@@ -83,7 +83,7 @@ def test_what_is_posted_runs_although_nothing_else_happens(run: Run) -> None:
     run(main())
 
 
-def test_other_threads_wake_it(run: Run) -> None:
+def test_other_threads_wake_the_loop(run: Run) -> None:
     async def main() -> None:
         engine = EngineLoop("tests")
         waiter: Waiter[int] = Waiter()
@@ -99,7 +99,7 @@ def test_other_threads_wake_it(run: Run) -> None:
     run(main())
 
 
-def test_when_the_time_is_over_the_engine_forgets(run: Run) -> None:
+def test_a_timeout_fails_the_waiter(run: Run) -> None:
     async def main() -> None:
         engine = EngineLoop("tests")
         waiter: Waiter[int] = Waiter()
@@ -111,7 +111,7 @@ def test_when_the_time_is_over_the_engine_forgets(run: Run) -> None:
     run(main())
 
 
-def test_a_cancelled_wait_is_forgotten(run: Run) -> None:
+def test_a_cancelled_wait_fails_the_waiter(run: Run) -> None:
     async def main() -> None:
         engine = EngineLoop("tests")
         waiter: Waiter[int] = Waiter()
@@ -126,7 +126,7 @@ def test_a_cancelled_wait_is_forgotten(run: Run) -> None:
     run(main())
 
 
-def test_closing_ends_all_waits_and_nothing_can_be_done_after(run: Run) -> None:
+def test_closing_ends_all_waits_and_refuses_later_ones(run: Run) -> None:
     async def main() -> None:
         engine = EngineLoop("tests")
         task = asyncio.ensure_future(engine.wait(Waiter[int]))
@@ -143,8 +143,8 @@ def test_closing_ends_all_waits_and_nothing_can_be_done_after(run: Run) -> None:
     run(main())
 
 
-def test_a_close_that_was_cancelled_goes_on_and_can_be_awaited_again(run: Run) -> None:
-    """It waits for a name that is being resolved; whoever waited for it need not."""
+def test_a_cancelled_close_goes_on_and_can_be_awaited_again(run: Run) -> None:
+    """`close` waits for a name resolution; its caller need not."""
 
     async def main() -> None:
         engine = EngineLoop("tests")
@@ -174,7 +174,7 @@ def test_a_close_that_was_cancelled_goes_on_and_can_be_awaited_again(run: Run) -
     assert threading.active_count() <= threads
 
 
-def test_it_belongs_to_one_loop() -> None:
+def test_a_call_from_another_loop_raises() -> None:
     made: list[EngineLoop] = []
 
     async def make() -> None:
@@ -203,7 +203,7 @@ def test_an_idle_engine_does_not_wake_the_loop(run: Run) -> None:
     run(main())
 
 
-def test_an_engine_in_it_reaches_a_real_broker(run: Run) -> None:
+def test_an_engine_in_the_loop_reaches_a_real_broker(run: Run) -> None:
     async def main() -> None:
         loop = EngineLoop("tests")
         config = ClientConfig.load({"bootstrap.servers": f"localhost:{broker.port}"})

@@ -1,4 +1,4 @@
-"""Waiting for an engine from other threads: outcomes, time limits, Ctrl-C, forks, the end."""
+"""Waiting for an engine from other threads: results, timeouts, Ctrl-C, forks, closing."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def thread() -> Iterator[EngineThread]:
     thread.close(lambda: None)
 
 
-def test_what_a_waiter_ends_with_is_given_or_raised(thread: EngineThread) -> None:
+def test_the_result_of_a_waiter_is_returned_and_its_error_raised(thread: EngineThread) -> None:
     assert thread.wait(lambda: completed(5)) == 5
     with pytest.raises(LookupError, match="no"):
         thread.wait(lambda: failed(LookupError("no")))
 
 
-def test_what_happens_while_a_waiter_is_made_is_raised(thread: EngineThread) -> None:
+def test_an_exception_while_making_a_waiter_is_raised(thread: EngineThread) -> None:
     def make() -> Waiter[int]:
         raise LookupError("no")
 
@@ -43,7 +43,7 @@ def test_what_happens_while_a_waiter_is_made_is_raised(thread: EngineThread) -> 
         thread.wait(make)
 
 
-def test_it_blocks_until_the_owner_has_done_it(thread: EngineThread) -> None:
+def test_wait_blocks_until_the_owner_thread_completes_the_waiter(thread: EngineThread) -> None:
     waiter: Waiter[str] = Waiter()
     threading.Timer(0, lambda: thread.post(lambda: waiter.complete("done"))).start()
     assert thread.wait(lambda: waiter, LONG_S) == "done"
@@ -53,19 +53,19 @@ def test_calls_run_on_the_owner_thread(thread: EngineThread) -> None:
     assert thread.call(threading.current_thread).name == "tests"
 
 
-def test_when_the_time_is_over_the_engine_forgets(thread: EngineThread) -> None:
+def test_a_timeout_fails_the_waiter(thread: EngineThread) -> None:
     waiter: Waiter[int] = Waiter()
     with pytest.raises(KafkaTimeout, match=r"0\.01 s"):
         thread.wait(lambda: waiter, 0.01)
     assert isinstance(thread.call(lambda: waiter.error), KafkaTimeout)
 
 
-def test_no_time_at_all_is_enough_for_nothing(thread: EngineThread) -> None:
+def test_a_timeout_of_zero_ends_at_once(thread: EngineThread) -> None:
     with pytest.raises(KafkaTimeout):
         thread.wait(Waiter[int], 0)
 
 
-def test_ctrl_c_ends_a_wait_and_the_engine_forgets(thread: EngineThread) -> None:
+def test_ctrl_c_ends_a_wait_and_fails_the_waiter(thread: EngineThread) -> None:
     waiter: Waiter[int] = Waiter()
 
     def interrupt() -> Waiter[int]:
@@ -80,12 +80,12 @@ def test_ctrl_c_ends_a_wait_and_the_engine_forgets(thread: EngineThread) -> None
     assert thread.wait(lambda: completed(1)) == 1, "the client works on"
 
 
-def test_waiting_in_a_callback_is_an_error_and_no_deadlock(thread: EngineThread) -> None:
+def test_waiting_in_a_callback_raises_instead_of_a_deadlock(thread: EngineThread) -> None:
     with pytest.raises(RuntimeError, match="do not wait in a callback"):
         thread.call(lambda: thread.wait(lambda: completed(1)))
 
 
-def test_closing_ends_all_waits_and_nothing_can_be_done_after(thread: EngineThread) -> None:
+def test_closing_ends_all_waits_and_refuses_later_ones(thread: EngineThread) -> None:
     outcomes: list[BaseException] = []
     begun = threading.Event()
 
@@ -109,13 +109,13 @@ def test_closing_ends_all_waits_and_nothing_can_be_done_after(thread: EngineThre
             use()
 
 
-def test_one_that_never_started_can_be_closed() -> None:
+def test_a_thread_that_never_started_can_be_closed() -> None:
     ended: list[str] = []
     EngineThread("tests").close(lambda: ended.append("ended"))
     assert ended == ["ended"]
 
 
-def test_its_own_thread_may_close_it() -> None:
+def test_the_owner_thread_may_close_itself() -> None:
     thread = EngineThread("tests")
     thread.start()
     thread.post(lambda: thread.close(lambda: None))
@@ -123,7 +123,7 @@ def test_its_own_thread_may_close_it() -> None:
     assert not thread._thread.is_alive() and not thread.running
 
 
-def test_what_a_callback_raises_is_survived(
+def test_an_exception_of_a_callback_does_not_end_the_thread(
     thread: EngineThread, caplog: pytest.LogCaptureFixture
 ) -> None:
     thread.post(lambda: [].pop())
@@ -132,7 +132,7 @@ def test_what_a_callback_raises_is_survived(
     assert "IndexError" in caplog.text
 
 
-def test_an_engine_on_it_reaches_a_real_broker(thread: EngineThread) -> None:
+def test_an_engine_on_the_thread_reaches_a_real_broker(thread: EngineThread) -> None:
     with Broker() as broker:
         config = ClientConfig.load({"bootstrap.servers": f"localhost:{broker.port}"})
         engine = thread.call(
@@ -230,16 +230,16 @@ def run(program: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_in_a_forked_process_it_says_what_to_do_and_the_parent_goes_on() -> None:
+def test_a_forked_process_gets_an_error_with_advice_and_the_parent_goes_on() -> None:
     told, own, parent = run(FORKING)
     assert "make a client in each process" in told
     assert own == "own: 2"
     assert parent == "parent: 3"
 
 
-def test_at_the_end_of_the_process_faces_are_closed_the_youngest_first() -> None:
+def test_at_the_end_of_the_process_the_last_client_is_closed_first() -> None:
     assert run(LEAVING) == ["leaving", "closed third", "closed first"]
 
 
-def test_taking_one_back_twice_takes_no_other_back() -> None:
+def test_cancelling_an_exit_hook_twice_cancels_no_other() -> None:
     assert run(CLOSED_TWICE) == ["leaving", "closed younger"]

@@ -1,4 +1,4 @@
-"""An error says once what to do, however many others it tells of."""
+"""The message of an error has one advice, however many errors it contains."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ def advising(advice: str) -> KafkaError:
 
 
 @pytest.mark.parametrize("kind", sorted(set(kinds()), key=lambda kind: kind.__name__))
-def test_who_wraps_an_error_gives_the_advice(kind: type[KafkaError]) -> None:
+def test_the_advice_of_the_outer_error_is_kept(kind: type[KafkaError]) -> None:
     within = kind(f"not sent: {advising('wait')}. {MARK}: go")
     error = kind(f"not done: {within}. {MARK}: look")
     assert str(error) == f"not done: not sent: it broke. {MARK}: look"
 
 
-def test_who_has_none_hands_on_that_of_what_is_wrapped() -> None:
+def test_without_advice_of_its_own_an_error_keeps_that_of_the_inner_one() -> None:
     assert str(errors.ApiTimeout(f"late; last: {advising('wait')}")) == (
         f"late; last: it broke. {MARK}: wait"
     )
 
 
-def test_an_advice_that_is_put_together_begins_after_one_blank() -> None:
+def test_a_composed_advice_begins_after_one_blank() -> None:
     assert str(KafkaError(f"it broke. {MARK}:  give less")) == f"it broke. {MARK}: give less"
 
 
-def test_without_any_the_words_stay_as_they_are() -> None:
+def test_a_message_without_advice_is_unchanged() -> None:
     assert str(errors.ClientClosed("closed. It is.")) == "closed. It is."
     assert str(KafkaError()) == ""
 
 
 @pytest.mark.parametrize("code", sorted(ErrorCode))
-def test_what_a_broker_says_of_another_error_brings_no_second_advice(code: ErrorCode) -> None:
+def test_a_brokers_text_with_advice_brings_no_second_advice(code: ErrorCode) -> None:
     error = error_for(code, "topic t", broker_text=f"{advising('wait')}.")
     assert str(error).count(MARK) == 1
 
 
-def test_a_topic_of_which_nothing_can_be_learnt() -> None:
+def test_a_topic_without_metadata_fails_with_one_advice() -> None:
     backoff = ExponentialBackoff(100, 1000, random.Random(1), jitter=0)
     metadata = Metadata(SystemClock(), backoff, max_age_ms=300_000, topic_idle_ms=300_000)
     metadata.last_error = advising("wait")

@@ -1,6 +1,8 @@
-"""Brokers that cannot be agreed with: what a client says of them."""
+"""Brokers with which a handshake fails, and the client's messages."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -18,8 +20,8 @@ def refusing(code: ErrorCode) -> Answer:
     return lambda request, version: ApiVersionsResponse(error_code=code, api_keys=[])
 
 
-def asked_in_vain(cluster: ScriptedCluster, **settings: object) -> str:
-    """Why a request to broker 2 failed, which is not what it should be."""
+def asked_in_vain(cluster: ScriptedCluster, **settings: Any) -> str:
+    """Return why a request to broker 2, which is no proper broker, failed."""
     side: ClientSide = cluster.client()
     engine = side.engine(bootstrap_servers="broker1:9092", **settings)
     side.wait(lambda: engine.metadata.newer_than(0))
@@ -45,7 +47,7 @@ def asked_in_vain(cluster: ScriptedCluster, **settings: object) -> str:
     ],
     ids=["closes", "is silent", "forbids", "understands nothing", "has no version"],
 )
-def test_a_broker_that_is_of_no_use(answer: Answer, reason: str) -> None:
+def test_an_unusable_broker_fails_with_the_reason(answer: Answer, reason: str) -> None:
     cluster = ScriptedCluster(brokers=2)
     cluster[2].answers[ApiVersionsRequest] = answer
     text = asked_in_vain(cluster, request_timeout_ms=2 * SECOND)
@@ -53,7 +55,7 @@ def test_a_broker_that_is_of_no_use(answer: Answer, reason: str) -> None:
     assert "advertised.listeners" in text, "what to do"
 
 
-def test_a_broker_too_old_or_too_new_for_everything() -> None:
+def test_a_broker_without_common_versions_fails_with_the_reason() -> None:
     cluster = ScriptedCluster(brokers=2)
     cluster[2].answers[ApiVersionsRequest] = lambda request, version: ApiVersionsResponse(
         error_code=0, api_keys=[]

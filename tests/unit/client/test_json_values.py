@@ -1,4 +1,4 @@
-"""Columns out of JSON values: what fits, what does not, and what becomes of it."""
+"""Columns of JSON values: schemas, errors and their records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIELDS = pa.schema([("id", pa.int64()), ("item", pa.string())])
 
 
 def batch(values: Sequence[bytes | None], timestamp_ms: int = 1000) -> pa.RecordBatch:
-    """Records of orders-3, from offset 10 on."""
+    """Return a batch of records of orders-3, from offset 10 on."""
     rows: list[dict[str, object]] = [
         {
             "key": b"k",
@@ -49,7 +49,7 @@ def test_fields_and_types_are_those_of_the_first_batch() -> None:
     assert later.schema == first.schema
 
 
-def test_a_schema_says_what_is_wanted() -> None:
+def test_a_schema_selects_the_fields() -> None:
     decoder = JsonValues(FIELDS)
     assert values(decoder.decode(batch([None]))) == [None]
     found = decoder.decode(batch([b'{"id": 1, "x": []}']))
@@ -74,7 +74,7 @@ def test_a_schema_says_what_is_wanted() -> None:
         b'{"id": 2}}\n{"v":{"id": 3}',
     ],
 )
-def test_what_is_no_object_is_told_with_its_record(wanted: object, bad: bytes) -> None:
+def test_a_value_that_is_no_object_raises_with_its_record(wanted: object, bad: bytes) -> None:
     said = r"orders-3 at offset 12 is no JSON object .* on_decode_error='skip' .* offset 13 on"
     with pytest.raises(DecodeError, match=said) as caught:
         JsonValues(wanted).decode(batch([b'{"id": 1}', b'{"id": 2}', bad, b'{"id": 3}']))  # type: ignore[arg-type]
@@ -84,15 +84,15 @@ def test_what_is_no_object_is_told_with_its_record(wanted: object, bad: bytes) -
 
 
 @pytest.mark.parametrize("timestamp_ms", [-1, 1_769_860_800_123, 1_769_860_800_000_000, 2**63 - 1])
-def test_its_time_is_the_one_it_came_with(timestamp_ms: int) -> None:
-    """Also where that is no date: producers have put microseconds where milliseconds belong."""
+def test_the_record_of_a_decode_error_keeps_its_timestamp(timestamp_ms: int) -> None:
+    """Also one that is no date: some producers write microseconds instead of milliseconds."""
     with pytest.raises(DecodeError) as caught:
         JsonValues("json").decode(batch([b"x"], timestamp_ms))
     assert isinstance(caught.value.record, Record)
     assert caught.value.record.timestamp_ms == timestamp_ms
 
 
-def test_a_field_of_another_type_is_no_object_of_the_wanted_form() -> None:
+def test_a_field_of_another_type_than_in_the_schema_raises() -> None:
     told: list[DecodeError] = []
     decoder = JsonValues(FIELDS, told.append)
     found = decoder.decode(batch([b'{"id": 1}', b'{"id": "one"}', b'{"id": 3}', b"x", None]))
@@ -106,8 +106,8 @@ def test_a_field_of_another_type_is_no_object_of_the_wanted_form() -> None:
     assert [error.record.offset for error in told if isinstance(error.record, Record)] == [11, 13]
 
 
-def test_lines_do_not_make_up_for_each_other() -> None:
-    """Three values with three objects between them, none of which is what it should be."""
+def test_broken_values_are_not_completed_by_other_values() -> None:
+    """Three values that together hold three objects, but none of which is one object."""
     told: list[DecodeError] = []
     found = JsonValues("json", told.append).decode(batch([b'{"a":1}', b'{"a":2}{"b":', b"{}}"]))
     assert values(found) == [{"a": 1}, None, None]
@@ -115,7 +115,7 @@ def test_lines_do_not_make_up_for_each_other() -> None:
 
 
 @pytest.mark.parametrize("skipped", [b"", b"no json"])
-def test_values_that_do_not_go_together_need_a_schema(skipped: bytes) -> None:
+def test_values_with_conflicting_types_raise_without_a_schema(skipped: bytes) -> None:
     decoder = JsonValues("json", lambda _: None)
     with pytest.raises(DecodeError, match=r"orders-3 at offset 13 does not match.*give a schema"):
         decoder.decode(batch([skipped, b'{"id": 1}', b'{"id": 2}', b'{"id": "one"}', b"{}"]))
@@ -127,13 +127,13 @@ def test_values_that_do_not_go_together_need_a_schema(skipped: bytes) -> None:
             decoder.decode(batch([b"{}", later, skipped]))
 
 
-def test_batches_that_do_not_go_together_are_told_by_where_that_begins() -> None:
+def test_batches_with_conflicting_types_raise_with_the_first_position() -> None:
     parts = [batch([b'{"id": 1}']), batch([None]), batch([b'{"id": "one"}']), batch([b"{}"])]
     with pytest.raises(DecodeError, match=r"from orders-3 at offset 10 on .* give a schema"):
         unified_schema(parts)
 
 
-def test_what_has_an_end_is_looked_at_as_a_whole_first() -> None:
+def test_a_unified_schema_holds_the_values_of_all_batches() -> None:
     parts = [
         batch([b'{"p": 1, "note": null, "l": []}', None, b"no json"]),
         batch([b'{"p": 1.5, "note": "late", "l": [1]}']),
@@ -149,6 +149,6 @@ def test_what_has_an_end_is_looked_at_as_a_whole_first() -> None:
         unified_schema([batch([b'{"p": 1}']), batch([b'{"p": "one"}'])])
 
 
-def test_what_is_no_schema() -> None:
+def test_an_argument_that_is_no_schema_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"decode is 'json' or an Arrow schema, not 'avro'"):
         JsonValues("avro")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a client knows of a cluster: the image, and which topics it asks for."""
+"""The image of a cluster, and the topics that a client requests."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from uuid import UUID
 from odradek.client.metadata.cluster_image import NO_LEADER, Node
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
-from unit.client.knowing_metadata import IDLE_MS, NEWEST, ORDERS, Knowing, response, topic
+from unit.client.metadata_responses import IDLE_MS, NEWEST, ORDERS, Knowing, response, topic
 
 
-def test_an_answer_becomes_the_image() -> None:
+def test_a_response_becomes_the_image() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
     knowing.learn(topic("orders", (1, 5), (2, 6)))
@@ -27,14 +27,14 @@ def test_an_answer_becomes_the_image() -> None:
     assert image.partition_count("orders") == 2
 
 
-def test_a_leader_whose_address_is_not_known_is_none() -> None:
+def test_a_leader_without_a_known_address_is_no_leader() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
     knowing.learn(topic("orders", (9, 1)))
     assert knowing.metadata.image.leader("orders", 0) == NO_LEADER
 
 
-def test_an_image_that_was_taken_does_not_change() -> None:
+def test_an_image_does_not_change_after_an_update() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
     knowing.learn(topic("orders", (1, 1)))
@@ -44,7 +44,7 @@ def test_an_image_that_was_taken_does_not_change() -> None:
     assert knowing.metadata.image.leader("orders", 0) == 2
 
 
-def test_new_topics_are_asked_for_alone_and_added() -> None:
+def test_new_topics_are_requested_alone_and_added() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
     knowing.learn(topic("orders", (1, 1)))
@@ -58,7 +58,7 @@ def test_new_topics_are_asked_for_alone_and_added() -> None:
     assert knowing.metadata.topics_to_request()[0] == ["orders", "payments"]
 
 
-def test_a_topic_that_nobody_used_for_long_is_forgotten() -> None:
+def test_an_idle_topic_is_forgotten() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
     knowing.metadata.add_topic("payments")
@@ -72,7 +72,7 @@ def test_a_topic_that_nobody_used_for_long_is_forgotten() -> None:
     assert set(knowing.metadata.image.topics) == {"orders"}
 
 
-def test_topics_that_were_set_stay_until_others_are_set() -> None:
+def test_set_topics_stay_until_others_are_set() -> None:
     knowing = Knowing()
     knowing.metadata.set_topics(["orders", "payments"])
     knowing.clock.now_ms += 10 * IDLE_MS
@@ -83,14 +83,14 @@ def test_topics_that_were_set_stay_until_others_are_set() -> None:
     assert knowing.metadata.topics_to_request()[0] == ["payments"]
 
 
-def test_topics_are_asked_for_in_the_same_order_every_time() -> None:
-    """Subscriptions are sets, whose order a process of its own has."""
+def test_topics_are_requested_in_a_fixed_order() -> None:
+    """Subscriptions are sets, whose order differs between processes."""
     knowing = Knowing()
     knowing.metadata.set_topics(frozenset(f"t{number}" for number in range(9)))
     assert knowing.metadata.topics_to_request()[0] == [f"t{number}" for number in range(9)]
 
 
-def test_all_topics() -> None:
+def test_all_topics_are_requested_without_names() -> None:
     knowing = Knowing()
     knowing.metadata.set_topics([], all_topics=True)
     assert knowing.metadata.topics_to_request()[0] is None
@@ -98,8 +98,8 @@ def test_all_topics() -> None:
     assert set(knowing.metadata.image.topics) == {"orders", "payments"}
 
 
-def test_of_all_topics_none_is_new_by_its_name() -> None:
-    """Of one that does not exist nothing would ever be answered."""
+def test_with_all_topics_no_name_is_requested_as_new() -> None:
+    """A response to a request for all topics would never mention one that does not exist."""
     knowing = Knowing()
     knowing.metadata.set_topics([], all_topics=True)
     knowing.learn(topic("t", (1, 1)))
@@ -108,11 +108,11 @@ def test_of_all_topics_none_is_new_by_its_name() -> None:
     assert not knowing.metadata.update_requested
 
 
-def test_no_topics_is_not_all_topics() -> None:
+def test_no_topics_are_not_all_topics() -> None:
     assert Knowing().metadata.topics_to_request()[0] == []
 
 
-def test_a_topic_with_an_error_says_so() -> None:
+def test_a_topic_with_an_error_is_in_the_image() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("secret")
     knowing.learn(topic("secret", error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))

@@ -1,4 +1,4 @@
-"""Leader epochs in what a client knows: none goes back, whoever tells of it."""
+"""Leader epochs in the metadata: none goes back, whatever responses say."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from odradek.client.metadata.cluster_image import NO_EPOCH, NO_LEADER, Node
 from odradek.client.metadata.metadata import LeaderChange
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID, TopicPartition
-from unit.client.knowing_metadata import Knowing, response, topic
+from unit.client.metadata_responses import Knowing, response, topic
 
 
 def test_a_leader_epoch_never_goes_back() -> None:
@@ -24,7 +24,7 @@ def test_a_leader_epoch_never_goes_back() -> None:
     assert (image.leader("orders", 1), image.leader_epoch("orders", 1)) == (2, 6)
 
 
-def test_the_same_epoch_is_as_good() -> None:
+def test_the_same_epoch_is_accepted() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
     knowing.learn(topic("orders", (1, 5)))
@@ -32,7 +32,7 @@ def test_the_same_epoch_is_as_good() -> None:
     assert knowing.metadata.image.leader("orders", 0) == NO_LEADER
 
 
-def test_a_topic_made_anew_begins_its_epochs_anew() -> None:
+def test_a_recreated_topic_starts_its_epochs_anew() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
     knowing.learn(topic("orders", (1, 5)))
@@ -40,7 +40,7 @@ def test_a_topic_made_anew_begins_its_epochs_anew() -> None:
     assert knowing.metadata.image.leader_epoch("orders", 0) == 0
 
 
-def test_epochs_of_old_brokers_do_not_count() -> None:
+def test_epochs_of_old_brokers_are_ignored() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
     _, token = knowing.metadata.topics_to_request()
@@ -51,7 +51,7 @@ def test_epochs_of_old_brokers_do_not_count() -> None:
     )
 
 
-def test_a_newer_epoch_met_elsewhere_is_a_reason_to_ask() -> None:
+def test_a_newer_epoch_from_another_response_requests_an_update() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
     knowing.learn(topic("orders", (1, 5)))
@@ -66,7 +66,7 @@ def test_a_newer_epoch_met_elsewhere_is_a_reason_to_ask() -> None:
     assert knowing.metadata.image.leader("orders", 0) == 2
 
 
-def test_a_partition_of_which_only_a_newer_epoch_is_known_has_no_leader_yet() -> None:
+def test_a_partition_with_only_a_newer_epoch_known_has_no_leader() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
     knowing.metadata.update_last_seen_epoch(TopicPartition("orders", 0), 7)
@@ -75,7 +75,7 @@ def test_a_partition_of_which_only_a_newer_epoch_is_known_has_no_leader_yet() ->
     assert knowing.metadata.update_requested
 
 
-def test_a_new_leader_named_in_another_answer_is_taken_at_once() -> None:
+def test_a_new_leader_named_in_another_response_is_taken_at_once() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
     knowing.learn(topic("orders", (1, 5), (1, 5)))
@@ -95,7 +95,7 @@ def test_a_new_leader_named_in_another_answer_is_taken_at_once() -> None:
     assert knowing.metadata.image.leader("orders", 1) == 3
 
 
-def test_a_leader_nobody_knows_the_address_of_is_not_taken() -> None:
+def test_a_leader_without_a_known_address_is_ignored() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
     knowing.learn(topic("orders", (1, 5)))
@@ -113,7 +113,7 @@ def test_a_leader_nobody_knows_the_address_of_is_not_taken() -> None:
         max_size=40,
     )
 )
-def test_whatever_is_told_in_whatever_order_no_epoch_goes_back(
+def test_no_sequence_of_responses_makes_an_epoch_go_back(
     told: list[tuple[str, int, int]],
 ) -> None:
     knowing = Knowing()

@@ -1,4 +1,4 @@
-"""When a client asks for metadata, and who waits for it."""
+"""When a client updates its metadata, and the waiters for it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from odradek.client.errors import Disconnected, WrongCluster
 from odradek.client.metadata.cluster_image import NO_LEADER
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.metadata import MetadataResponseTopic
-from unit.client.knowing_metadata import MAX_AGE_MS, NEWEST, Knowing, response, topic
+from unit.client.metadata_responses import MAX_AGE_MS, NEWEST, Knowing, response, topic
 
 
-def test_it_asks_when_it_knows_nothing_and_again_when_that_is_old() -> None:
+def test_an_update_is_due_at_first_and_after_the_maximum_age() -> None:
     knowing = Knowing()
     assert knowing.wait_ms == 0
     knowing.learn()
@@ -20,7 +20,7 @@ def test_it_asks_when_it_knows_nothing_and_again_when_that_is_old() -> None:
     assert knowing.wait_ms == 10
 
 
-def test_it_asks_at_once_when_somebody_wants_it() -> None:
+def test_a_requested_update_is_due_at_once() -> None:
     knowing = Knowing()
     asked: list[int] = []
     knowing.metadata.on_request = lambda: asked.append(knowing.wait_ms)
@@ -30,7 +30,7 @@ def test_it_asks_at_once_when_somebody_wants_it() -> None:
     assert asked[-1] == 0
 
 
-def test_after_failures_it_waits_longer_and_longer() -> None:
+def test_after_failures_the_wait_grows() -> None:
     knowing = Knowing()
     waits = []
     for _ in range(6):
@@ -46,7 +46,7 @@ def test_after_failures_it_waits_longer_and_longer() -> None:
     assert knowing.wait_ms == 100
 
 
-def test_after_answers_that_were_no_news_it_waits_longer_and_longer() -> None:
+def test_after_unchanged_responses_the_wait_grows() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
     knowing.learn(topic("orders", (1, 1)))
@@ -62,7 +62,7 @@ def test_after_answers_that_were_no_news_it_waits_longer_and_longer() -> None:
     assert knowing.wait_ms == 0
 
 
-def test_a_new_topic_is_asked_for_at_once_whatever_was_asked_before() -> None:
+def test_a_new_topic_is_requested_at_once() -> None:
     knowing = Knowing()
     for _ in range(5):
         knowing.learn()
@@ -78,7 +78,7 @@ def test_a_new_topic_is_asked_for_at_once_whatever_was_asked_before() -> None:
     ],
     ids=["no such topic (yet)", "no leader"],
 )
-def test_it_asks_again_by_itself_when_the_broker_said_that_it_will_change(
+def test_an_update_is_requested_when_a_response_announces_a_change(
     bad: MetadataResponseTopic,
 ) -> None:
     knowing = Knowing()
@@ -91,7 +91,7 @@ def test_it_asks_again_by_itself_when_the_broker_said_that_it_will_change(
     assert not knowing.metadata.update_requested
 
 
-def test_a_wish_uttered_while_a_request_is_under_way_is_not_answered_by_it() -> None:
+def test_a_request_in_flight_does_not_serve_later_requests_for_updates() -> None:
     knowing = Knowing()
     knowing.metadata.request_update()
     _, token = knowing.metadata.topics_to_request()
@@ -105,7 +105,7 @@ def test_a_wish_uttered_while_a_request_is_under_way_is_not_answered_by_it() -> 
 # Waiting.
 
 
-def test_who_waits_for_a_newer_image_gets_the_next() -> None:
+def test_a_waiter_for_a_newer_image_gets_the_next_one() -> None:
     knowing = Knowing()
     first = knowing.metadata.newer_than(0)
     later = knowing.metadata.newer_than(1)
@@ -117,7 +117,7 @@ def test_who_waits_for_a_newer_image_gets_the_next() -> None:
     assert knowing.metadata.newer_than(1).done, "there is one already"
 
 
-def test_failures_that_may_pass_keep_them_waiting() -> None:
+def test_retriable_failures_do_not_fail_the_waiters() -> None:
     knowing = Knowing()
     waiter = knowing.metadata.newer_than(0)
     knowing.metadata.failed(Disconnected("no"))
@@ -126,7 +126,7 @@ def test_failures_that_may_pass_keep_them_waiting() -> None:
     assert waiter.done
 
 
-def test_the_brokers_of_another_cluster_are_an_error_that_does_not_pass() -> None:
+def test_brokers_of_another_cluster_are_a_fatal_error() -> None:
     knowing = Knowing()
     knowing.learn()
     waiter = knowing.metadata.newer_than(1)
@@ -137,14 +137,14 @@ def test_the_brokers_of_another_cluster_are_an_error_that_does_not_pass() -> Non
     assert knowing.metadata.image.cluster_id == "ours"
 
 
-def test_a_broker_that_does_not_say_which_cluster_it_is_of_is_believed() -> None:
+def test_a_response_without_a_cluster_id_is_accepted() -> None:
     knowing = Knowing()
     knowing.learn()
     knowing.learn(cluster_id=None)
     assert knowing.metadata.fatal is None and knowing.metadata.image.cluster_id == "ours"
 
 
-def test_who_gave_up_waiting_is_not_kept() -> None:
+def test_a_waiter_that_is_done_is_dropped() -> None:
     knowing = Knowing()
     for _ in range(100):
         knowing.metadata.newer_than(0).fail(TimeoutError())

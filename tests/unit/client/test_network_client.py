@@ -1,4 +1,4 @@
-"""Requests to nodes: waiting for a connection, in flight, answered, timed out, disconnected."""
+"""Requests to nodes: pending, in flight, answered, timed out, disconnected."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from odradek.client.net.api_versions import RequestBuilder
 from odradek.protocol.api.metadata import MetadataRequest
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
 from odradek.testing.scripted import NO_ANSWER, SILENT, DelayedAnswer
-from unit.client.asking_nodes import SECOND, Asking, described
+from unit.client.scripted_nodes import SECOND, Asking, described
 
 
-def test_a_request_opens_the_connection_it_needs() -> None:
+def test_a_request_opens_its_connection() -> None:
     asking = Asking()
     asking.answer(lambda request, version: described())
     call = asking.ask()
@@ -21,7 +21,7 @@ def test_a_request_opens_the_connection_it_needs() -> None:
     assert asking.listener.ready == [1]
 
 
-def test_answers_come_in_the_order_of_the_requests() -> None:
+def test_responses_come_in_the_order_of_the_requests() -> None:
     asking = Asking()
     names = iter("abcdefgh")
     asking.answer(
@@ -33,7 +33,7 @@ def test_answers_come_in_the_order_of_the_requests() -> None:
     assert [call.response.cluster_id for call in calls] == list("abcdefgh")
 
 
-def test_no_more_are_in_flight_than_allowed_and_the_rest_follows() -> None:
+def test_no_more_requests_are_in_flight_than_allowed() -> None:
     asking = Asking(max_in_flight=3)
     asking.answer(lambda request, version: DelayedAnswer(20, described()))
     asking.connect()
@@ -46,7 +46,7 @@ def test_no_more_are_in_flight_than_allowed_and_the_rest_follows() -> None:
     assert asking.client.is_ready(1)
 
 
-def test_a_request_that_is_not_answered_in_time_ends_the_connection_and_all_behind_it() -> None:
+def test_a_request_timeout_ends_the_connection_and_fails_later_requests() -> None:
     asking = Asking(request_timeout_ms=2 * SECOND)
     asking.answer(lambda request, version: SILENT)
     asking.connect()
@@ -70,7 +70,7 @@ def test_a_short_timeout_behind_a_long_one_counts() -> None:
     assert isinstance(patient.error, Disconnected)
 
 
-def test_a_lost_connection_fails_what_is_in_flight_then_what_waits_in_order() -> None:
+def test_a_lost_connection_fails_requests_in_flight_then_pending_ones_in_order() -> None:
     asking = Asking(max_in_flight=2)
     asking.answer(lambda request, version: SILENT)
     asking.connect()
@@ -91,7 +91,7 @@ def test_a_request_to_a_broker_that_refuses_fails_after_one_attempt() -> None:
     assert isinstance(call.error, Disconnected) and "refused" in str(call.error)
 
 
-def test_a_request_to_a_silent_broker_fails_when_connecting_took_too_long() -> None:
+def test_a_request_to_a_silent_broker_fails_after_the_setup_timeout() -> None:
     asking = Asking(brokers=2, socket_connection_setup_timeout_ms=3 * SECOND)
     asking.cluster[2].fall_silent()
     call = asking.ask(2)
@@ -100,7 +100,7 @@ def test_a_request_to_a_silent_broker_fails_when_connecting_took_too_long() -> N
     assert asking.cluster.now_ms < 4 * SECOND
 
 
-def test_a_request_given_during_the_back_off_waits_for_its_end() -> None:
+def test_a_request_during_the_back_off_waits_for_its_end() -> None:
     asking = Asking(reconnect_backoff_ms=5 * SECOND, reconnect_backoff_max_ms=5 * SECOND)
     asking.answer(lambda request, version: described())
     asking.connect()
@@ -125,7 +125,7 @@ def test_a_request_that_cannot_be_sent_in_time_fails_alone() -> None:
     assert isinstance(hasty.error, RequestTimeout) and patient.error is None
 
 
-def test_too_many_waiting_requests_are_refused() -> None:
+def test_requests_beyond_the_maximum_pending_are_refused() -> None:
     asking = Asking(max_in_flight=1)
     asking.answer(lambda request, version: SILENT)
     asking.connect()
@@ -135,7 +135,7 @@ def test_too_many_waiting_requests_are_refused() -> None:
     assert "1000 requests are already waiting" in str(calls[1001].error)
 
 
-def test_a_broker_that_is_not_known() -> None:
+def test_a_request_to_an_unknown_broker_fails() -> None:
     asking = Asking()
     assert not asking.client.ready(77)
     call = asking.ask(77)
@@ -143,7 +143,7 @@ def test_a_broker_that_is_not_known() -> None:
     assert "broker 77 is not part of the cluster" in str(call.error)
 
 
-def test_a_request_without_answer_is_over_when_it_was_written() -> None:
+def test_a_request_without_a_response_ends_when_it_is_written() -> None:
     asking = Asking()
     asking.cluster[1].answers[ProduceRequest] = lambda request, version: NO_ANSWER
     asking.connect()
@@ -157,7 +157,7 @@ def test_a_request_without_answer_is_over_when_it_was_written() -> None:
     assert asking.client.in_flight.total == 0
 
 
-def test_a_request_without_answer_fails_with_the_connection_if_it_was_not_written() -> None:
+def test_an_unwritten_request_without_a_response_fails_with_the_connection() -> None:
     asking = Asking()
     asking.connect()
     asking.cluster[1].fall_silent()
@@ -175,7 +175,7 @@ def test_a_request_without_answer_fails_with_the_connection_if_it_was_not_writte
     assert asking.ended == calls
 
 
-def test_a_builder_is_asked_when_the_version_is_known() -> None:
+def test_a_builder_is_called_when_the_version_is_known() -> None:
     asking = Asking()
     asking.cluster[1].versions[0] = (0, 8)
     asking.cluster[1].answers[ProduceRequest] = lambda request, version: ProduceResponse(
@@ -195,7 +195,7 @@ def test_a_builder_is_asked_when_the_version_is_known() -> None:
     assert built == [8] and call.version == 8
 
 
-def test_a_request_that_no_version_can_carry_fails_with_the_reason() -> None:
+def test_a_request_without_a_usable_version_fails_with_the_reason() -> None:
     asking = Asking()
     asking.cluster[1].versions[3] = (0, 3)
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)

@@ -1,4 +1,4 @@
-"""How a connection to a node ends: idle, with a wrong answer, closed."""
+"""The ends of a connection to a node: idle, with a wrong response, closed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from odradek.client.net.in_flight_requests import ClientRequest
 from odradek.model.errors import ProtocolError
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest
 from odradek.testing.scripted import CLOSE, SILENT, DelayedAnswer
-from unit.client.asking_nodes import SECOND, Asking, described
+from unit.client.scripted_nodes import SECOND, Asking, described
 
 
-def test_an_idle_connection_is_closed_and_opened_again_when_needed() -> None:
+def test_an_idle_connection_is_closed_and_reopened_when_needed() -> None:
     asking = Asking(connections_max_idle_ms=20 * SECOND, metadata_max_age_ms=3600 * SECOND)
     asking.answer(lambda request, version: described())
     first = asking.ask()
@@ -25,7 +25,7 @@ def test_an_idle_connection_is_closed_and_opened_again_when_needed() -> None:
     assert again.error is None
 
 
-def test_a_connection_in_use_is_not_idle() -> None:
+def test_a_connection_in_use_is_not_closed_as_idle() -> None:
     asking = Asking(connections_max_idle_ms=5 * SECOND, metadata_max_age_ms=3600 * SECOND)
     asking.answer(lambda request, version: DelayedAnswer(12 * SECOND, described()))
     call = asking.ask()
@@ -43,7 +43,7 @@ def test_correlation_ids_wrap_on_the_wire() -> None:
     assert [call.error for call in calls] == [None] * 4
 
 
-def test_an_answer_to_another_request_ends_the_connection() -> None:
+def test_a_response_to_another_request_ends_the_connection() -> None:
     asking = Asking()
     asking.answer(lambda request, version: described())
     asking.connect()
@@ -54,7 +54,7 @@ def test_an_answer_to_another_request_ends_the_connection() -> None:
     assert isinstance(second.error, Disconnected)
 
 
-def test_an_answer_that_cannot_be_read_ends_the_connection() -> None:
+def test_an_unreadable_response_ends_the_connection() -> None:
     asking = Asking()
     asking.answer(lambda request, version: described())
     asking.connect()
@@ -70,7 +70,7 @@ def nonsense(frame: bytes, position: int) -> None:
     raise ProtocolError("nonsense")
 
 
-def test_closing_fails_everything_and_nothing_can_be_sent_after() -> None:
+def test_closing_fails_all_requests_and_later_ones() -> None:
     asking = Asking(max_in_flight=1)
     asking.answer(lambda request, version: SILENT)
     asking.connect()
@@ -85,7 +85,7 @@ def test_closing_fails_everything_and_nothing_can_be_sent_after() -> None:
     assert asking.side.timer.size == 0, "nothing is left behind"
 
 
-def test_closing_gives_up_connections_that_are_being_made() -> None:
+def test_closing_gives_up_connection_attempts() -> None:
     asking = Asking(brokers=2)
     asking.cluster[1].fall_silent()
     before = asking.cluster[2].connections

@@ -1,4 +1,4 @@
-"""What keys, values and headers may be, and what is said of those that may not."""
+"""Serializers of keys, values and headers, and the errors of refused ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def made(wanted: object, data: object) -> bytes | None:
         ("str", None, None),
     ],
 )
-def test_what_becomes_of(wanted, data, expected):
+def test_each_serializer_makes_its_bytes(wanted, data, expected):
     assert made(wanted, data) == expected
 
 
@@ -51,7 +51,7 @@ class Checked:
     id: int
 
 
-def test_models_of_pydantic_are_written_by_pydantic():
+def test_pydantic_models_are_serialized_by_pydantic():
     assert made(Item, Item(id=1)) == b'{"id":1}'
     assert made(Item, Priced(id=1)) == b'{"id":1,"price":1.5}', "all that it has"
     assert made(Checked, Checked(1)) == b'{"id":1}'
@@ -61,11 +61,11 @@ def test_models_of_pydantic_are_written_by_pydantic():
         made(Item, {"id": 1})
 
 
-def test_types_of_types_are_json():
+def test_generic_types_are_serialized_as_json():
     assert made(list[int], [1, 2]) == b"[1,2]"
 
 
-def test_an_object_is_told_topic_and_headers():
+def test_a_serializer_object_gets_topic_and_headers():
     class Tagging:
         def serialize(self, topic, headers, data):
             return f"{topic} {headers} {data}".encode()
@@ -87,7 +87,7 @@ def test_an_object_is_told_topic_and_headers():
         ("auto", "\ud800"),
     ],
 )
-def test_what_is_refused(wanted, data):
+def test_objects_of_the_wrong_type_are_refused(wanted, data):
     with pytest.raises(SerializationError, match="value of a record for t"):
         made(wanted, data)
 
@@ -100,20 +100,20 @@ def test_what_is_refused(wanted, data):
         ("auto", 7, "give the producer another serializer"),
     ],
 )
-def test_what_to_do_is_one_sentence(wanted, data, advice):
+def test_the_advice_of_a_refusal_is_one_sentence(wanted, data, advice):
     with pytest.raises(SerializationError) as told:
         made(wanted, data)
     expected = f'What to do: {advice}, for example value="json"'
     assert str(told.value).endswith(expected)
 
 
-def test_what_a_function_raises_is_the_cause():
+def test_the_exception_of_a_function_is_the_cause():
     with pytest.raises(SerializationError) as caught:
         made(lambda data: data["missing"], {})
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-def test_what_is_no_serializer():
+def test_an_argument_that_is_no_serializer_is_refused():
     with pytest.raises(ConfigError, match="'jsn' is no serializer of a key"):
         serializer("key", "jsn")
     with pytest.raises(ConfigError, match="is no serializer of a value"):
@@ -128,12 +128,12 @@ def test_what_is_no_serializer():
         (("a", bytearray(b"1")), ("b", memoryview(b"2")), ("c", None)),
     ],
 )
-def test_headers(given):
+def test_headers_may_be_a_mapping_or_pairs(given):
     assert headers_of(given) == [("a", b"1"), ("b", b"2"), ("c", None)]
 
 
 @pytest.mark.parametrize("given", [{"a": 1}, [(b"a", b"1")], ["ab", "c"], [("a",)], 7])
-def test_what_headers_are_not(given):
+def test_wrong_headers_are_refused(given):
     with pytest.raises(SerializationError, match="give a dict, or pairs"):
         headers_of(given)
 
@@ -152,7 +152,7 @@ def test_what_headers_are_not(given):
         (5, "5"),
     ],
 )
-def test_headers_that_are_none_are_told_as_they_were_given(given, what):
+def test_refused_headers_are_shown_as_they_were_given(given, what):
     advice = "give a dict, or pairs, of str and bytes, str or None"
     with pytest.raises(SerializationError, match=f"^headers cannot be {what}: {advice}$"):
         headers_of(given)

@@ -1,4 +1,4 @@
-"""Timeouts as users give them, in seconds: one rule for all calls of all clients."""
+"""Timeouts as applications give them, in seconds: one rule for all calls."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from odradek.client.arguments import FOREVER_MS, limit_ms, milliseconds_of
     ("seconds", "ms"),
     [(0, 0), (0.0, 0), (1, 1000), (0.0001, 1), (2.5, 2500), (True, 1000), (Fraction(1, 2), 500)],
 )
-def test_seconds_are_milliseconds_rounded_up(seconds: float, ms: int) -> None:
+def test_seconds_become_milliseconds_rounded_up(seconds: float, ms: int) -> None:
     assert milliseconds_of(seconds) == ms
     assert limit_ms(seconds) == ms
 
 
 @pytest.mark.parametrize("seconds", [None, -1, -0.5, math.inf, -math.inf, 1e10, 1e300])
-def test_nothing_less_than_nothing_and_more_than_anybody_waits_is_for_ever(
+def test_none_negative_and_infinite_timeouts_are_for_ever(
     seconds: float | None,
 ) -> None:
     assert milliseconds_of(seconds) is None
     assert limit_ms(seconds) == FOREVER_MS
 
 
-def test_what_is_no_time_is_refused() -> None:
+def test_an_argument_that_is_no_time_is_refused() -> None:
     with pytest.raises(ValueError, match="nan is no timeout: give seconds, or None"):
         milliseconds_of(math.nan)
     given: Any = "5"

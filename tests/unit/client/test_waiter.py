@@ -1,4 +1,4 @@
-"""Waiting as a value, and coroutines without a loop."""
+"""Waiters, and coroutines without an event loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from odradek.client.waiter import Waiter, completed, failed, gather, spawn
 
 
-def test_it_is_done_once() -> None:
+def test_a_waiter_is_done_once() -> None:
     waiter: Waiter[int] = Waiter()
     assert not waiter.done
     assert waiter.complete(1)
@@ -16,19 +16,19 @@ def test_it_is_done_once() -> None:
     assert waiter.done and waiter.result() == 1 and waiter.error is None
 
 
-def test_a_failure_is_raised_by_result() -> None:
+def test_result_raises_the_error() -> None:
     waiter = failed(OSError("no"))
     with pytest.raises(OSError, match="no"):
         waiter.result()
     assert isinstance(waiter.error, OSError)
 
 
-def test_there_is_no_result_before_it_is_done() -> None:
+def test_result_raises_before_the_waiter_is_done() -> None:
     with pytest.raises(RuntimeError):
         Waiter[int]().result()
 
 
-def test_callbacks_run_in_order_and_at_once_if_it_is_done() -> None:
+def test_callbacks_run_in_order_and_at_once_on_a_done_waiter() -> None:
     waiter: Waiter[int] = Waiter()
     seen: list[str] = []
     waiter.add_callback(lambda w: seen.append(f"a{w.result()}"))
@@ -39,7 +39,7 @@ def test_callbacks_run_in_order_and_at_once_if_it_is_done() -> None:
     assert seen == ["a5", "nested", "b5", "late"]
 
 
-def test_a_coroutine_goes_on_when_what_it_awaits_is_done() -> None:
+def test_a_coroutine_continues_when_its_waiter_is_done() -> None:
     first: Waiter[int] = Waiter()
     second: Waiter[int] = Waiter()
     steps: list[str] = []
@@ -65,7 +65,7 @@ def test_a_coroutine_whose_waiters_are_done_ends_at_once() -> None:
     assert spawn(add()).result() == 499500
 
 
-def test_what_a_coroutine_raises_is_its_failure_and_what_it_awaits_it_may_catch() -> None:
+def test_a_coroutine_fails_with_its_exception_and_may_catch_errors_of_waiters() -> None:
     async def careful() -> str:
         try:
             await failed(OSError("no"))
@@ -81,7 +81,7 @@ def test_what_a_coroutine_raises_is_its_failure_and_what_it_awaits_it_may_catch(
         spawn(careless()).result()
 
 
-def test_a_coroutine_that_nobody_waits_for_is_closed_at_its_next_step() -> None:
+def test_a_coroutine_whose_waiter_was_failed_is_closed_at_its_next_step() -> None:
     waiter: Waiter[int] = Waiter()
     ended: list[str] = []
 
@@ -99,7 +99,7 @@ def test_a_coroutine_that_nobody_waits_for_is_closed_at_its_next_step() -> None:
     assert ended == ["closed"]
 
 
-def test_all_of_several() -> None:
+def test_gather_completes_when_all_waiters_are_done() -> None:
     waiters: list[Waiter[int]] = [Waiter(), Waiter()]
     together = gather(waiters)
     waiters[1].fail(OSError())

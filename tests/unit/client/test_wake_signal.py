@@ -1,4 +1,4 @@
-"""The signal that one thread waits for: nothing is lost or left over, no descriptor leaks."""
+"""The signal that a thread waits for: none is lost or left over, no descriptor leaks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG_S = 60.0
 
 @pytest.fixture(params=["eventfd", "pipe"])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Signals as this system has them, and as they are where there is no eventfd."""
+    """Signals of this system, and those of a system without eventfd."""
     monkeypatch.setattr(wake_signal, "_spare", [])
     if request.param == "pipe":
         monkeypatch.delattr(os, "eventfd", raising=False)
@@ -35,7 +35,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_it_wakes_a_thread_that_waits(kind: str) -> None:
+def test_set_wakes_a_waiting_thread(kind: str) -> None:
     bell, woken = WakeSignal(), WakeSignal()
 
     def wait() -> None:
@@ -47,13 +47,13 @@ def test_it_wakes_a_thread_that_waits(kind: str) -> None:
     assert woken.wait(LONG_S)
 
 
-def test_set_before_it_is_waited_for_it_does_not_let_wait(kind: str) -> None:
+def test_wait_returns_at_once_if_the_signal_is_set(kind: str) -> None:
     bell = WakeSignal()
     bell.set()
     assert bell.wait(None)
 
 
-def test_it_stays_set_until_it_is_cleared(kind: str) -> None:
+def test_a_signal_stays_set_until_it_is_cleared(kind: str) -> None:
     bell = WakeSignal()
     bell.set()
     assert bell.wait(0) and bell.wait(0)
@@ -61,7 +61,7 @@ def test_it_stays_set_until_it_is_cleared(kind: str) -> None:
     assert not bell.wait(0)
 
 
-def test_set_often_it_is_cleared_once(kind: str) -> None:
+def test_a_signal_set_many_times_is_cleared_once(kind: str) -> None:
     bell = WakeSignal()
     for _ in range(100_000):
         bell.set()
@@ -69,7 +69,7 @@ def test_set_often_it_is_cleared_once(kind: str) -> None:
     assert not bell.wait(0.01)
 
 
-def test_a_ring_that_comes_after_it_was_cleared_wakes_nobody(kind: str) -> None:
+def test_a_write_after_clear_wakes_nobody(kind: str) -> None:
     bell = WakeSignal()
     os.write(bell._write_fd, wake_signal.RING)
     assert not bell.wait(0.01)
@@ -77,7 +77,7 @@ def test_a_ring_that_comes_after_it_was_cleared_wakes_nobody(kind: str) -> None:
     assert bell.wait(0)
 
 
-def test_two_threads_may_wait_for_the_same(kind: str) -> None:
+def test_two_threads_may_wait_for_the_same_signal(kind: str) -> None:
     bell = WakeSignal()
     waits = [threading.Thread(target=bell.wait, args=(LONG_S,)) for _ in range(2)]
     for wait in waits:
@@ -107,7 +107,7 @@ def test_no_signal_is_lost_between_two_threads(kind: str) -> None:
     other.join(LONG_S)
 
 
-def test_its_descriptors_go_with_it(kind: str) -> None:
+def test_a_collected_signal_closes_its_descriptors(kind: str) -> None:
     before = descriptors()
     bells = [WakeSignal() for _ in range(10)]
     assert descriptors() == before + 10 * (1 if kind == "eventfd" else 2)
@@ -115,7 +115,7 @@ def test_its_descriptors_go_with_it(kind: str) -> None:
     assert descriptors() == before
 
 
-def test_one_that_is_given_back_is_lent_again(kind: str) -> None:
+def test_a_returned_signal_is_borrowed_again(kind: str) -> None:
     bell = borrow_signal()
     bell.set()
     return_signal(bell)
@@ -124,7 +124,7 @@ def test_one_that_is_given_back_is_lent_again(kind: str) -> None:
     assert borrow_signal() is not bell
 
 
-def test_only_so_many_are_kept(kind: str) -> None:
+def test_only_a_limited_number_of_signals_is_kept(kind: str) -> None:
     before = descriptors()
     for bell in [borrow_signal() for _ in range(100)]:
         return_signal(bell)
@@ -133,7 +133,7 @@ def test_only_so_many_are_kept(kind: str) -> None:
     assert kept == wake_signal.SPARE_MAX * (1 if kind == "eventfd" else 2)
 
 
-def test_one_whose_time_was_over_wakes_nobody_any_more(kind: str) -> None:
+def test_wake_after_a_timeout_does_nothing(kind: str) -> None:
     late: BlockedThread[None] = BlockedThread()
     assert not late.block(0)
     other: BlockedThread[None] = BlockedThread()
@@ -141,8 +141,8 @@ def test_one_whose_time_was_over_wakes_nobody_any_more(kind: str) -> None:
     assert not other.block(0.01)
 
 
-def test_who_waits_again_and_again_holds_no_more_than_one(kind: str) -> None:
-    """Whoever is to wake them knows them all for as long as it takes."""
+def test_a_thread_that_waits_repeatedly_holds_one_signal(kind: str) -> None:
+    """The thread that wakes them keeps references to all of them."""
     before = descriptors()
     late: list[BlockedThread[None]] = []
     for _ in range(100):
@@ -151,8 +151,8 @@ def test_who_waits_again_and_again_holds_no_more_than_one(kind: str) -> None:
     assert descriptors() == before + (1 if kind == "eventfd" else 2)
 
 
-def test_a_handler_that_waits_while_its_thread_waits_takes_nothing_from_it(kind: str) -> None:
-    """A handler runs inside the wait, in the same thread."""
+def test_a_signal_handler_that_waits_does_not_disturb_the_wait_it_interrupts(kind: str) -> None:
+    """A signal handler runs inside the wait, in the same thread."""
     outer: BlockedThread[None] = BlockedThread()
     inner: BlockedThread[None] = BlockedThread()
 
@@ -199,11 +199,11 @@ assert borrow_signal() is bell and not bell.wait(0.1), "the child's was heard in
 """
 
 
-def test_a_forked_process_has_its_own() -> None:
+def test_a_forked_process_has_its_own_signals() -> None:
     subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=LONG_S)
 
 
-def test_without_a_descriptor_left_it_says_so_and_answers_come_all_the_same(
+def test_without_a_descriptor_left_a_signal_raises_and_calls_still_return(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none_left(*_: object) -> int:

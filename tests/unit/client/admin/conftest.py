@@ -1,4 +1,4 @@
-"""A broker that makes no topics by itself, and an admin client of it, for all tests of a module."""
+"""A broker that does not create topics by itself, and an admin client, per module."""
 
 from __future__ import annotations
 

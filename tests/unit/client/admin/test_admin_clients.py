@@ -1,6 +1,4 @@
-"""Both faces of the admin client: the same calls, how they start and end, and what they say to who
-uses them wrongly.
-"""
+"""Both admin clients, blocking and awaited: the same calls, their start and end, and errors."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from odradek.testing import Broker
 
 
 @pytest.mark.parametrize("face", [Admin, AioAdmin])
-def test_a_face_has_every_call_with_its_signature_and_text(face: Any) -> None:
+def test_both_clients_have_every_call_with_its_signature_and_docstring(face: Any) -> None:
     calls = {
         name: call
         for name, call in inspect.getmembers(AdminCalls, inspect.iscoroutinefunction)
@@ -39,7 +37,7 @@ HIDDEN = ("retry", "describe_metadata", "existing_topics", "find_topics", "by_le
 """Parts of calls."""
 
 
-def test_arguments_that_do_not_fit_are_told_of_by_the_name_they_were_called_by(
+def test_wrong_arguments_raise_with_the_name_of_the_clients_method(
     admin: Admin, broker: Broker
 ) -> None:
     with pytest.raises(TypeError, match=r"^Admin\.describe_config\(\) takes"):
@@ -61,7 +59,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     asyncio.run(main)
 
 
-def test_the_awaited_face_does_the_same(broker: Broker) -> None:
+def test_the_awaited_client_makes_the_same_calls(broker: Broker) -> None:
     async def main() -> None:
         async with AioAdmin({"bootstrap.servers": broker.bootstrap}) as admin:
             await asyncio.gather(*(admin.create_topic(f"aio-{n}") for n in range(5)))
@@ -77,7 +75,7 @@ def test_the_awaited_face_does_the_same(broker: Broker) -> None:
 # Their lives.
 
 
-def test_an_awaited_face_has_to_be_started_and_once(broker: Broker) -> None:
+def test_an_awaited_client_must_be_started_exactly_once(broker: Broker) -> None:
     async def main() -> None:
         admin = AioAdmin(brokers=broker.bootstrap)
         with pytest.raises(ClientClosed, match="async with"):
@@ -94,7 +92,7 @@ def test_an_awaited_face_has_to_be_started_and_once(broker: Broker) -> None:
     run(main())
 
 
-def test_after_closing_nothing_can_be_asked(broker: Broker) -> None:
+def test_calls_after_close_raise_client_closed(broker: Broker) -> None:
     admin = Admin(bootstrap_servers=broker.bootstrap)
     assert admin.cluster().nodes
     admin.close()
@@ -103,7 +101,7 @@ def test_after_closing_nothing_can_be_asked(broker: Broker) -> None:
         admin.cluster()
 
 
-def test_many_threads_may_ask_at_once(admin: Admin) -> None:
+def test_many_threads_may_call_at_once(admin: Admin) -> None:
     outcomes: list[int] = []
     threads = [
         threading.Thread(target=lambda: outcomes.append(len(admin.cluster().nodes)))
@@ -116,7 +114,7 @@ def test_many_threads_may_ask_at_once(admin: Admin) -> None:
     assert outcomes == [1] * 8
 
 
-def test_one_that_is_forgotten_ends(broker: Broker) -> None:
+def test_a_client_that_is_not_closed_ends_when_it_is_collected(broker: Broker) -> None:
     admin = Admin(brokers=broker.bootstrap)
     thread = admin._thread._thread
     assert admin.cluster().nodes
@@ -126,7 +124,7 @@ def test_one_that_is_forgotten_ends(broker: Broker) -> None:
     assert not thread.is_alive()
 
 
-def test_a_broker_that_is_not_there_is_named_within_the_time_given() -> None:
+def test_an_unreachable_broker_is_named_after_the_timeout() -> None:
     with Broker() as broker:
         gone = broker.bootstrap
     with Admin(brokers=gone, default_api_timeout_ms=300) as admin:
@@ -144,9 +142,7 @@ def test_a_broker_that_is_not_there_is_named_within_the_time_given() -> None:
         ({"brokers": "a:1", "security_protocol": "SSL"}, "only PLAINTEXT"),
     ],
 )
-def test_settings_that_cannot_stand_leave_no_thread_behind(
-    given: dict[str, Any], problem: str
-) -> None:
+def test_wrong_settings_leave_no_thread_behind(given: dict[str, Any], problem: str) -> None:
     before = threading.active_count()
     make: Callable[..., Admin] = Admin
     with pytest.raises(ConfigError, match=problem):

@@ -1,4 +1,4 @@
-"""Offsets by the admin client: where logs begin and end, and how far groups have read."""
+"""Offsets by the admin client: those of logs, and those of groups."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def produce(broker: Broker, partition: TopicPartition, count: int) -> None:
 # Of records.
 
 
-def test_where_logs_begin_and_end_and_deleting_what_is_old(admin: Admin, broker: Broker) -> None:
+def test_offsets_of_logs_are_listed_and_old_records_deleted(admin: Admin, broker: Broker) -> None:
     admin.create_topic("log", partitions=2)
     first, second = admin.partitions_of(["log"])
     produce(broker, first, 10)
@@ -55,7 +55,7 @@ def test_where_logs_begin_and_end_and_deleting_what_is_old(admin: Admin, broker:
         admin.delete_records({TopicPartition("log", 7): 1})
 
 
-def test_offsets_by_time(admin: Admin, broker: Broker) -> None:
+def test_offsets_are_looked_up_by_time(admin: Admin, broker: Broker) -> None:
     admin.create_topic("timed")
     partition = TopicPartition("timed", 0)
     produce(broker, partition, 5)
@@ -63,7 +63,9 @@ def test_offsets_by_time(admin: Admin, broker: Broker) -> None:
     assert admin.list_offsets({partition: 10**15})[partition].offset == -1
 
 
-def test_times_may_be_datetimes_and_must_be_times(admin: Admin, broker: Broker) -> None:
+def test_times_are_datetimes_or_milliseconds_and_all_else_is_refused(
+    admin: Admin, broker: Broker
+) -> None:
     admin.create_topic("dated")
     partition = TopicPartition("dated", 0)
     produce(broker, partition, 5)
@@ -81,7 +83,7 @@ def test_times_may_be_datetimes_and_must_be_times(admin: Admin, broker: Broker) 
             admin.seek_group("dates", before_all, topics="dated")
 
 
-def test_partitions_may_be_plain_pairs_and_topics_plain_names(admin: Admin, broker: Broker) -> None:
+def test_partitions_may_be_pairs_and_topics_names(admin: Admin, broker: Broker) -> None:
     assert admin.create_topics_many(["pairs"]) == {"pairs": None}
     with Producer(brokers=broker.bootstrap) as producer:
         producer.send_many("pairs", ["v"] * 3, partition=0)
@@ -104,7 +106,9 @@ def test_partitions_may_be_plain_pairs_and_topics_plain_names(admin: Admin, brok
 # Of groups.
 
 
-def test_groups_and_their_offsets(admin: Admin, broker: Broker) -> None:
+def test_groups_and_their_offsets_are_listed_altered_and_deleted(
+    admin: Admin, broker: Broker
+) -> None:
     admin.create_topic("read", partitions=2)
     first, second = admin.partitions_of(["read"])
     produce(broker, first, 10)
@@ -133,8 +137,8 @@ def test_groups_and_their_offsets(admin: Admin, broker: Broker) -> None:
     assert not admin.delete_group("readers", missing_ok=True)
 
 
-def test_one_name_is_no_list_of_letters(admin: Admin, broker: Broker) -> None:
-    """Where several are asked for, too."""
+def test_one_group_name_is_not_read_as_a_list_of_letters(admin: Admin, broker: Broker) -> None:
+    """Also in calls for several groups."""
     admin.create_topic("letters")
     (first,) = admin.partitions_of("letters")
     for group_id in ("gh", "g", "h"):
@@ -148,8 +152,8 @@ def test_one_name_is_no_list_of_letters(admin: Admin, broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("to", [-1, 1.5, True, "middle", None])
-def test_a_place_that_is_none_is_no_move(admin: Admin, to: Any) -> None:
-    """-1 is the end to `list_offsets`, and was the start to this."""
+def test_an_invalid_target_of_a_move_is_refused(admin: Admin, to: Any) -> None:
+    """-1 means the end to `list_offsets`, and once meant the start to this call."""
     admin.create_topic("places", exist_ok=True)
     (first,) = admin.partitions_of("places")
     admin.alter_group_offsets("placed", {first: 5})
@@ -171,7 +175,7 @@ def test_a_move_to_exact_offsets_may_name_partitions_by_pairs(admin: Admin) -> N
     assert admin.group_offsets("exactly")[TopicPartition("exact", 0)].offset == 1
 
 
-def test_a_group_that_is_not_there_has_no_place_to_leave(admin: Admin) -> None:
+def test_moving_an_unknown_group_raises_group_not_found(admin: Admin) -> None:
     for dry_run in (False, True):
         with pytest.raises(GroupNotFound, match="typo"):
             admin.seek_group("typo", "end", dry_run=dry_run)
@@ -180,10 +184,10 @@ def test_a_group_that_is_not_there_has_no_place_to_leave(admin: Admin) -> None:
     assert plan == {TopicPartition("first-read", 0): (None, 0)}, "which makes the group"
 
 
-def test_a_group_of_another_protocol_lags_and_moves_too(
+def test_lag_and_moves_work_for_groups_of_another_protocol(
     admin: Admin, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DescribeGroups does not know it (KIP-848), but what it has committed is known."""
+    """DescribeGroups does not know it (KIP-848), but its committed offsets can be read."""
 
     async def not_classic(self: AdminCalls, group_id: str) -> None:
         raise GroupNotFound(f"group {group_id} is not a classic group")
@@ -204,7 +208,7 @@ def test_a_group_of_another_protocol_lags_and_moves_too(
         admin.lag("nobody")
 
 
-def test_a_deleted_topic_that_a_member_still_has_does_not_hide_how_far_it_is_elsewhere(
+def test_lag_is_known_although_a_member_still_has_a_deleted_topic(
     admin: Admin, broker: Broker
 ) -> None:
     for topic in ("kept", "deleted"):

@@ -1,4 +1,4 @@
-"""Topics by the admin client: making, describing and deleting them; settings; the cluster."""
+"""Topics by the admin client: create, describe and delete; settings; the cluster."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_a_topic_is_created_described_and_deleted(admin: Admin) -> None:
     assert "orders" not in names(admin)
 
 
-def test_creating_what_is_there(admin: Admin) -> None:
+def test_creating_an_existing_topic_raises_unless_exist_ok(admin: Admin) -> None:
     assert admin.create_topic("there")
     with pytest.raises(TopicAlreadyExists, match="creating topic there"):
         admin.create_topic("there")
     assert not admin.create_topic("there", exist_ok=True)
 
 
-def test_what_is_not_there(admin: Admin) -> None:
+def test_calls_for_an_unknown_topic_raise(admin: Admin) -> None:
     for ask in (admin.topic, admin.delete_topic, lambda name: admin.describe_config(topic=name)):
         with pytest.raises(UnknownTopicOrPartition, match="missing"):
             ask("missing")
@@ -54,7 +54,7 @@ def test_what_is_not_there(admin: Admin) -> None:
         admin.end_offsets([TopicPartition("missing", 0)])
 
 
-def test_topics_that_cannot_be(admin: Admin) -> None:
+def test_invalid_topics_are_refused(admin: Admin) -> None:
     with pytest.raises(InvalidTopic):
         admin.create_topic("no/slashes")
     with pytest.raises(InvalidPartitions):
@@ -65,7 +65,7 @@ def test_topics_that_cannot_be(admin: Admin) -> None:
         admin.create_topic("odd", config={"retention.ms": "soon"})
 
 
-def test_many_at_once_give_a_result_for_each(admin: Admin) -> None:
+def test_calls_for_many_topics_return_a_result_for_each(admin: Admin) -> None:
     results = admin.create_topics_many([NewTopic("one", 1), NewTopic("two", 2), NewTopic("a b")])
     assert results["one"] is None and results["two"] is None
     assert isinstance(results["a b"], InvalidTopic)
@@ -73,8 +73,8 @@ def test_many_at_once_give_a_result_for_each(admin: Admin) -> None:
     assert deleted["one"] is None and isinstance(deleted["three"], UnknownTopicOrPartition)
 
 
-def test_one_name_is_no_list_of_letters(admin: Admin) -> None:
-    """Where several are asked for, too: `delete_topics_many("ab")` is not about `a` and `b`."""
+def test_one_topic_name_is_not_read_as_a_list_of_letters(admin: Admin) -> None:
+    """Also in calls for several topics: `delete_topics_many("ab")` is not about `a` and `b`."""
     for letter in "xy":
         admin.create_topic(letter, partitions=2)
     assert admin.create_topics_many("xy") == {"xy": None}
@@ -85,12 +85,12 @@ def test_one_name_is_no_list_of_letters(admin: Admin) -> None:
     assert {"x", "y", "yx"} <= set(names(admin))
 
 
-def test_only_trying_changes_nothing(admin: Admin) -> None:
+def test_validate_only_changes_nothing(admin: Admin) -> None:
     assert admin.create_topic("tried", validate_only=True)
     assert "tried" not in names(admin)
 
 
-def test_partitions_are_added_and_never_taken_away(admin: Admin) -> None:
+def test_partitions_are_added_and_never_removed(admin: Admin) -> None:
     admin.create_topic("growing", partitions=2)
     admin.create_partitions("growing", 5)
     assert len(admin.topic("growing").partitions) == 5
@@ -98,14 +98,14 @@ def test_partitions_are_added_and_never_taken_away(admin: Admin) -> None:
         admin.create_partitions("growing", 3)
 
 
-def test_internal_topics_are_listed_when_asked_for(admin: Admin) -> None:
+def test_internal_topics_are_listed_on_request(admin: Admin) -> None:
     assert set(names(admin)) <= {topic.name for topic in admin.topics(internal=True)}
 
 
 # Settings.
 
 
-def test_a_setting_of_a_topic_is_changed_and_taken_back(admin: Admin) -> None:
+def test_a_setting_of_a_topic_is_changed_and_reset(admin: Admin) -> None:
     admin.create_topic("tuned")
     assert admin.describe_config(topic="tuned")["retention.ms"].is_default
     admin.set_config({"retention.ms": 5000, "max.message.bytes": 100_000}, topic="tuned")
@@ -119,7 +119,7 @@ def test_a_setting_of_a_topic_is_changed_and_taken_back(admin: Admin) -> None:
     assert admin.describe_config(topic="tuned")["retention.ms"].value == "5000"
 
 
-def test_settings_of_brokers(admin: Admin) -> None:
+def test_settings_of_brokers_are_described_and_changed(admin: Admin) -> None:
     config = admin.describe_config(broker=1)
     assert config["node.id"].value == "1" and config["node.id"].read_only
     admin.set_config({"log.retention.ms": 7_000_000}, broker="all")
@@ -132,7 +132,7 @@ def test_settings_of_brokers(admin: Admin) -> None:
         admin.describe_config(broker=77)
 
 
-def test_settings_are_of_one_thing(admin: Admin) -> None:
+def test_settings_need_exactly_one_resource(admin: Admin) -> None:
     for given in ({}, {"topic": "a", "broker": 1}, {"topics": "a"}):
         with pytest.raises(TypeError, match=r"exactly one resource \(topic, broker, broker_logger"):
             admin.describe_config(**given)
@@ -143,7 +143,7 @@ def test_settings_are_of_one_thing(admin: Admin) -> None:
 # The cluster.
 
 
-def test_the_cluster_and_its_directories(admin: Admin) -> None:
+def test_the_cluster_and_its_data_directories_are_described(admin: Admin) -> None:
     cluster = admin.cluster()
     assert [node.id for node in cluster.nodes] == [1] and cluster.controller_id == 1
     admin.create_topic("kept")
@@ -151,8 +151,8 @@ def test_the_cluster_and_its_directories(admin: Admin) -> None:
     assert path and replicas[TopicPartition("kept", 0)] == 0
 
 
-def test_a_broker_that_is_none_is_told_at_once(admin: Admin) -> None:
-    """It is not asked for again and again, until the time of the call is over."""
+def test_an_unknown_broker_raises_at_once(admin: Admin) -> None:
+    """The call does not retry until its timeout."""
     for broker_ids in ([99], [1, 99], 99):
         with pytest.raises(UnknownTopicOrPartition, match=r"broker 99: .*brokers 1\. What to do"):
             admin.log_dirs(broker_ids)

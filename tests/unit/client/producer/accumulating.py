@@ -1,4 +1,4 @@
-"""An accumulator with a clock of its own, and what is looked at in its batches."""
+"""An accumulator with a clock of its own, and helpers for its batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BACKOFF_MS = 100
 
 
 class SetClock:
-    """Stands where it was set."""
+    """A clock that tests set."""
 
     def __init__(self) -> None:
         self.now_ms = 5_000
@@ -71,7 +71,7 @@ class Queues:
         self.woken += 1
 
     def lead(self, *leaders: int, topic: str = "t", epoch: int = 0) -> None:
-        """These nodes lead the topic's partitions now."""
+        """Set the leaders of the topic's partitions."""
         self.accumulator.update_topic(topic, [(leader, epoch) for leader in leaders])
 
     def append(
@@ -82,7 +82,7 @@ class Queues:
         )
 
     def fill(self, value: bytes, partition: int = 0) -> ProduceRequestResult:
-        """A record that has a batch almost for itself."""
+        """Append a record that nearly fills a batch."""
         result, index = self.append(value * 900, partition)
         assert result is not None and index == 0
         return result
@@ -91,20 +91,20 @@ class Queues:
         return list(self.accumulator.ready(self.clock.now_ms).ready_nodes)
 
     def drain(self, *nodes: int, max_bytes: int = ROOMY) -> list[ProducerBatch]:
-        """The batches for one or several nodes, as one list; as a sender does it."""
+        """Drain the batches of one or several nodes as a sender does, as one list."""
         self.ready()
         drained = self.accumulator.drain(nodes or (1,), max_bytes, self.clock.now_ms)
         return [batch for batches in drained.values() for batch in batches]
 
     def finish(self, *batches: ProducerBatch) -> None:
-        """They were written."""
+        """Complete batches as written."""
         for batch in batches:
             batch.complete(0, -1)
             self.accumulator.deallocate(batch)
 
 
 def first_bytes(batches: list[ProducerBatch]) -> list[bytes]:
-    """The first byte of the first value of each."""
+    """Return the first byte of the first value of each batch."""
     return [values(batch)[0][:1] for batch in batches]
 
 

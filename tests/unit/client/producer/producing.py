@@ -1,8 +1,8 @@
 """A producer's core in simulated time, with brokers that a test scripts.
 
-`Producing.brokers` keep what they are sent as a real one does: per partition the records in order,
-and per producer id the sequences, so that duplicates and gaps are told from what is right. A test
-says what goes wrong with `fail_next`, or answers by itself.
+`Producing.brokers` keep records as a real broker does: per partition the records in order, and per
+producer id the sequences, so that duplicates and gaps are found. A test makes requests fail with
+`fail_next`, or answers them itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Answers = Callable[[ProduceRequest, int], Any]
 
 
 class PartitionLog:
-    """What a broker has of one partition."""
+    """The log of one partition."""
 
     def __init__(self) -> None:
         self.values: list[bytes | None] = []
@@ -48,7 +48,7 @@ class PartitionLog:
         """Per producer id: epoch, first and last sequence, base offset of the last five batches."""
 
     def has(self, data: bytes) -> bool:
-        """Whether it would take the batch for a duplicate."""
+        """True if the batch is a duplicate."""
         header = RecordBatchHeader(data, 0)
         batch = (header.producer_epoch, header.base_sequence, header.last_sequence)
         return any(seen[:3] == batch for seen in self.recent.get(header.producer_id, ()))
@@ -77,7 +77,7 @@ class PartitionLog:
 
 
 class Brokers:
-    """What all scripted brokers have; each node only serves what it leads."""
+    """The logs of all scripted brokers; each node serves only the partitions that it leads."""
 
     def __init__(self, cluster: ScriptedCluster) -> None:
         self.cluster = cluster
@@ -145,7 +145,7 @@ class Brokers:
 
 
 class Producing:
-    """A cluster with topic `t` of one partition, unless said otherwise, and a producer."""
+    """A cluster, by default with topic `t` of one partition, and a producer."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class Producing:
         )
 
     def begin(self, value: bytes | None, topic: str = "t", **given: Any) -> Waiter[Any]:
-        """What a face does to send."""
+        """Send as a client does."""
         record = self.record(topic, value, **given)
 
         def send() -> Waiter[Any]:
@@ -240,14 +240,14 @@ class Producing:
         return self.side.do(send)
 
     def send(self, value: bytes | None, topic: str = "t", **given: Any) -> FutureRecordMetadata:
-        """Send and wait until the record is taken in."""
+        """Send and wait until the record is queued."""
         waiter = self.begin(value, topic, **given)
         self.cluster.until(lambda: waiter.done)
         found: FutureRecordMetadata = waiter.result()
         return found
 
     def outcome(self, future: FutureRecordMetadata, limit_ms: int = 600_000) -> Any:
-        """The delivery, or the error."""
+        """Return the delivery or the error of a record."""
         self.cluster.until(future.done, limit_ms)
         return future.exception(0) or future.result(0)
 
@@ -259,7 +259,7 @@ class Producing:
 
 
 def forget(p: Producing, topic: str) -> None:
-    """Metadata learns nothing of the topic any more, as if nobody had used it for long."""
+    """Drop a topic from the metadata, as if it were idle."""
     metadata = p.engine.metadata
     others = [name for name in metadata.image.topics if name != topic]
 

@@ -1,4 +1,4 @@
-"""Batches on their way out of the accumulator: drained, put back, expired, given up."""
+"""Batches leaving the accumulator: drained, put back, expired, failed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unit.client.producer.accumulating import (
 
 
 class TestDraining:
-    def test_takes_one_batch_of_each_partition(self) -> None:
+    def test_drain_takes_one_batch_of_each_partition(self) -> None:
         queues = Queues(leaders=(1, 1))
         for value in (b"a", b"b"):
             for partition in (0, 1):
@@ -25,13 +25,13 @@ class TestDraining:
         assert queues.drain() == []
         assert not queues.accumulator.has_undrained
 
-    def test_takes_only_what_the_nodes_lead(self) -> None:
+    def test_drain_takes_only_partitions_that_the_nodes_lead(self) -> None:
         queues = Queues(leaders=(1, 2, 3))
         for partition in range(3):
             queues.append(b"x", partition)
         assert partitions(queues.drain(3, 1)) == [2, 0]
 
-    def test_takes_turns_so_that_no_partition_starves(self) -> None:
+    def test_drain_rotates_so_that_no_partition_starves(self) -> None:
         queues = Queues(leaders=(1, 1, 1))
         for partition in range(3):
             for _ in range(4):
@@ -39,7 +39,7 @@ class TestDraining:
         order = [partitions(queues.drain(max_bytes=2_000)) for _ in range(6)]
         assert order == [[0, 1], [2, 0], [1, 2], [0, 1], [2, 0], [1, 2]]
 
-    def test_who_has_more_all_the_time_gets_no_more_turns(self) -> None:
+    def test_a_busier_partition_is_not_drained_more_often(self) -> None:
         queues = Queues(leaders=(1, 1))
         for _ in range(5):
             queues.fill(b"x", 0)
@@ -50,14 +50,14 @@ class TestDraining:
             queues.fill(b"x", 0)
         assert order == [0, 1, 0]
 
-    def test_takes_a_batch_that_is_larger_than_the_limit_alone(self) -> None:
+    def test_drain_takes_a_batch_larger_than_the_limit_alone(self) -> None:
         queues = Queues(leaders=(1, 1))
         queues.append(b"x" * 5_000, 0)
         queues.append(b"y", 1)
         assert partitions(queues.drain(max_bytes=1_000)) == [0]
         assert partitions(queues.drain(max_bytes=1_000)) == [1]
 
-    def test_makes_what_it_takes_final(self) -> None:
+    def test_drain_seals_the_batches(self) -> None:
         queues = Queues()
         queues.append(b"a")
         [batch] = queues.drain()
@@ -68,7 +68,7 @@ class TestDraining:
 
 
 class TestComingBack:
-    def test_to_its_old_place(self) -> None:
+    def test_a_reenqueued_batch_returns_to_its_old_place(self) -> None:
         queues = Queues()
         for value in (b"a", b"b", b"c", b"d"):
             queues.fill(value)
@@ -81,7 +81,7 @@ class TestComingBack:
         assert first_bytes(again) == [b"a", b"b", b"c", b"d"]
         assert again[:3] == [first, second, third]
 
-    def test_unchanged(self) -> None:
+    def test_a_reenqueued_batch_has_the_same_bytes(self) -> None:
         queues = Queues()
         queues.append(b"a")
         [batch] = queues.drain()
@@ -92,7 +92,7 @@ class TestComingBack:
         assert queues.drain()[0].data is sent
         assert batch.attempts == 1
 
-    def test_in_parts_in_its_old_place_with_its_memory(self) -> None:
+    def test_the_parts_of_a_split_batch_take_its_place_and_memory(self) -> None:
         queues = Queues(leaders=(1,))
         for n in range(8):
             queues.append(b"%d" % n * 100)
@@ -113,7 +113,7 @@ class TestComingBack:
         assert queues.pool.charged_bytes == 0
         assert queues.accumulator.incomplete_records == 0
 
-    def test_to_a_topic_that_nobody_uses_any_more(self) -> None:
+    def test_a_topic_with_a_batch_in_flight_is_not_forgotten(self) -> None:
         queues = Queues()
         queues.append(b"a")
         [batch] = queues.drain()
@@ -129,7 +129,7 @@ class TestComingBack:
 
 
 class TestExpiring:
-    def test_what_waits_for_so_long_is_taken_out_in_order(self) -> None:
+    def test_expired_batches_are_taken_out_in_order(self) -> None:
         queues = Queues(delivery_timeout_ms=1_000)
         assert queues.accumulator.next_expiry_ms() > NEVER_MS
         begun = queues.clock.now_ms
@@ -146,13 +146,13 @@ class TestExpiring:
         assert [first, *rest] == sorted([*rest, first], key=lambda batch: batch.ordinal)
         assert not queues.accumulator.has_undrained
 
-    def test_an_open_one_takes_nothing_more(self) -> None:
+    def test_an_expired_open_batch_gets_no_more_records(self) -> None:
         queues = Queues(delivery_timeout_ms=1_000)
         queues.append(b"a")
         queues.accumulator.expired_batches(queues.clock.now_ms + 1_000)
         assert queues.append(b"b")[1] == 0
 
-    def test_an_open_one_gives_all_its_memory_back(self) -> None:
+    def test_an_expired_open_batch_frees_all_its_memory(self) -> None:
         queues = Queues(delivery_timeout_ms=1_000)
         queues.append(b"a")
         [batch] = queues.accumulator.expired_batches(queues.clock.now_ms + 1_000)
@@ -161,13 +161,13 @@ class TestExpiring:
         queues.accumulator.deallocate(batch)
         assert queues.pool.charged_bytes == 0
 
-    def test_what_is_under_way_is_not_for_here(self) -> None:
+    def test_batches_in_flight_are_not_expired_here(self) -> None:
         queues = Queues(delivery_timeout_ms=1_000)
         queues.append(b"a")
         queues.drain()
         assert queues.accumulator.expired_batches(queues.clock.now_ms + 1_000) == []
 
-    def test_its_time_goes_on_while_it_comes_back(self) -> None:
+    def test_a_reenqueued_batch_keeps_its_expiry(self) -> None:
         queues = Queues(delivery_timeout_ms=1_000)
         begun = queues.clock.now_ms
         queues.append(b"a")
@@ -177,7 +177,7 @@ class TestExpiring:
 
 
 class TestEnding:
-    def test_a_batch_gives_its_memory_back_when_nothing_carries_it(self) -> None:
+    def test_a_done_batch_frees_its_memory_when_no_request_carries_it(self) -> None:
         queues = Queues()
         queues.append(b"a")
         [batch] = queues.drain()
@@ -188,7 +188,7 @@ class TestEnding:
         queues.accumulator.deallocate(batch)
         assert queues.pool.charged_bytes == 0
 
-    def test_what_is_not_done_is_counted_and_flushed(self) -> None:
+    def test_incomplete_batches_are_counted_and_flushed(self) -> None:
         queues = Queues(leaders=(1, 1))
         queues.append(b"a")
         [batch] = queues.drain()
@@ -200,7 +200,7 @@ class TestEnding:
         queues.finish(batch)
         assert queues.accumulator.incomplete_records == 2
 
-    def test_giving_up_takes_out_everything_that_waits(self) -> None:
+    def test_take_all_takes_out_all_waiting_batches(self) -> None:
         queues = Queues(leaders=(1, -1))
         queues.append(b"a", 0)
         queues.append(b"b", 1)

@@ -1,8 +1,10 @@
-"""Where records without a key go while brokers are slow, or take nothing: through the whole sender,
-in simulated time.
+"""The choice of partitions for records without a key while brokers are slow or take nothing:
+through the whole sender, in simulated time.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ COUNT = 300
 SLOW_MS = 200
 
 
-def slow_second(**settings: object) -> Producing:
+def slow_second(**settings: Any) -> Producing:
     """Two partitions; the broker of the second one answers after 200 ms, and takes two
     requests at a time."""
     p = Producing(
@@ -36,7 +38,7 @@ def slow_second(**settings: object) -> Producing:
 
 
 def send_steadily(p: Producing) -> list[int]:
-    """A record in two milliseconds; how many each partition got."""
+    """Send a record every two milliseconds; return how many each partition got."""
     futures = []
     for _ in range(COUNT):
         futures.append(p.send(b"x" * 300))
@@ -51,16 +53,16 @@ def test_a_partition_whose_queue_grows_is_chosen_less_often() -> None:
     assert slow < fast / 2
 
 
-def test_without_adapting_each_gets_its_share() -> None:
+def test_without_adaptive_partitioning_each_partition_gets_its_share() -> None:
     fast, slow = send_steadily(slow_second(adaptive=False))
     assert slow > fast / 2
 
 
 @pytest.mark.parametrize(("timeout_ms", "left_alone"), [(100, True), (0, False)])
-def test_a_partition_whose_leader_takes_nothing_is_left_alone_for_as_long(
+def test_a_partition_whose_leader_takes_nothing_is_not_chosen(
     timeout_ms: int, left_alone: bool
 ) -> None:
-    """From `partitioner.availability.timeout.ms` on, if that is set, until it takes something."""
+    """From `partitioner.availability.timeout.ms` on, if set, until it takes a batch."""
     p = slow_second(availability_timeout_ms=timeout_ms)
     p.cluster[2].answers[ProduceRequest] = lambda request, version: SILENT
     for _ in range(COUNT):

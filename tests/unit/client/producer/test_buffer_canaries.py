@@ -1,10 +1,12 @@
 """No buffer carries one topic's bytes into another, whatever happens to its batch.
 
-Every value says which topic it is for, and buffers are so few that each is used again and again.
-What arrives is looked at byte by byte: the values of a topic, and nothing of the other.
+Every value names its topic, and buffers are so few that each is reused many times. The received
+bytes must hold the values of their topic, and nothing of the other.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -21,7 +23,7 @@ def canary(topic: str, number: int) -> bytes:
     return f"{topic}:{number}:".encode() + topic.encode() * 300
 
 
-def two_topics(**settings: object) -> Producing:
+def two_topics(**settings: Any) -> Producing:
     return Producing(
         leaders={"red": [1], "blue": [1]},
         batch_bytes=BATCH_BYTES,
@@ -40,7 +42,7 @@ def check(p: Producing) -> None:
             assert other not in value
 
 
-def test_buffers_are_used_again_for_other_topics():
+def test_reused_buffers_carry_no_bytes_to_other_topics():
     p = two_topics()
     for number in range(60):
         p.send(canary("red", number), "red")
@@ -76,7 +78,7 @@ def test_a_batch_that_expired_in_flight_is_sent_as_it_was_while_its_buffer_is_fi
     check(p)
 
 
-def test_a_batch_that_expires_half_written_to_the_socket_arrives_unchanged_all_the_same():
+def test_a_batch_that_expires_half_written_arrives_unchanged():
     """The transport takes a part of the frame; the batch expires; records of the other topic fill
     the buffers that are there; then the transport takes the rest."""
     p = two_topics(delivery_timeout_ms=3_000, idempotence=False, max_in_flight=5)

@@ -1,4 +1,4 @@
-"""The pool's memory: what is charged, what is used again, and who is served when."""
+"""The pool's memory: charging, reuse of buffers, and the order of waiters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def take(pool: BufferPool, size: int = 10) -> Buffer:
     return buffer
 
 
-def test_what_is_allocated_is_charged_until_it_is_given_back():
+def test_allocated_bytes_are_charged_until_they_are_returned():
     pool = pool_of()
     buffer = take(pool)
     assert pool.charged_bytes == 10
@@ -29,7 +29,7 @@ def test_what_is_allocated_is_charged_until_it_is_given_back():
     assert pool.charged_bytes == 0
 
 
-def test_a_buffer_of_the_usual_size_is_used_again_and_comes_back_empty():
+def test_a_buffer_of_the_pool_size_is_reused_empty():
     pool = pool_of()
     buffer = take(pool)
     buffer.writer.write(b"records")
@@ -38,7 +38,7 @@ def test_a_buffer_of_the_usual_size_is_used_again_and_comes_back_empty():
     assert len(buffer.writer) == 0
 
 
-def test_a_buffer_of_another_size_is_not():
+def test_a_buffer_of_another_size_is_not_reused():
     pool = pool_of()
     buffer = take(pool, 25)
     pool.put_back(buffer)
@@ -56,19 +56,19 @@ def test_free_buffers_are_given_up_for_a_large_one():
     assert pool.unallocated_bytes == 5
 
 
-def test_what_was_sealed_is_never_charged_more_than_its_buffer_was():
+def test_a_sealed_batch_is_charged_at_most_its_buffer():
     pool = pool_of()
     assert pool.keep(take(pool), 12) == 10, "compression can make it longer"
 
 
-def test_there_is_no_room_beyond_the_total():
+def test_allocation_beyond_the_total_is_refused():
     pool = pool_of(total=25)
     assert [pool.allocate(10) is None for _ in range(3)] == [False, False, True]
     with pytest.raises(ValueError, match="26 bytes do not fit"):
         pool.allocate(26)
 
 
-def test_no_buffer_stays_in_the_free_list_that_the_total_has_no_room_for():
+def test_the_free_list_never_exceeds_the_total():
     pool = pool_of(total=20)
     first, second = take(pool), take(pool)
     pool.keep(first, 8)
@@ -78,7 +78,7 @@ def test_no_buffer_stays_in_the_free_list_that_the_total_has_no_room_for():
     assert pool.allocate(10) is second
 
 
-def test_waiters_are_served_in_order_however_little_the_later_ones_want():
+def test_waiters_are_served_in_order_whatever_their_sizes():
     pool = pool_of(total=30)
     buffers = [take(pool) for _ in range(3)]
     large, small = pool.wait(20), pool.wait(1)
@@ -94,11 +94,11 @@ def test_waiters_are_served_in_order_however_little_the_later_ones_want():
     assert small.waiter.result().size == 1
 
 
-def test_who_waits_is_served_at_once_if_there_is_room_after_all():
+def test_a_waiter_is_served_at_once_if_there_is_room():
     assert pool_of().wait(10).waiter.done
 
 
-def test_a_waiter_that_gives_up_makes_way():
+def test_a_waiter_that_gives_up_lets_the_next_be_served():
     pool = pool_of(total=30)
     take(pool), take(pool)
     large, small = pool.wait(20), pool.wait(10)
@@ -118,7 +118,7 @@ def test_memory_for_a_waiter_that_is_done_goes_to_the_next():
     assert next_one.waiter.result().size == 10
 
 
-def test_a_waiter_may_come_back_for_more_from_within_its_callback():
+def test_a_waiter_may_allocate_from_within_its_callback():
     pool = pool_of(total=20)
     buffers = [take(pool), take(pool)]
     waiter = pool.wait(10).waiter
@@ -132,7 +132,7 @@ def test_a_waiter_may_come_back_for_more_from_within_its_callback():
     assert more[0].waiter.done
 
 
-def test_closing_fails_all_who_wait_and_all_who_come():
+def test_closing_fails_all_waiters_and_later_allocations():
     pool = pool_of(total=10)
     buffer = take(pool)
     waiting = pool.wait(10)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from odradek.client.errors import ClientClosed, DeliveryTimeout, KafkaError
 from odradek.client.producer.futures import Delivery
 from odradek.model.errors import ErrorCode
@@ -11,7 +13,7 @@ from unit.client.producer.producing import Producing
 
 
 class Told:
-    """Which records were told, and how."""
+    """The records whose callback was called, and their outcome."""
 
     def __init__(self, producing: Producing) -> None:
         self.producing = producing
@@ -27,11 +29,11 @@ class Told:
 
 
 def silent(producing: Producing) -> None:
-    """No produce request is answered from now on."""
+    """Answer no produce request from now on."""
     producing.cluster[1].answers[ProduceRequest] = lambda request, version: SILENT
 
 
-def one_under_way_and_one_waiting(**settings: int) -> tuple[Producing, Told]:
+def one_under_way_and_one_waiting(**settings: Any) -> tuple[Producing, Told]:
     producing = Producing(batch_bytes=1, max_in_flight=1, **settings)
     told = Told(producing)
     told.send(b"first")
@@ -42,15 +44,15 @@ def one_under_way_and_one_waiting(**settings: int) -> tuple[Producing, Told]:
     return producing, told
 
 
-def test_what_is_under_way_expires_before_what_waits_behind_it() -> None:
+def test_a_batch_in_flight_expires_before_the_ones_waiting_behind_it() -> None:
     producing, told = one_under_way_and_one_waiting(delivery_timeout_ms=3_000)
     producing.cluster.until(lambda: len(told.order) == 3)
     assert told.order == [b"first", b"under way", b"waiting"]
     assert [type(error) for error in told.errors[1:]] == [DeliveryTimeout] * 2
 
 
-def a_younger_one_under_way(**settings: int) -> tuple[Producing, Told]:
-    """The first one is to be sent again after a pause, the second one is not answered."""
+def a_younger_one_under_way(**settings: Any) -> tuple[Producing, Told]:
+    """The first batch waits for a retry, the second one gets no response."""
     producing = Producing(
         batch_bytes=1,
         engine={"retry_backoff_ms": 900, "retry_backoff_max_ms": 1_000},
@@ -70,7 +72,7 @@ def a_younger_one_under_way(**settings: int) -> tuple[Producing, Told]:
     return producing, told
 
 
-def test_what_waits_to_be_sent_again_is_given_up_before_what_was_sent_behind_it() -> None:
+def test_a_batch_waiting_for_a_retry_expires_before_the_ones_sent_behind_it() -> None:
     producing, told = a_younger_one_under_way()
     producing.side.do(lambda: producing.core.close(0))
     producing.cluster.until(lambda: len(told.order) == 3)

@@ -1,4 +1,4 @@
-"""What senders have of their records: futures of one, `Deliveries` of many."""
+"""The futures of single records, and `Deliveries` of many."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from odradek.client.waiter import spawn
 
 
 class Impatient:
-    """A face whose time is always over."""
+    """A wait strategy that always times out."""
 
     def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
         return False
@@ -32,7 +32,7 @@ class Impatient:
 
 
 class Doing:
-    """A face for which a batch is done by waiting for it."""
+    """A wait strategy that completes the batch it waits for."""
 
     def __init__(self) -> None:
         self.add_queued: list[float | None] = []
@@ -47,7 +47,7 @@ class Doing:
 
 
 def batch(partition: int = 0, wait_strategy: Any = None) -> ProduceRequestResult:
-    """The result of a batch whose outcome is open."""
+    """Return the result of a batch without an outcome."""
     return ProduceRequestResult("t", partition, wait_strategy or CoroutineWait(), Lock())
 
 
@@ -64,7 +64,7 @@ def failed(
 
 
 def split(result: ProduceRequestResult, *first: int) -> list[ProduceRequestResult]:
-    """The batch is sent as parts that begin with these of its records."""
+    """Split a batch into parts that begin with these records."""
     parts = [batch(result.partition, result.wait_strategy) for _ in first]
     result.split(list(zip(first, parts, strict=True)))
     return parts
@@ -75,7 +75,7 @@ LARGE = RecordTooLarge("large")
 
 
 class TestFutures:
-    def test_the_place_of_a_record_is_its_batchs_and_its_index(self) -> None:
+    def test_the_offset_of_a_record_is_that_of_its_batch_plus_its_index(self) -> None:
         result = batch(partition=3)
         futures = [FutureRecordMetadata(result, index, 70 + index) for index in range(3)]
         assert not any(future.done() for future in futures)
@@ -86,17 +86,17 @@ class TestFutures:
         ]
         assert all(future.done() and future.exception() is None for future in futures)
 
-    def test_the_brokers_time_counts_where_it_tells_one(self) -> None:
+    def test_the_brokers_timestamp_counts_if_there_is_one(self) -> None:
         result = batch()
         written(result, 0, append_ms=99)
         assert FutureRecordMetadata(result, 0, 1).result(0).timestamp_ms == 99
 
-    def test_a_broker_that_does_not_answer_tells_no_offset(self) -> None:
+    def test_without_acks_the_offset_is_unknown(self) -> None:
         result = batch()
         written(result, -1)
         assert FutureRecordMetadata(result, 5, 1).result(0).offset == -1
 
-    def test_all_of_a_batch_fail_with_it(self) -> None:
+    def test_all_records_of_a_failed_batch_fail(self) -> None:
         result = batch()
         failed(result, LATE)
         future = FutureRecordMetadata(result, 5, 1)
@@ -104,7 +104,7 @@ class TestFutures:
         with pytest.raises(DeliveryTimeout):
             future.result(0)
 
-    def test_or_each_with_its_own_error(self) -> None:
+    def test_records_of_a_failed_batch_may_have_their_own_errors(self) -> None:
         result = batch()
         beside, own = InvalidRecord("beside"), InvalidRecord("own")
         failed(result, beside, {1: own})
@@ -124,20 +124,20 @@ class TestFutures:
                 depth, traceback = depth + 1, traceback.tb_next
             assert depth <= 2
 
-    def test_it_waits_as_its_face_does(self) -> None:
+    def test_a_future_waits_as_its_wait_strategy_does(self) -> None:
         wait_strategy = Doing()
         result = batch(wait_strategy=wait_strategy)
         assert FutureRecordMetadata(result, 0, 1).result(2.5).offset == 0
         assert FutureRecordMetadata(result, 0, 1).result(2.5).offset == 0
         assert wait_strategy.add_queued == [2.5], "not when it is done"
 
-    def test_time_may_be_over_before_the_outcome_is_known(self) -> None:
+    def test_result_raises_timeout_error_before_the_outcome_is_known(self) -> None:
         future = FutureRecordMetadata(batch(wait_strategy=Impatient()), 0, 1)
         for ask in (future.result, future.exception):
             with pytest.raises(TimeoutError, match=r"t-0 is not known after 1 s"):
                 ask(1)
 
-    def test_it_can_be_awaited(self) -> None:
+    def test_a_future_can_be_awaited(self) -> None:
         result = batch()
 
         async def both() -> list[int]:
@@ -149,12 +149,12 @@ class TestFutures:
         written(result, 7)
         assert waiter.result() == [7, 8]
 
-    def test_it_cannot_be_cancelled(self) -> None:
+    def test_a_future_cannot_be_cancelled(self) -> None:
         future = FutureRecordMetadata(batch(), 0, 1)
         assert not future.cancel()
         assert not future.cancelled()
 
-    def test_it_shows_what_it_is(self) -> None:
+    def test_the_repr_of_a_future_shows_its_outcome(self) -> None:
         result = batch()
         future = FutureRecordMetadata(result, 0, 1)
         assert repr(future) == "<FutureRecordMetadata pending>"
@@ -163,7 +163,7 @@ class TestFutures:
 
 
 class TestCallbacks:
-    def test_are_called_once_in_the_order_in_which_they_came(self) -> None:
+    def test_callbacks_are_called_once_in_the_order_added(self) -> None:
         result = batch()
         told: list[object] = []
         futures = [FutureRecordMetadata(result, index, 1) for index in range(2)]
@@ -173,7 +173,7 @@ class TestCallbacks:
         written(result, 0)
         assert told == futures
 
-    def test_are_called_at_once_if_it_is_done(self) -> None:
+    def test_callbacks_are_called_at_once_on_a_done_future(self) -> None:
         result = batch()
         written(result, 0)
         told: list[object] = []
@@ -181,7 +181,7 @@ class TestCallbacks:
         future.add_done_callback(told.append)
         assert told == [future]
 
-    def test_find_it_done(self) -> None:
+    def test_callbacks_find_the_future_done(self) -> None:
         result = batch()
         told: list[int] = []
         future = FutureRecordMetadata(result, 4, 1)
@@ -189,7 +189,9 @@ class TestCallbacks:
         written(result, 10)
         assert told == [14]
 
-    def test_that_raise_disturb_nobody(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_callbacks_that_raise_do_not_stop_others(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
         result = batch()
         told: list[object] = []
         future = FutureRecordMetadata(result, 0, 1)
@@ -201,7 +203,7 @@ class TestCallbacks:
 
 
 class TestSplitBatches:
-    def test_a_record_goes_with_its_part(self) -> None:
+    def test_a_record_of_a_split_batch_has_the_outcome_of_its_part(self) -> None:
         result = batch()
         futures = [FutureRecordMetadata(result, index, 1) for index in range(5)]
         first, second = split(result, 0, 2)
@@ -232,19 +234,19 @@ class TestSplitBatches:
 
 class TestMany:
     def sent(self, *runs: tuple[ProduceRequestResult, list[int]]) -> Deliveries:
-        """Records were taken in, at these places of these batches."""
+        """Return deliveries of records with these indices in these batches."""
         deliveries = Deliveries()
         for result, indexes in runs:
             for index in indexes:
                 deliveries.add(result, index)
         return deliveries
 
-    def test_none_are_done_at_once(self) -> None:
+    def test_no_records_are_done_at_once(self) -> None:
         deliveries = Deliveries()
         assert deliveries.done() and len(deliveries) == 0
         assert deliveries.result(0) == [] and deliveries.errors() == []
 
-    def test_records_that_stand_together_are_one_range(self) -> None:
+    def test_consecutive_records_are_one_range(self) -> None:
         one, other = batch(0), batch(1)
         deliveries = self.sent((one, [0, 1]), (other, [0]), (one, [2]), (other, [1]))
         assert len(deliveries) == 5 and not deliveries.done()
@@ -257,7 +259,7 @@ class TestMany:
             DeliveredRange("t", 1, 2, 70, 71),
         ]
 
-    def test_records_of_others_between_them_part_the_range(self) -> None:
+    def test_records_of_others_split_the_range(self) -> None:
         one = batch()
         deliveries = self.sent((one, [0, 2, 3]))
         written(one, 10)
@@ -266,7 +268,7 @@ class TestMany:
             DeliveredRange("t", 0, 2, 12, 13),
         ]
 
-    def test_a_record_that_had_to_wait_is_one_of_them(self) -> None:
+    def test_a_record_that_had_to_wait_is_included(self) -> None:
         one = batch()
         deliveries = Deliveries()
         deliveries.add_future(FutureRecordMetadata(one, 0, 1))
@@ -274,7 +276,7 @@ class TestMany:
         written(one, 5)
         assert deliveries.result(0) == [DeliveredRange("t", 0, 2, 5, 6)]
 
-    def test_offsets_that_brokers_do_not_tell(self) -> None:
+    def test_ranges_without_acks_have_no_offsets(self) -> None:
         one = batch()
         deliveries = self.sent((one, [0, 1]))
         written(one, -1)
@@ -292,18 +294,18 @@ class TestMany:
         with pytest.raises(DeliveryTimeout):
             deliveries.result(0)
 
-    def test_waiting_has_an_end(self) -> None:
+    def test_wait_raises_timeout_error(self) -> None:
         deliveries = self.sent((batch(wait_strategy=Impatient()), [0, 1]))
         with pytest.raises(TimeoutError, match=r"2 records is not known after 3 s"):
             deliveries.result(3)
 
-    def test_waiting_asks_each_batch_once(self) -> None:
+    def test_wait_waits_once_for_each_batch(self) -> None:
         wait_strategy = Doing()
         deliveries = self.sent((batch(0, wait_strategy), [0, 1]), (batch(1, wait_strategy), [0]))
         assert len(deliveries.result(9)) == 2
         assert wait_strategy.add_queued == [9, 9]
 
-    def test_all_can_be_awaited(self) -> None:
+    def test_deliveries_can_be_awaited(self) -> None:
         one, other = batch(0), batch(1)
         deliveries = self.sent((one, [0]), (other, [0]))
 
@@ -316,14 +318,14 @@ class TestMany:
         written(one, 0)
         assert waiter.result() == 2
 
-    def test_it_shows_how_far_it_is(self) -> None:
+    def test_the_repr_of_deliveries_shows_the_progress(self) -> None:
         one, other = batch(0), batch(1)
         deliveries = self.sent((one, [0]), (other, [0]))
         written(one, 0)
         assert repr(deliveries) == "<Deliveries of 2 records, 1 of 2 runs open>"
 
 
-def test_a_place_is_a_value() -> None:
+def test_a_delivery_is_a_value() -> None:
     one = Delivery("t", 1, 2, 1_700_000_000_123)
     assert one == Delivery("t", 1, 2, 1_700_000_000_123)
     assert hash(one) == hash(Delivery("t", 1, 2, 1_700_000_000_123))

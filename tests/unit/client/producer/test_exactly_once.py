@@ -35,7 +35,7 @@ FINAL = (ErrorCode.INVALID_RECORD, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 class Story:
-    """One seed: a producer, two brokers that fail, and everything that was told."""
+    """The run of one seed: a producer, two failing brokers, and all outcomes."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -103,12 +103,12 @@ class Story:
         return answer
 
     def leave_unread(self, node_id: int, request: ProduceRequest) -> Any:
-        """For a while."""
+        """Stop reading for a while."""
         self.unread.append((self.chance.choice((1, 2, 4, 8, 16)), node_id, request))
         return SILENT
 
     def read_on(self) -> None:
-        """Find the requests whose time has come."""
+        """Process the late requests that are due."""
         unread, self.unread = self.unread, []
         for others, node_id, request in unread:
             if others > 0 and not self.calm:
@@ -187,7 +187,7 @@ def numbers(values: list[bytes | None]) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_every_record_once_and_in_order(seed):
+def test_every_record_is_written_once_and_in_order(seed):
     story = Story(seed)
     story.run()
     story.check()

@@ -1,6 +1,8 @@
-"""What cannot be sent: a typed error that says what to do, in time, and nothing queued."""
+"""Sends that fail: a typed error with advice, in time, and nothing queued."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -20,8 +22,8 @@ from odradek.testing.scripted import SILENT, DelayedAnswer
 from unit.client.producer.producing import Producing, forget
 
 
-def refused(p: Producing, value: bytes = b"x", topic: str = "t", **given: object) -> Exception:
-    """What the send failed with; nothing is queued, and nobody is called back."""
+def refused(p: Producing, value: bytes = b"x", topic: str = "t", **given: Any) -> Exception:
+    """Return the error of a send; nothing is queued, and no callback is called."""
     waiter = p.begin(value, topic, **given)
     p.cluster.until(lambda: waiter.done)
     assert waiter.error is not None
@@ -30,7 +32,7 @@ def refused(p: Producing, value: bytes = b"x", topic: str = "t", **given: object
     return waiter.error
 
 
-def test_an_unknown_topic():
+def test_an_unknown_topic_fails_after_max_block_ms():
     p = Producing(max_block_ms=2_000)
     begun = p.cluster.now_ms
     error = refused(p, topic="nowhere")
@@ -40,7 +42,7 @@ def test_an_unknown_topic():
     assert 2_000 <= p.cluster.now_ms - begun <= 2_100
 
 
-def test_a_topic_that_is_made_meanwhile_is_not_unknown():
+def test_a_topic_created_meanwhile_gets_the_record():
     p = Producing(max_block_ms=60_000)
     waiter = p.begin(b"x", "later")
     p.cluster.run(1_000)
@@ -50,7 +52,7 @@ def test_a_topic_that_is_made_meanwhile_is_not_unknown():
     assert p.outcome(waiter.result()).offset == 0
 
 
-def test_a_name_that_no_topic_can_have_is_not_waited_for():
+def test_an_invalid_topic_fails_at_once():
     p = Producing()
     p.cluster.create("bad").error = ErrorCode.INVALID_TOPIC_EXCEPTION
     begun = p.cluster.now_ms
@@ -58,14 +60,14 @@ def test_a_name_that_no_topic_can_have_is_not_waited_for():
     assert p.cluster.now_ms - begun <= 1_000
 
 
-def test_an_unknown_partition():
+def test_an_unknown_partition_fails_after_max_block_ms():
     p = Producing(max_block_ms=2_000)
     error = refused(p, partition=9)
     assert isinstance(error, UnknownTopicOrPartition)
     assert "0 to 0" in str(error)
 
 
-def test_a_partition_that_is_added_meanwhile_is_not_unknown():
+def test_a_partition_added_meanwhile_gets_the_record():
     p = Producing()
     p.send(b"one")
     waiter = p.begin(b"two", partition=1)
@@ -77,7 +79,7 @@ def test_a_partition_that_is_added_meanwhile_is_not_unknown():
     assert p.values("t", 1) == [b"two"]
 
 
-def test_unreachable_brokers():
+def test_unreachable_brokers_fail_the_send_after_max_block_ms():
     p = Producing(max_block_ms=5_000)
     p.cluster[1].stop()
     begun = p.cluster.now_ms
@@ -87,7 +89,7 @@ def test_unreachable_brokers():
     assert p.cluster.now_ms - begun <= 5_100
 
 
-def test_a_record_that_is_too_large():
+def test_a_record_larger_than_the_limit_is_refused():
     p = Producing(max_request_bytes=500)
     p.send(b"fits")
     p.flush()
@@ -104,8 +106,8 @@ def test_a_record_larger_than_a_batch_has_a_batch_of_its_own():
     assert p.core.accumulator.pool.charged_bytes == 0
 
 
-def full(**settings: object) -> Producing:
-    """A producer whose memory is used up by records that nobody takes."""
+def full(**settings: Any) -> Producing:
+    """A producer whose memory is used up by records that no broker takes."""
     p = Producing(batch_bytes=1_000, buffer_bytes=2_000, **settings)
     p.send(b"warm up")
     p.flush()
@@ -116,7 +118,7 @@ def full(**settings: object) -> Producing:
     return p
 
 
-def test_a_full_buffer():
+def test_a_full_buffer_fails_the_send_after_max_block_ms():
     p = full(max_block_ms=2_000)
     begun = p.cluster.now_ms
     waiter = p.begin(b"y" * 900)
@@ -127,14 +129,14 @@ def test_a_full_buffer():
     assert not p.core.accumulator.pool.waiters
 
 
-def test_a_full_buffer_for_who_does_not_wait():
+def test_a_full_buffer_raises_buffer_full_without_waiting():
     p = full()
     error = p.core.router.buffer_full_error(p.record("t", b"y"))
     assert isinstance(error, BufferFull) and isinstance(error, BufferError)
     assert "What to do" in str(error)
 
 
-def test_who_gives_up_waiting_leaves_nothing_behind():
+def test_a_send_that_gives_up_waiting_leaves_nothing_queued():
     p = full()
     waiter = p.begin(b"y" * 900)
     assert len(p.core.accumulator.pool.waiters) == 1
@@ -143,7 +145,7 @@ def test_who_gives_up_waiting_leaves_nothing_behind():
     assert not p.core.pending
 
 
-def test_a_full_buffer_empties_in_the_order_in_which_they_waited():
+def test_waiting_records_are_queued_in_order():
     p = Producing(batch_bytes=1_000, buffer_bytes=1_000, linger_ms=0)
     waiters = [p.begin(b"%d" % n * 900, callback=None) for n in range(5)]
     for waiter in waiters:
@@ -152,7 +154,7 @@ def test_a_full_buffer_empties_in_the_order_in_which_they_waited():
     assert [value[:1] for value in p.values() if value] == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_closing_ends_all_waiting():
+def test_closing_fails_waiting_sends():
     p = full()
     waiting = [p.begin(b"y" * 900), p.begin(b"z", "nowhere")]
     p.side.wait(lambda: p.core.close(100))
@@ -162,7 +164,7 @@ def test_closing_ends_all_waiting():
         p.begin(b"late")
 
 
-def test_a_partitioner_of_ones_own():
+def test_a_partitioner_function_chooses_the_partition():
     asked = []
 
     def third(topic, key, value, count):
@@ -176,7 +178,7 @@ def test_a_partitioner_of_ones_own():
     assert p.values("t", 2) == [b"there"]
 
 
-def test_a_partitioner_that_is_wrong():
+def test_a_partitioner_with_an_invalid_partition_raises():
     p = Producing(partitioner=lambda topic, key, value, count: 5)
     waiter = p.begin(b"x")
     p.cluster.until(lambda: waiter.done)
@@ -184,7 +186,7 @@ def test_a_partitioner_that_is_wrong():
     assert "chose partition 5" in str(waiter.error)
 
 
-def held_up(partitioner, **settings: object) -> tuple[Producing, list[ProduceRequest]]:
+def held_up(partitioner, **settings: Any) -> tuple[Producing, list[ProduceRequest]]:
     """A producer whose memory is used up until `release` lets its brokers answer."""
     p = Producing(
         batch_bytes=1_000, buffer_bytes=1_000, partitioner=partitioner, max_block_ms=10**6
@@ -197,7 +199,7 @@ def held_up(partitioner, **settings: object) -> tuple[Producing, list[ProduceReq
     return p, right
 
 
-def test_a_partitioner_is_asked_once_for_a_record_that_has_to_wait_for_memory():
+def test_a_partitioner_is_called_once_for_a_record_that_waits_for_memory():
     asked: list[bytes | None] = []
 
     def choose(topic, key, value, count):
@@ -214,7 +216,7 @@ def test_a_partitioner_is_asked_once_for_a_record_that_has_to_wait_for_memory():
     assert p.core.accumulator.pool.charged_bytes == 0
 
 
-def test_nor_is_it_asked_again_for_one_of_many():
+def test_a_partitioner_is_called_once_for_a_waiting_record_of_many():
     asked: list[bytes | None] = []
 
     def choose(topic, key, value, count):
@@ -235,7 +237,7 @@ def test_nor_is_it_asked_again_for_one_of_many():
     assert [value[:6] for value in p.values()[2:]] == [b"second", b"third."]
 
 
-def test_a_partitioner_that_raises_leaves_nothing_behind():
+def test_a_partitioner_that_raises_leaves_nothing_queued():
     def moody(topic, key, value, count):
         if value.startswith(b"second"):
             raise LookupError("no table for this")
@@ -251,7 +253,7 @@ def test_a_partitioner_that_raises_leaves_nothing_behind():
     assert not p.core.pending
 
 
-def test_a_topic_that_is_forgotten_while_a_record_waits_for_memory_is_asked_for_again():
+def test_a_topic_forgotten_while_a_record_waits_for_memory_is_requested_again():
     p = Producing(
         brokers=2,
         leaders={"t": [1], "other": [1]},
@@ -273,7 +275,7 @@ def test_a_topic_that_is_forgotten_while_a_record_waits_for_memory_is_asked_for_
     assert p.core.accumulator.pool.charged_bytes == 0
 
 
-def test_keys_may_be_ignored():
+def test_partitioner_ignore_keys_ignores_keys():
     p = Producing(leaders={"t": [1, 1, 1]}, ignore_keys=True)
     for _ in range(10):
         p.send(b"x", key=b"a")

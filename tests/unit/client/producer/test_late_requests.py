@@ -1,8 +1,7 @@
-"""Requests that got no answer and arrive yet: what they carry is written once, or its sender is
-told that nobody knows.
+"""Requests without a response that arrive late: their records are written once, or fail in doubt.
 
-A connection that is given up by the client may be read to its end by the broker, long after what
-was sent over the next one. So a batch that went out without an answer keeps its sequence numbers.
+A broker may read a connection to its end long after the client gave it up and sent other requests
+over the next one. So a batch sent without a response keeps its sequence numbers.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Late:
         return SILENT
 
     def read_on(self) -> None:
-        """What lies in the buffers of closed connections arrives now."""
+        """Deliver the requests in the buffers of closed connections."""
         unread, self.unread = self.unread, []
         for request, version in unread:
             self._right(request, version)
@@ -66,7 +65,7 @@ class Late:
         return first, second
 
 
-def test_a_batch_behind_one_that_was_given_up_is_not_written_twice():
+def test_a_batch_behind_an_expired_one_is_not_written_twice():
     late = Late()
     _, second = late.two_without_an_answer()
     late.read_on()
@@ -77,7 +76,7 @@ def test_a_batch_behind_one_that_was_given_up_is_not_written_twice():
     assert manager is not None and manager.epoch_bumps == 0, "nothing was missing after all"
 
 
-def test_a_batch_that_cannot_be_numbered_anew_fails_in_the_end_and_says_that_nobody_knows():
+def test_a_batch_that_cannot_get_new_sequences_fails_in_doubt():
     late = Late()
     _, second = late.two_without_an_answer()
     begun_ms = late.p.cluster.now_ms
@@ -92,7 +91,7 @@ def test_a_batch_that_cannot_be_numbered_anew_fails_in_the_end_and_says_that_nob
     assert late.p.values() == [b"warm up", b"third"], "a newer epoch shuts out what comes late"
 
 
-def test_the_turn_of_the_batch_behind_comes_when_the_first_is_given_up():
+def test_the_next_batch_is_sent_when_the_first_expires():
     late = Late()
     p = late.p
     late.asleep = True
@@ -105,8 +104,8 @@ def test_the_turn_of_the_batch_behind_comes_when_the_first_is_given_up():
     assert len(late.unread) == 4
 
 
-def test_a_batch_that_was_surely_not_written_says_so_when_its_time_is_over():
-    """It waited behind one that nobody knows of, and was never sent."""
+def test_a_batch_that_was_never_sent_expires_as_not_written():
+    """It waited behind a batch in doubt, and was never sent."""
     late = Late(max_in_flight=1)
     late.asleep = True
     sent, unsent = map(late.p.outcome, [late.p.send(b"first"), late.p.send(b"second")])
@@ -115,8 +114,8 @@ def test_a_batch_that_was_surely_not_written_says_so_when_its_time_is_over():
     assert "they were not written" in str(unsent)
 
 
-def test_parts_of_a_batch_that_may_be_there_are_not_written_beside_it():
-    """It was written, the answer got lost, and then the topic's limit was lowered."""
+def test_parts_of_a_batch_that_may_be_written_are_not_written_beside_it():
+    """It was written, the response was lost, and then the topic's limit was lowered."""
     p = Producing(
         linger_ms=5, delivery_timeout_ms=DELIVERY_MS, engine={"request_timeout_ms": REQUEST_MS}
     )
@@ -140,8 +139,8 @@ def test_parts_of_a_batch_that_may_be_there_are_not_written_beside_it():
     assert p.outcome(p.send(b"behind")).offset == 5
 
 
-def test_parts_of_a_batch_behind_which_another_is_written_are_not_numbered_anew():
-    """It was written, and its answer said only that this took too long."""
+def test_parts_of_a_batch_with_a_written_successor_get_no_new_sequences():
+    """It was written, and the response was a timeout."""
     p = Producing(linger_ms=5, batch_bytes=230)
     p.send(b"warm up")
     p.flush()
@@ -162,7 +161,7 @@ def test_parts_of_a_batch_behind_which_another_is_written_are_not_numbered_anew(
     assert p.values() == [b"warm up", *values, b"last"]
 
 
-def test_a_refusal_does_not_tell_of_an_earlier_attempt():
+def test_a_refused_batch_with_an_unanswered_attempt_fails_in_doubt():
     p = Producing()
     p.send(b"warm up")
     p.flush()
@@ -182,8 +181,8 @@ def test_a_refusal_does_not_tell_of_an_earlier_attempt():
 
 
 @pytest.mark.parametrize("lost", [CLOSE, SILENT])
-def test_who_may_not_try_again_is_told_that_nobody_knows(lost: Any) -> None:
-    """Behind why the connection was given up, which brings advice of its own along."""
+def test_without_retries_a_batch_without_a_response_fails_in_doubt(lost: Any) -> None:
+    """The message follows that of the lost connection, which has its own advice."""
     p = Producing(retries=0, idempotence=False, engine={"request_timeout_ms": REQUEST_MS})
     right = p.cluster[1].answers[ProduceRequest]
 
@@ -197,8 +196,8 @@ def test_who_may_not_try_again_is_told_that_nobody_knows(lost: Any) -> None:
     assert "they may or may not have been written" in str(error)
 
 
-def test_parts_may_be_written_with_the_batch_they_are_of_without_idempotence_too():
-    """It was written, the answer got lost, and then the topic's limit was lowered."""
+def test_without_idempotence_parts_of_a_batch_without_a_response_fail_in_doubt():
+    """It was written, the response was lost, and then the topic's limit was lowered."""
     p = Producing(linger_ms=5, idempotence=False, max_in_flight=1)
     right = p.cluster[1].answers[ProduceRequest]
 
@@ -216,7 +215,7 @@ def test_parts_may_be_written_with_the_batch_they_are_of_without_idempotence_too
         assert "may or may not have been written by an earlier attempt" in str(error)
 
 
-def test_a_broker_that_breaks_down_over_a_batch_leaves_it_open_itself():
+def test_an_unknown_server_error_leaves_the_batch_in_doubt():
     p = Producing()
     p.brokers.fail_next("t", 0, ErrorCode.UNKNOWN_SERVER_ERROR)
     error = p.outcome(p.send(b"one"))
@@ -224,8 +223,8 @@ def test_a_broker_that_breaks_down_over_a_batch_leaves_it_open_itself():
     assert "earlier attempt" not in str(error), "there was none"
 
 
-def test_what_is_behind_a_refused_batch_does_not_wait():
-    """Nothing can be written behind a batch that never will be, whoever carries it."""
+def test_the_batch_behind_a_refused_one_does_not_wait():
+    """No batch can be written behind one that never will be, in whatever request."""
     late = Late()
     p = late.p
     p.brokers.fail_next("t", 0, ErrorCode.INVALID_RECORD)

@@ -19,12 +19,12 @@ from odradek.client.producer.partitioner import murmur2, partition_for_key
         (b"abc", 479470107),
     ],
 )
-def test_known_values(key, signed):
+def test_murmur2_returns_known_values(key, signed):
     assert murmur2(key) == signed & 0xFFFFFFFF
 
 
 @given(st.binary(max_size=64), st.integers(1, 50))
-def test_the_same_as_kafka_python(key, partitions):
+def test_keys_get_the_same_partition_as_in_kafka_python(key, partitions):
     from kafka.partitioner.default import murmur2 as reference
 
     assert partition_for_key(key, partitions) == (reference(key) & 0x7FFFFFFF) % partitions

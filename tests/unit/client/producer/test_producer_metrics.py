@@ -1,4 +1,4 @@
-"""What users of a producer watch of its memory, its queues, and what is under way."""
+"""The metrics of a producer about memory, waiting sends and requests in flight."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HELD_MS = 5_000
 
 
 def held() -> Producing:
-    """The broker answers late; one request at a time."""
+    """A broker that answers late; one request at a time."""
     p = Producing(batch_bytes=BATCH_BYTES, buffer_bytes=BUFFER_BYTES, max_in_flight=1)
     p.send(b"warm up")
     p.flush()
@@ -26,7 +26,7 @@ def metrics(p: Producing) -> dict[str, float]:
     return p.side.do(p.core.snapshot)
 
 
-def test_at_rest_everything_is_free_and_nothing_is_under_way():
+def test_an_idle_producer_has_all_memory_free_and_nothing_in_flight():
     found = metrics(held())
     assert found["buffer-total-bytes"] == found["buffer-available-bytes"] == BUFFER_BYTES
     assert found["requests-in-flight"] == 0
@@ -35,7 +35,7 @@ def test_at_rest_everything_is_free_and_nothing_is_under_way():
     assert found["record-send-total"] == 1
 
 
-def test_memory_is_taken_until_the_broker_has_answered():
+def test_memory_is_used_until_the_broker_has_answered():
     p = held()
     p.send(b"x" * 600)
     p.cluster.run(100)
@@ -49,7 +49,7 @@ def test_memory_is_taken_until_the_broker_has_answered():
     assert metrics(p)["records-in-queue"] == 0
 
 
-def test_who_waits_for_memory_is_counted_until_there_is_some():
+def test_sends_that_wait_for_memory_are_counted():
     p = held()
     waiters = [p.begin(b"x" * 700) for _ in range(7)]
     p.cluster.run(100)

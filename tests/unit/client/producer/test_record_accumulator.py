@@ -1,4 +1,4 @@
-"""Records on their way into batches, and which nodes are ready for some."""
+"""Appending records to batches, and the nodes that are ready."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TestAppending:
         assert first is second is not third
         assert (one, two, three) == (0, 1, 0)
 
-    def test_a_new_batch_and_a_full_one_wake_the_sender_and_what_is_between_does_not(self) -> None:
+    def test_only_a_new_or_a_full_batch_wakes_the_sender(self) -> None:
         queues = Queues()
         woken = []
         for value in (b"a" * 400, b"b" * 400, b"c" * 400):
@@ -31,20 +31,20 @@ class TestAppending:
             woken.append(queues.woken)
         assert woken == [1, 1, 2]
 
-    def test_a_record_larger_than_a_batch_has_one_of_its_own_size(self) -> None:
+    def test_a_record_larger_than_a_batch_gets_a_batch_of_its_own_size(self) -> None:
         queues = Queues()
         result, _ = queues.append(b"x" * 5_000)
         assert result is not None
         assert queues.pool.charged_bytes > 5_000
 
-    def test_without_memory_there_is_no_result(self) -> None:
+    def test_append_returns_no_result_without_memory(self) -> None:
         queues = Queues(buffer_bytes=BATCH_BYTES)
         queues.append(b"a" * 800)
         assert queues.append(b"b")[1] == 1, "what fits the open batch needs none"
         assert queues.append(b"c" * 900)[0] is None
         assert queues.append(b"d")[0] is None, "nothing gets ahead of what has to wait"
 
-    def test_memory_that_was_waited_for_is_used(self) -> None:
+    def test_append_uses_the_spare_buffer(self) -> None:
         queues = Queues(buffer_bytes=2 * BATCH_BYTES)
         spare = queues.pool.allocate(BATCH_BYTES)
         queues.fill(b"a")
@@ -52,7 +52,7 @@ class TestAppending:
         result, index = queues.append(b"b" * 900, spare=spare)
         assert result is not None and index == 0
 
-    def test_memory_that_was_waited_for_goes_back_if_another_made_room(self) -> None:
+    def test_the_spare_buffer_goes_back_if_there_is_room(self) -> None:
         queues = Queues()
         spare = queues.pool.allocate(BATCH_BYTES)
         queues.append(b"somebody else's")
@@ -61,9 +61,7 @@ class TestAppending:
         assert queues.pool.charged_bytes == before - BATCH_BYTES
 
     @pytest.mark.parametrize("begun", [False, True], ids=["nothing open", "an open batch"])
-    def test_memory_that_was_waited_for_goes_back_if_the_producer_is_closed(
-        self, begun: bool
-    ) -> None:
+    def test_the_spare_buffer_goes_back_if_the_producer_is_closed(self, begun: bool) -> None:
         queues = Queues()
         spare = queues.pool.allocate(BATCH_BYTES)
         if begun:
@@ -74,7 +72,7 @@ class TestAppending:
             queues.append(b"b", spare=spare)
         assert queues.pool.charged_bytes == before - BATCH_BYTES
 
-    def test_without_a_partition_records_stick_to_one_until_a_batch_was_filled(self) -> None:
+    def test_records_without_a_partition_stay_with_one_until_a_batch_is_filled(self) -> None:
         queues = Queues(leaders=(1,) * 8)
         for _ in range(40):
             queues.append(b"x" * 90, partition=-1)
@@ -86,11 +84,11 @@ class TestAppending:
 
 
 class TestReady:
-    def test_nothing_is_not(self) -> None:
+    def test_an_empty_accumulator_has_no_ready_node(self) -> None:
         check = Queues().accumulator.ready(0)
         assert (dict(check.ready_nodes), check.next_check_delay_ms) == ({}, NEVER_MS)
 
-    def test_what_has_lingered(self) -> None:
+    def test_a_batch_is_ready_after_linger_ms(self) -> None:
         queues = Queues(linger_ms=50)
         queues.append(b"x")
         queues.clock.now_ms += 20
@@ -99,14 +97,14 @@ class TestReady:
         queues.clock.now_ms += 30
         assert queues.ready() == [1]
 
-    def test_what_is_full(self) -> None:
+    def test_a_full_batch_is_ready(self) -> None:
         queues = Queues(linger_ms=50)
         queues.fill(b"a")
         assert queues.ready() == [], "there is room for a small one"
         queues.fill(b"b")
         assert queues.ready() == [1], "another one was begun behind it"
 
-    def test_all_while_somebody_waits_for_memory(self) -> None:
+    def test_all_batches_are_ready_while_somebody_waits_for_memory(self) -> None:
         queues = Queues(linger_ms=50, buffer_bytes=BATCH_BYTES)
         queues.append(b"x")
         waiting = queues.pool.wait(BATCH_BYTES)
@@ -114,7 +112,7 @@ class TestReady:
         queues.pool.give_up(waiting, TimeoutError())
         assert queues.ready() == []
 
-    def test_all_while_somebody_flushes(self) -> None:
+    def test_all_batches_are_ready_during_a_flush(self) -> None:
         queues = Queues(linger_ms=50)
         queues.append(b"x")
         for _ in range(2):
@@ -124,7 +122,7 @@ class TestReady:
         queues.accumulator.end_flush()
         assert queues.ready() == []
 
-    def test_all_when_the_producer_closes(self) -> None:
+    def test_all_batches_are_ready_when_the_producer_closes(self) -> None:
         queues = Queues(linger_ms=50)
         queues.append(b"x")
         queues.accumulator.close(ClientClosed("closed"))
@@ -132,7 +130,7 @@ class TestReady:
         with pytest.raises(ClientClosed):
             queues.append(b"y")
 
-    def test_only_nodes_that_lead_something(self) -> None:
+    def test_only_leaders_are_ready(self) -> None:
         queues = Queues(leaders=(1, 2, -1))
         for partition in range(3):
             queues.append(b"x", partition)
@@ -140,7 +138,7 @@ class TestReady:
         assert list(check.ready_nodes) == [1, 2]
         assert list(check.unknown_leader_topics) == ["t"]
 
-    def test_not_what_is_muted(self) -> None:
+    def test_a_muted_partition_is_not_ready(self) -> None:
         queues = Queues()
         queues.append(b"x")
         queues.accumulator.mute(TopicPartition("t", 0), True)
@@ -149,7 +147,7 @@ class TestReady:
         queues.accumulator.mute(TopicPartition("t", 0), False)
         assert queues.ready() == [1]
 
-    def test_what_failed_when_its_back_off_is_over_however_urgent_it_is(self) -> None:
+    def test_a_failed_batch_is_ready_only_after_its_back_off(self) -> None:
         queues = Queues()
         queues.append(b"x")
         [batch] = queues.drain()
@@ -163,8 +161,8 @@ class TestReady:
         assert queues.ready() == [1]
         assert queues.drain() == [batch]
 
-    def test_when_to_look_again_does_not_hang_on_what_else_the_node_leads(self) -> None:
-        """What is ready may not be drained all the same, and then nothing else would wake it."""
+    def test_the_next_check_is_independent_of_other_ready_partitions(self) -> None:
+        """A ready batch may not be drained, and then nothing else wakes the sender."""
         queues = Queues(leaders=(1, 1))
         queues.append(b"x", 1)
         [batch] = queues.drain()
@@ -176,7 +174,7 @@ class TestReady:
         assert list(check.ready_nodes) == [1]
         assert 0 < check.next_check_delay_ms <= 2 * BACKOFF_MS
 
-    def test_what_failed_at_once_if_the_leader_is_another(self) -> None:
+    def test_a_failed_batch_is_ready_at_once_for_a_new_leader(self) -> None:
         queues = Queues()
         queues.append(b"x")
         [batch] = queues.drain()

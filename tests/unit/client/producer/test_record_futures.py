@@ -1,4 +1,4 @@
-"""The future of one record among futures of other kinds: what `asyncio.wait` and callbacks ask."""
+"""The future of a record with `asyncio.wait` and callbacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def batch_of(count: int) -> tuple[ProduceRequestResult, list[FutureRecordMetadat
 
 
 def as_futures(made: list[FutureRecordMetadata]) -> list[Any]:
-    """As what asyncio's types know: they name its own classes."""
+    """Return the future as one of asyncio's classes, for its type hints."""
     return [*made]
 
 
@@ -27,7 +27,7 @@ def written(result: ProduceRequestResult) -> None:
     result.finish()
 
 
-def test_a_callback_that_was_removed_is_not_called() -> None:
+def test_a_removed_callback_is_not_called() -> None:
     result, (first, second) = batch_of(2)
     called: list[str] = []
 
@@ -49,7 +49,7 @@ def test_a_callback_that_was_removed_is_not_called() -> None:
 
 
 @pytest.mark.parametrize("when", [asyncio.ALL_COMPLETED, asyncio.FIRST_COMPLETED])
-def test_asyncio_waits_for_them(when: str) -> None:
+def test_asyncio_wait_accepts_record_futures(when: str) -> None:
     async def wait() -> list[int]:
         result, futures = batch_of(3)
         asyncio.get_running_loop().call_soon(written, result)
@@ -60,7 +60,7 @@ def test_asyncio_waits_for_them(when: str) -> None:
     assert asyncio.run(wait()) == [100, 101, 102]
 
 
-def test_asyncio_gives_them_up_in_time() -> None:
+def test_asyncio_wait_returns_pending_record_futures_after_its_timeout() -> None:
     async def wait() -> None:
         result, futures = batch_of(2)
         done, pending = await asyncio.wait(as_futures(futures), timeout=0)

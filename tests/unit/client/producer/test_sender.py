@@ -1,4 +1,4 @@
-"""From the accumulator to the brokers and back: batches, requests, what is told; and the end."""
+"""From the accumulator to the brokers and back: batches, requests, outcomes; closing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unit.client.producer.producing import Producing
 PRODUCE = 0
 
 
-def test_a_record_is_written_and_its_place_told():
+def test_a_written_record_completes_its_future_with_its_offset():
     p = Producing()
     future = p.send(b"one", timestamp_ms=77)
     delivery = p.outcome(future)
@@ -46,7 +46,7 @@ def test_a_full_batch_does_not_linger():
     p.outcome(future, limit_ms=1_000)
 
 
-def test_the_append_time_of_the_broker_is_told_where_the_topic_has_it():
+def test_the_append_time_of_the_broker_is_returned_if_the_topic_has_it():
     p = Producing()
     p.brokers.fail_next(
         "t",
@@ -59,7 +59,7 @@ def test_the_append_time_of_the_broker_is_told_where_the_topic_has_it():
     assert (delivery.offset, delivery.timestamp_ms) == (5, 1234)
 
 
-def test_without_acks_it_is_done_when_it_was_sent():
+def test_without_acks_a_record_is_done_when_it_is_sent():
     p = Producing(acks=0, idempotence=False)
     delivery = p.outcome(p.send(b"one"))
     assert delivery.offset == -1
@@ -94,7 +94,7 @@ def test_no_partition_starves_when_requests_are_small():
     assert all(p.values("t", n) for n in range(4))
 
 
-def test_topics_go_by_id_where_the_broker_knows_ids():
+def test_topics_are_sent_by_id_to_a_broker_with_ids():
     p = Producing()
     p.outcome(p.send(b"one"))
     _, request, version = p.brokers.requests[-1]
@@ -102,7 +102,7 @@ def test_topics_go_by_id_where_the_broker_knows_ids():
     assert request.topic_data[0].topic_id == p.cluster.topics["t"].topic_id
 
 
-def test_topics_go_by_name_to_an_older_broker():
+def test_topics_are_sent_by_name_to_an_older_broker():
     p = Producing()
     p.cluster[1].versions[PRODUCE] = (3, 8)
     p.outcome(p.send(b"one"))
@@ -117,7 +117,7 @@ def test_zstd_is_not_sent_to_a_broker_that_cannot_read_it():
     assert isinstance(p.outcome(p.send(b"one")), UnsupportedVersion)
 
 
-def test_asking_for_the_partitions_of_a_topic_makes_it_ready_to_be_sent_to():
+def test_partitions_for_makes_a_topic_known():
     p = Producing(leaders={"t": [1, 1]})
     before = p.core.router.send("t", -1, 1, None, b"x", NO_HEADERS, None)
     assert isinstance(before, SerializedRecord), "it would have to wait"
@@ -126,7 +126,7 @@ def test_asking_for_the_partitions_of_a_topic_makes_it_ready_to_be_sent_to():
     assert p.outcome(future).partition == 1
 
 
-def test_the_producer_id_is_asked_for_again_while_the_brokers_are_not_ready():
+def test_the_producer_id_is_requested_again_while_brokers_are_not_ready():
     p = Producing()
     answers = iter([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT])
 
@@ -139,7 +139,7 @@ def test_the_producer_id_is_asked_for_again_while_the_brokers_are_not_ready():
     assert p.brokers.log("t").batches[0].producer_id == 7
 
 
-def test_a_producer_that_gets_no_id_fails_for_good_and_says_so():
+def test_a_producer_without_an_id_fails_for_good():
     p = Producing()
     refusal = InitProducerIdResponse(
         error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, producer_id=-1, producer_epoch=-1
@@ -153,7 +153,7 @@ def test_a_producer_that_gets_no_id_fails_for_good_and_says_so():
         p.send(b"two")
 
 
-def test_closing_sends_what_there_is():
+def test_closing_sends_the_queued_records():
     p = Producing(linger_ms=60_000)
     futures = [p.send(b"%d" % n) for n in range(3)]
     assert p.side.wait(lambda: p.core.close(None)) == 0
@@ -162,7 +162,7 @@ def test_closing_sends_what_there_is():
         p.send(b"late")
 
 
-def test_closing_is_bounded_and_fails_what_is_left():
+def test_closing_with_a_timeout_fails_the_rest():
     p = Producing()
     p.cluster[1].answers[ProduceRequest] = lambda request, version: SILENT
     future = p.send(b"one")
@@ -174,7 +174,7 @@ def test_closing_is_bounded_and_fails_what_is_left():
 
 
 @pytest.mark.parametrize("under_way", [False, True], ids=["waiting", "under way"])
-def test_a_producer_that_is_thrown_away_leaves_no_record_without_an_outcome(under_way, caplog):
+def test_a_collected_producer_leaves_no_record_without_an_outcome(under_way, caplog):
     p = Producing(linger_ms=0 if under_way else 60_000)
     p.cluster[1].answers[ProduceRequest] = lambda request, version: SILENT
     future = p.send(b"one")
@@ -188,7 +188,7 @@ def test_a_producer_that_is_thrown_away_leaves_no_record_without_an_outcome(unde
     assert "1 records that were not delivered" in caplog.text
 
 
-def test_a_flush_ends_lingering_and_counts_what_is_left():
+def test_a_flush_ends_lingering_and_returns_the_number_of_open_records():
     p = Producing(linger_ms=60_000)
     p.send(b"one")
     assert p.flush() == 0
@@ -199,8 +199,8 @@ def test_a_flush_ends_lingering_and_counts_what_is_left():
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
-def test_a_callback_that_raises_disturbs_nobody(caplog, kind):
-    """Nor does one that would end the program: it would end the thread that sends."""
+def test_an_exception_of_a_callback_is_logged_and_others_run(caplog, kind):
+    """SystemExit too, which would end the sending thread."""
     p = Producing(linger_ms=20)
 
     def broken(error, delivery):
@@ -213,7 +213,7 @@ def test_a_callback_that_raises_disturbs_nobody(caplog, kind):
     assert "a bug of the user's" in caplog.text
 
 
-def test_metrics_are_what_users_watch():
+def test_metrics_have_kafkas_names_and_count_the_records():
     p = Producing(linger_ms=20, codec=3)
     futures = [p.send(b"x" * 100) for _ in range(10)]
     p.outcome(futures[-1])

@@ -1,4 +1,4 @@
-"""What a sender does about errors, silence and lost connections: again, elsewhere, or no more."""
+"""Errors, silence and lost connections: retried, sent to another leader, or failed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RETRIABLE = [
 
 @pytest.mark.parametrize("idempotence", [True, False])
 @pytest.mark.parametrize("code", RETRIABLE)
-def test_what_may_pass_is_tried_again(code, idempotence):
+def test_a_retriable_error_is_retried(code, idempotence):
     p = Producing(idempotence=idempotence)
     p.brokers.fail_next("t", 0, code, code)
     delivery = p.outcome(p.send(b"one"))
@@ -60,7 +60,7 @@ def test_what_may_pass_is_tried_again(code, idempotence):
         (ErrorCode.UNKNOWN_SERVER_ERROR, BrokerError),
     ],
 )
-def test_what_will_not_pass_is_told_at_once_and_the_next_record_goes_on(code, kind):
+def test_a_final_error_fails_the_record_at_once_and_later_ones_go_on(code, kind):
     p = Producing()
     p.brokers.fail_next("t", 0, code)
     error = p.outcome(p.send(b"one"))
@@ -72,7 +72,7 @@ def test_what_will_not_pass_is_told_at_once_and_the_next_record_goes_on(code, ki
     assert p.core.metrics.record_error_total == 1
 
 
-def test_the_pause_before_trying_again_grows():
+def test_the_back_off_between_retries_grows():
     p = Producing()
     p.send(b"warm up")
     p.flush()
@@ -97,7 +97,7 @@ def test_a_record_that_is_never_acknowledged_expires():
     assert len(p.told) == 1
 
 
-def test_a_record_expires_while_its_request_is_under_way_and_the_late_answer_is_ignored():
+def test_a_record_expires_in_flight_and_the_late_response_is_ignored():
     p = Producing(delivery_timeout_ms=5_000)
     p.send(b"warm up")
     p.flush()
@@ -116,7 +116,7 @@ def test_a_record_expires_while_its_request_is_under_way_and_the_late_answer_is_
     assert p.values() == [b"warm up", b"one", b"two"]
 
 
-def test_retries_may_be_limited():
+def test_retries_are_limited():
     p = Producing(retries=2)
     p.brokers.fail_next("t", 0, *[ErrorCode.NOT_ENOUGH_REPLICAS] * 3)
     error = p.outcome(p.send(b"one"))
@@ -124,7 +124,7 @@ def test_retries_may_be_limited():
     assert p.outcome(p.send(b"two")).offset == 0
 
 
-def test_a_lost_connection_is_no_loss():
+def test_a_lost_connection_loses_no_record():
     p = Producing()
     p.brokers.fail_next("t", 0, ErrorCode.NOT_ENOUGH_REPLICAS)
     right = p.cluster[1].answers[ProduceRequest]
@@ -140,7 +140,7 @@ def test_a_lost_connection_is_no_loss():
     assert p.values() == [b"0", b"1", b"2"]
 
 
-def test_a_silent_broker_costs_a_request_timeout():
+def test_a_silent_broker_is_retried_after_the_request_timeout():
     p = Producing(engine={"request_timeout_ms": 2_000})
     p.send(b"warm up")
     p.flush()
@@ -152,7 +152,7 @@ def test_a_silent_broker_costs_a_request_timeout():
     assert 2_000 <= p.cluster.now_ms - begun <= 4_000
 
 
-def test_a_new_leader_is_found():
+def test_a_moved_leader_gets_the_batch():
     p = Producing(brokers=2, leaders={"t": [1]})
     p.send(b"one")
     p.flush()
@@ -161,7 +161,7 @@ def test_a_new_leader_is_found():
     assert [node for node, _, _ in p.brokers.requests] == [1, 1, 2]
 
 
-def test_a_new_leader_that_is_named_gets_the_batch_without_a_pause():
+def test_a_leader_named_in_the_response_gets_the_batch_without_a_back_off():
     p = Producing(brokers=2, leaders={"t": [1]}, engine={"retry_backoff_ms": 50_000})
     p.send(b"one")
     p.flush()
@@ -182,7 +182,7 @@ def test_a_new_leader_that_is_named_gets_the_batch_without_a_pause():
     assert p.cluster.now_ms - begun < 5_000
 
 
-def test_nothing_is_sent_to_a_partition_without_a_leader_until_it_has_one():
+def test_a_partition_without_a_leader_gets_nothing_until_it_has_one():
     p = Producing(leaders={"t": [-1]})
     future = p.send(b"one")
     p.cluster.run(3_000)
@@ -191,7 +191,7 @@ def test_nothing_is_sent_to_a_partition_without_a_leader_until_it_has_one():
     assert p.outcome(future).offset == 0
 
 
-def test_a_topic_that_is_forgotten_while_a_batch_is_under_way_is_kept_until_it_is_done():
+def test_a_forgotten_topic_keeps_its_queues_until_its_batches_are_done():
     p = Producing(brokers=2)
     p.send(b"one")
     p.flush()
@@ -216,7 +216,7 @@ def test_a_topic_that_is_forgotten_while_a_batch_is_under_way_is_kept_until_it_i
     assert "t" not in p.core.accumulator.topics, "now nobody uses it"
 
 
-def test_the_records_at_fault_are_told_apart_from_those_beside_them():
+def test_invalid_records_have_other_errors_than_the_rest_of_the_batch():
     p = Producing(linger_ms=20)
 
     def refuse(index, data):
@@ -258,7 +258,7 @@ def test_a_batch_that_is_too_large_is_split(codec, idempotence):
     assert p.core.accumulator.pool.charged_bytes == 0
 
 
-def test_a_single_record_that_is_too_large_fails_alone():
+def test_a_single_record_that_is_too_large_fails():
     p = Producing(linger_ms=20)
     p.brokers.max_batch_bytes = 300
     futures = [p.send(v) for v in (b"a" * 10, b"b" * 400, b"c" * 10)]

@@ -1,4 +1,4 @@
-"""Sequence numbers, one step at a time. Among brokers that fail: `test_exactly_once`."""
+"""Sequence numbers, step by step. With failing brokers: `test_exactly_once`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAST_SEQUENCE = 0x7FFFFFFF
 
 
 class Sending:
-    """A manager with an id, and batches of so many records."""
+    """A manager with a producer id, and batches of given sizes."""
 
     def __init__(self) -> None:
         self.manager = TransactionManager()
@@ -49,15 +49,15 @@ class Sending:
         return batch
 
     def missed(self, batch: ProducerBatch) -> bool:
-        """The broker misses something in front of it."""
+        """The broker misses a batch in front of it."""
         return self.manager.can_retry(batch, MISSING, 0)
 
     def refused(self, batch: ProducerBatch) -> None:
-        """It fails, and was never written."""
+        """It fails, and was not written."""
         self.manager.handle_failed_batch(batch)
 
     def given_up(self, batch: ProducerBatch) -> None:
-        """It fails, and no request that carried it was answered."""
+        """It fails, and no request that carried it got a response."""
         batch.response_lost()
         self.manager.handle_failed_batch(batch)
 
@@ -91,7 +91,7 @@ def test_sequences_wrap():
     assert place(s.written()) == (0, 2)
 
 
-def test_nothing_is_drained_without_an_id():
+def test_nothing_is_drained_without_a_producer_id():
     s = Sending()
     s.manager = TransactionManager()
     assert s.manager.needs_producer_id
@@ -117,7 +117,7 @@ def test_no_more_are_drained_than_a_broker_remembers():
     assert s.manager.may_drain(s.batch())
 
 
-def test_batches_that_come_back_go_out_one_by_one_in_order():
+def test_retried_batches_are_sent_one_by_one_in_order():
     s = Sending()
     s.written()
     first, second = s.drained(), s.drained()
@@ -127,7 +127,7 @@ def test_batches_that_come_back_go_out_one_by_one_in_order():
     assert s.manager.may_drain(second)
 
 
-def test_a_batch_behind_one_that_is_missing_is_simply_sent_again():
+def test_a_batch_behind_a_missing_one_is_sent_again():
     s = Sending()
     s.written()
     s.drained()
@@ -136,7 +136,7 @@ def test_a_batch_behind_one_that_is_missing_is_simply_sent_again():
     assert s.manager.epoch_bumps == 0
 
 
-def test_a_gap_bumps_the_epoch_and_what_is_in_flight_begins_anew():
+def test_a_gap_bumps_the_epoch_and_renumbers_batches_in_flight():
     s = Sending()
     s.written()
     first, second = s.drained(2), s.drained(3)
@@ -148,7 +148,7 @@ def test_a_gap_bumps_the_epoch_and_what_is_in_flight_begins_anew():
     assert not s.manager.may_drain(s.batch()), "the first of an epoch goes alone"
 
 
-def test_a_gap_waits_for_what_is_still_under_way():
+def test_a_gap_waits_for_batches_still_in_flight():
     s = Sending()
     s.written()
     first, second = s.drained(), s.drained()
@@ -169,7 +169,7 @@ def test_a_batch_that_failed_for_good_leaves_a_gap():
     assert place(s.drained()) == (1, 0)
 
 
-def test_a_batch_given_up_is_resolved_by_one_that_succeeds_behind_it():
+def test_an_expired_batch_is_resolved_by_a_later_success():
     s = Sending()
     s.written()
     lost, behind = s.drained(), s.drained()
@@ -181,7 +181,7 @@ def test_a_batch_given_up_is_resolved_by_one_that_succeeds_behind_it():
     assert place(s.drained()) == (0, 3)
 
 
-def test_a_batch_given_up_bumps_the_epoch_if_nothing_tells_that_it_was_written():
+def test_an_expired_batch_bumps_the_epoch_without_a_later_success():
     s = Sending()
     s.written()
     s.given_up(s.drained())
@@ -189,7 +189,7 @@ def test_a_batch_given_up_bumps_the_epoch_if_nothing_tells_that_it_was_written()
     assert place(s.drained()) == (1, 0)
 
 
-def test_a_late_answer_tells_that_a_batch_given_up_was_written():
+def test_a_late_response_resolves_an_expired_batch():
     s = Sending()
     s.written()
     lost, behind = s.drained(), s.drained()
@@ -200,7 +200,7 @@ def test_a_late_answer_tells_that_a_batch_given_up_was_written():
     assert s.manager.epoch_bumps == 0
 
 
-def test_another_partition_goes_on_in_the_old_epoch_until_nothing_is_in_flight():
+def test_another_partition_stays_in_the_old_epoch_until_nothing_is_in_flight():
     s = Sending()
     s.written()
     s.written(2, P1)
@@ -213,7 +213,7 @@ def test_another_partition_goes_on_in_the_old_epoch_until_nothing_is_in_flight()
     assert place(s.drained(1, P1)) == (1, 0)
 
 
-def test_when_the_epochs_are_used_up_a_new_id_is_asked_for():
+def test_when_the_epochs_are_used_up_a_new_id_is_needed():
     s = Sending()
     s.manager.set_producer_id(7, 32767)
     s.written()
@@ -226,7 +226,7 @@ def test_when_the_epochs_are_used_up_a_new_id_is_asked_for():
     assert (batch.producer_id, *place(batch)) == (8, 0, 0)
 
 
-def test_the_parts_of_a_batch_have_its_sequences():
+def test_the_parts_of_a_split_batch_share_its_sequences():
     s = Sending()
     s.written()
     big = s.drained(5)
@@ -237,7 +237,7 @@ def test_the_parts_of_a_batch_have_its_sequences():
     assert not s.manager.may_drain(parts[1])
 
 
-def test_a_batch_without_an_answer_keeps_its_place_behind_one_that_may_arrive_yet():
+def test_a_batch_without_a_response_keeps_its_sequence_behind_one_that_may_arrive():
     s = Sending()
     s.written()
     lost, unanswered, refused = s.drained(), s.drained(), s.drained()
@@ -251,7 +251,7 @@ def test_a_batch_without_an_answer_keeps_its_place_behind_one_that_may_arrive_ye
     assert s.bumps == 0
 
 
-def test_what_is_behind_a_batch_without_an_answer_begins_anew_when_that_is_given_up():
+def test_batches_behind_one_without_a_response_are_renumbered_when_it_expires():
     s = Sending()
     s.written()
     lost, unanswered, refused = s.drained(), s.drained(), s.drained()
@@ -264,8 +264,8 @@ def test_what_is_behind_a_batch_without_an_answer_begins_anew_when_that_is_given
     assert place(refused) == (1, 0)
 
 
-def test_a_batch_whose_attempts_were_all_answered_begins_anew_and_so_does_what_is_behind_it():
-    """Behind what is not written nothing is, whether or not there was an answer."""
+def test_a_batch_with_all_attempts_answered_is_renumbered_with_those_behind_it():
+    """No batch behind an unwritten one is written, with or without a response."""
     s = Sending()
     s.written()
     lost, answered, unanswered = s.drained(), s.drained(), s.drained()
@@ -277,7 +277,7 @@ def test_a_batch_whose_attempts_were_all_answered_begins_anew_and_so_does_what_i
     assert not unanswered.in_doubt
 
 
-def test_behind_a_batch_that_was_always_refused_nothing_can_arrive():
+def test_batches_behind_one_that_was_always_refused_are_renumbered():
     s = Sending()
     s.written()
     refused, unanswered = s.drained(), s.drained()
@@ -288,8 +288,8 @@ def test_behind_a_batch_that_was_always_refused_nothing_can_arrive():
     assert place(unanswered) == (1, 0)
 
 
-def test_behind_what_a_broker_has_lost_nothing_can_arrive():
-    """It had acknowledged it, and its disk did not keep it."""
+def test_batches_behind_one_that_the_broker_lost_are_renumbered():
+    """The broker acknowledged it, and lost it."""
     s = Sending()
     s.written()
     unanswered = s.drained()
@@ -299,7 +299,7 @@ def test_behind_what_a_broker_has_lost_nothing_can_arrive():
     assert place(unanswered) == (1, 0)
 
 
-def test_what_is_in_front_of_a_gap_keeps_its_place():
+def test_batches_in_front_of_a_gap_keep_their_sequences():
     s = Sending()
     s.written()
     first, second, refused = s.drained(), s.drained(), s.drained()
