@@ -167,15 +167,24 @@ def users() -> str:
     return "\n".join(path.read_text() for tree in trees for path in (ROOT / tree).rglob("*.py"))
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """The module and every statement in it, without the expressions, which are the most of it."""
+    open_nodes = [tree]
+    while open_nodes:
+        node = open_nodes.pop(0)
+        yield node
+        for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inner = getattr(node, field, None)
+            if isinstance(inner, list):
+                open_nodes += inner
+
+
 def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
     """Of the module, its classes and functions, and those below an attribute."""
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        for statement in node.body:
-            value = statement.value if isinstance(statement, ast.Expr) else None
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                yield value
+    for node in statements(tree):
+        value = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            yield value
 
 
 def none_of(found: list[str]) -> None:
@@ -194,6 +203,11 @@ EXAMPLE_FILES = {"job.py"}
 """Files of a user, in the pages."""
 PYTHON_FILE = re.compile(r"(?<![\w/.*<])(?:\w+/)*\w+\.py\b")
 DOTTED = re.compile(r"\bodradek(?:\.\w+)+")
+
+
+@cache
+def source_names() -> frozenset[str]:
+    return names_of(source())
 
 
 def names_of(modules: Modules) -> frozenset[str]:
@@ -260,8 +274,10 @@ def resolves(dotted: str, modules: Modules) -> bool:
     return False
 
 
-def unresolved_names(texts: Mapping[str, str], modules: Modules) -> list[str]:
-    known = names_of(modules)  # Headers and metrics have dotted names too.
+def unresolved_names(
+    texts: Mapping[str, str], modules: Modules, known: frozenset[str]
+) -> list[str]:
+    """`known`: headers of records have dotted names too."""
     return [
         f"{where}: {dotted}"
         for where, text in texts.items()
@@ -286,11 +302,11 @@ def texts() -> Mapping[str, str]:
 
 
 def test_a_name_in_backticks_in_a_docstring_is_one_that_the_code_has() -> None:
-    none_of(unknown_names(source(), names_of(source()) | OTHER_PROJECTS))
+    none_of(unknown_names(source(), source_names() | OTHER_PROJECTS))
 
 
 def test_a_dotted_name_of_this_package_resolves() -> None:
-    none_of(unresolved_names(texts(), source()))
+    none_of(unresolved_names(texts(), source(), source_names()))
 
 
 def missing_files(texts: Mapping[str, str], there: Collection[str]) -> list[str]:
@@ -320,7 +336,10 @@ def test_the_rules_of_references_find_what_is_wrong() -> None:
     text = {"page": "odradek.there.Thing.run is called by odradek.there.other, not odradek.where"}
     files = {"page": "First log.py, then log/other.py."}
     assert missing_files(files, ["src/log/log.py"]) == ["page: log/other.py"]
-    assert unresolved_names(text, modules) == ["page: odradek.there.other", "page: odradek.where"]
+    assert unresolved_names(text, modules, frozenset()) == [
+        "page: odradek.there.other",
+        "page: odradek.where",
+    ]
 
 
 def wrong_test_lines(modules: Modules, packages: Collection[str], tests: Path) -> list[str]:
@@ -382,7 +401,7 @@ def defined_twice(modules: Modules) -> list[str]:
 def definitions(modules: Modules) -> Iterator[tuple[str, str, bool]]:
     """Where a class or function is defined, its name, and whether it is a function."""
     for module, tree in modules.items():
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if isinstance(node, ast.ClassDef):
                 yield f"{module}:{node.lineno}", node.name, False
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -426,6 +445,30 @@ def test_the_rules_of_names_find_what_is_wrong() -> None:
     first = next(iter(REPLACED))
     old = {"odradek.log.a": ast.parse(f"class {first}: pass")}
     assert replaced_names(old) == [f"odradek.log.a:1: {first}, now {REPLACED[first]}"]
+
+
+# -- docstrings ------------------------------------------------------------------------------------
+
+INDIRECT = ("Whether ", "Who ", "Whose ", "Whom ", "Those ", "That ", "Of ")
+"""How no docstring begins: it says what the thing is, does or returns ("True if ...")."""
+
+
+def indirect_docstrings(modules: Modules) -> list[str]:
+    return [
+        f"{module}:{node.lineno}: {str(node.value).splitlines()[0]}"
+        for module, tree in modules.items()
+        for node in docstrings(tree)
+        if str(node.value).startswith(INDIRECT)
+    ]
+
+
+def test_a_docstring_begins_with_what_the_thing_is_or_does() -> None:
+    none_of(indirect_docstrings(source()))
+
+
+def test_the_rule_of_docstrings_finds_an_indirect_one() -> None:
+    modules = {"odradek.a": ast.parse('def f():\n    """Whether it is so."""')}
+    assert indirect_docstrings(modules) == ["odradek.a:2: Whether it is so."]
 
 
 # -- halves ----------------------------------------------------------------------------------------

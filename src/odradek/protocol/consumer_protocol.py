@@ -83,7 +83,7 @@ class Subscription:
     user_data: bytes | None = None
     owned_partitions: Sequence[TopicPartition] = ()
     generation_id: int = NO_GENERATION
-    """That of the owned partitions; -1 if unknown."""
+    """The generation of the owned partitions; -1 if unknown."""
     rack_id: str | None = None
     group_instance_id: str | None = None
     """Not part of this message: the coordinator sends it beside the subscription."""

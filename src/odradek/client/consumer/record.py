@@ -25,7 +25,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class TimestampType(IntEnum):
-    """Who set a record's timestamp: the producer, or the broker when it appended the record."""
+    """The source of a timestamp: the producer, or the broker when it appended the record."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1

@@ -1,4 +1,4 @@
-"""Who owns which partition before a sticky assignment: the members' claims, reconciled.
+"""The owner of each partition before a sticky assignment: the members' claims, reconciled.
 
 A member claims the partitions that it last owned. The claim of a member that missed a rebalance is
 stale, so claims carry a generation:

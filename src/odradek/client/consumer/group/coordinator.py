@@ -71,7 +71,7 @@ from odradek.model.topics import TopicPartition
 
 
 class MembershipOperation(Enum):
-    """Whether the consumer leaves the group when it closes (KIP-1092)."""
+    """How a close ends the membership: leave, stay, or by the kind of member (KIP-1092)."""
 
     DEFAULT = "default"
     """Dynamic members leave; static members keep their place for the session timeout."""
