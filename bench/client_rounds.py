@@ -30,7 +30,7 @@ class Client(NamedTuple):
     """A way of the load's, how many records it is given, and its settings."""
 
     way: str
-    count: int
+    count: int  # type: ignore[assignment]
     settings: tuple[str, ...] = ()
 
 

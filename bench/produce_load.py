@@ -45,7 +45,7 @@ def pings(count: int, ping: Work) -> dict[str, float]:
     return {"p50_us": taken[count // 2], "p99_us": taken[count * 99 // 100]}
 
 
-def ours(way: str, bootstrap: str, count: int, settings: dict[str, str]) -> dict[str, float]:
+def ours(way: str, bootstrap: str, count: int, settings: dict[str, Any]) -> dict[str, float]:
     """Our blocking producer."""
     from odradek import Producer
 
@@ -94,7 +94,7 @@ def ours(way: str, bootstrap: str, count: int, settings: dict[str, str]) -> dict
         return rated(count, works[way])
 
 
-def ours_awaited(way: str, bootstrap: str, count: int, settings: dict[str, str]) -> Any:
+def ours_awaited(way: str, bootstrap: str, count: int, settings: dict[str, Any]) -> Any:
     """Our producer for asyncio."""
     import odradek.aio
 

@@ -22,6 +22,7 @@ import random
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 from odradek import leaves
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer
@@ -96,6 +97,8 @@ class Operation(DelayedOperation):
     """A request of ours."""
 
     __slots__ = ("completes_at_ms", "load")
+    completes_at_ms: int
+    load: Load
 
     def try_complete(self) -> bool:
         return self.load.now_ms >= self.completes_at_ms and self.force_complete()
@@ -131,6 +134,11 @@ class Plain:
     """A request of asyncio's, or of nobody's."""
 
     __slots__ = ("completes_at_ms", "handle", "is_completed", "keys", "load")
+    completes_at_ms: int
+    handle: Any
+    is_completed: bool
+    keys: tuple[tuple[str, int], ...]
+    load: Load
 
     def try_complete(self) -> bool:
         return self.load.now_ms >= self.completes_at_ms and self.complete()

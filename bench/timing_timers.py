@@ -16,6 +16,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 from odradek import leaves
 from odradek.timing import SystemTimer
@@ -33,7 +34,7 @@ def delays_ms(count: int) -> list[int]:
     return [chance.randrange(1_000, 60_000) for _ in range(count)]
 
 
-async def measure(start: Callable[[int], object], turn: Callable, pending: int) -> dict:
+async def measure(start: Callable[[int], Any], turn: Callable, pending: int) -> dict:
     """`start` a timer by its delay; `turn` the loop once. Both sides pay the same await."""
     kept = [start(delay_ms) for delay_ms in delays_ms(pending)]
     batches = [delays_ms(BATCH) for _ in range(STARTED // BATCH)]

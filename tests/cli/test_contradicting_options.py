@@ -22,7 +22,7 @@ from cli.piping import Run, read
         ["-p", "0"],
     ],
 )
-def test_a_group_begins_where_it_was_or_at_an_end_of_the_topic(run: Run, where: list[str]) -> None:
+def test_a_group_refuses_positions_other_than_start_and_end(run: Run, where: list[str]) -> None:
     """`end` for the last five would wait for ever, and `start` for all but five read too much."""
     told = run("consume", "t", "-g", "g", "-n", "1", *where, code=2).stderr
     assert f" {where[0]}" in told.partition("committed offsets and has no end: ")[2]
@@ -31,14 +31,14 @@ def test_a_group_begins_where_it_was_or_at_an_end_of_the_topic(run: Run, where: 
 @pytest.mark.parametrize(
     "options", [["--json"], ["-f", r"%v\n"], ["-K", ":"], ["-D", ";"], ["-F", "-"]]
 )
-def test_a_value_that_is_given_is_not_read_as_well(run: Run, options: list[str]) -> None:
+def test_a_value_argument_refuses_options_for_reading_input(run: Run, options: list[str]) -> None:
     told = run("produce", "t", "a value", *options, stdin=b"and input\n", code=2).stderr
     assert f"leave out {options[0]}" in told
     assert read(run, "t") == b""
 
 
 @pytest.mark.parametrize("options", [["-f", r"%v\n"], ["-K", ":"], ["-D", ";"]])
-def test_json_that_is_read_has_its_own_keys_and_ends(run: Run, options: list[str]) -> None:
+def test_json_input_refuses_delimiters_and_templates(run: Run, options: list[str]) -> None:
     told = run("produce", "t", "--json", *options, stdin=b'{"value":"a"}\n', code=2).stderr
     assert f"leave out {options[0]}" in told
     assert read(run, "t") == b""
@@ -46,7 +46,7 @@ def test_json_that_is_read_has_its_own_keys_and_ends(run: Run, options: list[str
 
 @pytest.mark.parametrize("chosen", ["--json", "--meta-only"])
 @pytest.mark.parametrize("options", [["-f", "%v"], ["-f", "raw"], ["-K", ":"], ["-D", ";"]])
-def test_records_are_shown_in_one_way(run: Run, chosen: str, options: list[str]) -> None:
+def test_two_output_formats_are_refused(run: Run, chosen: str, options: list[str]) -> None:
     """Who asks for no values must not get them because of what else is there."""
     run("produce", "t", "secret")
     done = run("consume", "t", "-e", chosen, *options, code=2)
@@ -55,7 +55,7 @@ def test_records_are_shown_in_one_way(run: Run, chosen: str, options: list[str])
 
 
 @pytest.mark.parametrize("chosen", ["--json", "--meta-only"])
-def test_what_has_its_own_null_takes_no_other(run: Run, chosen: str) -> None:
+def test_a_format_with_its_own_null_refuses_another(run: Run, chosen: str) -> None:
     told = run("consume", "t", "-e", chosen, "--null", "nothing", code=2).stderr
     assert "leave out --null" in told
     assert read(run, "t", chosen, "-Z") == b""
@@ -70,5 +70,5 @@ def test_what_has_its_own_null_takes_no_other(run: Run, chosen: str) -> None:
         ["-o", "e@now", "--until", "now"],
     ],
 )
-def test_reading_stops_at_one_place(run: Run, where: list[str]) -> None:
+def test_two_ends_are_refused(run: Run, where: list[str]) -> None:
     assert "say where to stop once" in run("consume", "t", *where, code=2).stderr

@@ -61,7 +61,9 @@ def sleeps(pid: int) -> bool:
 
 @pytest.mark.skipif(not FULL.exists(), reason="a device of Linux")
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_output_that_cannot_be_written_is_said(bootstrap: str, arguments: tuple[str, ...]) -> None:
+def test_output_that_cannot_be_written_is_reported(
+    bootstrap: str, arguments: tuple[str, ...]
+) -> None:
     with FULL.open("w") as full:
         done = subprocess.run(
             [*ODRADEK, *arguments],
@@ -77,7 +79,7 @@ def test_output_that_cannot_be_written_is_said(bootstrap: str, arguments: tuple[
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="a device of Linux")
-def test_what_could_not_be_written_is_not_committed(bootstrap: str) -> None:
+def test_records_that_could_not_be_written_are_not_committed(bootstrap: str) -> None:
     with FULL.open("w") as full:
         command = [*ODRADEK, "consume", "t", "-g", "unwritten", "-n", "10", "-b", bootstrap]
         assert subprocess.run(command, stdout=full, timeout=TIMEOUT_S, check=False).returncode == 1
@@ -86,9 +88,7 @@ def test_what_could_not_be_written_is_not_committed(bootstrap: str) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("consume", "t"), ("consume", "t", "--json", "-e")])
-def test_a_reader_that_has_seen_enough_ends_it_well(
-    bootstrap: str, arguments: tuple[str, ...]
-) -> None:
+def test_a_closed_pipe_ends_the_command_with_0(bootstrap: str, arguments: tuple[str, ...]) -> None:
     with subprocess.Popen(
         [*ODRADEK, *arguments],
         stdout=subprocess.PIPE,
@@ -102,7 +102,7 @@ def test_a_reader_that_has_seen_enough_ends_it_well(
 
 
 @pytest.mark.parametrize("arguments", [("consume", "t"), ("consume", "t", "-g", "interrupted")])
-def test_ctrl_c_has_the_code_that_shells_know(bootstrap: str, arguments: tuple[str, ...]) -> None:
+def test_ctrl_c_exits_with_130(bootstrap: str, arguments: tuple[str, ...]) -> None:
     with subprocess.Popen(
         [*ODRADEK, *arguments],
         stdout=subprocess.PIPE,
@@ -118,9 +118,7 @@ def test_ctrl_c_has_the_code_that_shells_know(bootstrap: str, arguments: tuple[s
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_reader_that_does_not_read_holds_nobody_back(
-    bootstrap: str, number: int, code: int
-) -> None:
+def test_a_full_pipe_does_not_delay_the_end(bootstrap: str, number: int, code: int) -> None:
     with subprocess.Popen(
         [*ODRADEK, "consume", "t"],
         stdout=subprocess.PIPE,
@@ -141,7 +139,7 @@ def test_a_reader_that_does_not_read_holds_nobody_back(
         assert b"Traceback" not in process.stderr.read()
 
 
-def test_a_member_that_is_terminated_takes_its_leave(bootstrap: str) -> None:
+def test_a_terminated_member_leaves_its_group(bootstrap: str) -> None:
     """Its partitions are not kept for a session's time."""
     with subprocess.Popen(
         [*ODRADEK, "consume", "t", "-g", "terminated", "-b", bootstrap],
@@ -158,7 +156,7 @@ def test_a_member_that_is_terminated_takes_its_leave(bootstrap: str) -> None:
 
 
 @pytest.mark.parametrize("group", [(), ("-g", "deleted")])
-def test_a_topic_that_is_deleted_meanwhile_is_not_made_anew(
+def test_a_topic_that_is_deleted_meanwhile_is_not_created_again(
     bootstrap: str, group: tuple[str, ...]
 ) -> None:
     with Admin(brokers=bootstrap) as admin:

@@ -57,7 +57,7 @@ def test_a_member_without_partitions_has_a_row_and_no_lag(run: Run) -> None:
     assert row.split("\t") == ["g", "t", "0", "", "0", "0"]
 
 
-def test_of_a_group_of_another_protocol_all_but_the_members_is_shown(
+def test_a_group_of_another_protocol_is_shown_without_its_members(
     run: Run, admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DescribeGroups does not know it (KIP-848), ListGroups and OffsetFetch do."""

@@ -23,7 +23,7 @@ def helped(*arguments: str) -> str:
     return " ".join(CliRunner().invoke(main, [*arguments, "--help"]).stdout.split())
 
 
-def test_a_group_is_moved_looked_at_and_deleted(run: Run, admin: Admin) -> None:
+def test_a_group_can_be_moved_listed_and_deleted(run: Run, admin: Admin) -> None:
     run("topic", "create", "orders", "-p", "2")
     run("group", "seek", "billing", "--to", "start", "-t", "orders", "--dry-run")
     assert lines(run("group", "ls")) == []
@@ -54,7 +54,7 @@ def test_a_group_is_moved_looked_at_and_deleted(run: Run, admin: Admin) -> None:
         ("@0", 1, None, ""),
     ],
 )
-def test_a_group_goes_no_further_than_its_logs_and_that_is_said(
+def test_a_position_beyond_the_log_is_clamped_and_reported(
     run: Run, admin: Admin, bootstrap: str, where: str, offset: int, asked: int | None, said: str
 ) -> None:
     run("topic", "create", "orders")
@@ -76,7 +76,7 @@ def test_a_group_goes_no_further_than_its_logs_and_that_is_said(
     assert admin.group_offsets("g")[TopicPartition("orders", 0)].offset == offset
 
 
-def test_a_group_follows_another(run: Run, admin: Admin) -> None:
+def test_a_group_can_be_moved_to_the_offsets_of_another(run: Run, admin: Admin) -> None:
     run("topic", "create", "orders", "refunds", "-p", "2")
     admin.alter_group_offsets("first", {TopicPartition("orders", 0): 0})
     admin.alter_group_offsets("first", {TopicPartition("refunds", 1): 0})
@@ -87,9 +87,7 @@ def test_a_group_follows_another(run: Run, admin: Admin) -> None:
     assert "first or" not in run("group", "seek", "second", "-y", code=2).stderr
 
 
-def test_a_group_to_follow_must_be_there_and_have_read_what_is_asked_for(
-    run: Run, admin: Admin
-) -> None:
+def test_the_other_group_must_exist_and_have_committed_the_topics(run: Run, admin: Admin) -> None:
     run("topic", "create", "orders", "refunds")
     admin.alter_group_offsets("first", {TopicPartition("orders", 0): 0})
     follow = ("group", "seek", "second", "-y", "--to-group")
@@ -104,7 +102,9 @@ def test_a_group_to_follow_must_be_there_and_have_read_what_is_asked_for(
     assert admin.group_offsets("second") == {}
 
 
-def test_only_what_lags_is_shown_if_so_wanted(run: Run, admin: Admin, bootstrap: str) -> None:
+def test_with_lag_only_partitions_without_lag_are_hidden(
+    run: Run, admin: Admin, bootstrap: str
+) -> None:
     run("topic", "create", "orders", "-p", "2")
     admin.alter_group_offsets("g", dict.fromkeys(admin.partitions_of(["orders"]), 0))
     with Producer(brokers=bootstrap) as producer:
@@ -135,7 +135,7 @@ def test_a_group_with_members_is_neither_moved_nor_deleted(run: Run, bootstrap: 
         assert run("group", "describe", "g").stderr == "g: Stable, 1 member, range\n"
 
 
-def test_members_that_have_committed_nothing_are_not_moved_either(run: Run, bootstrap: str) -> None:
+def test_a_group_with_members_and_no_commits_is_not_moved(run: Run, bootstrap: str) -> None:
     run("topic", "create", "orders")
     with Consumer("orders", group="g", brokers=bootstrap, enable_auto_commit=False) as member:
         while not member.assignment():
@@ -152,7 +152,7 @@ def test_members_that_have_committed_nothing_are_not_moved_either(run: Run, boot
     ("command", "more"),
     [("lag", ()), ("describe", ()), ("seek", ("--to", "start", "--dry-run"))],
 )
-def test_the_columns_of_a_pipe_are_in_the_help_and_in_the_reference(
+def test_the_columns_of_piped_output_are_in_the_help_and_the_reference(
     run: Run, admin: Admin, command: str, more: tuple[str, ...]
 ) -> None:
     run("topic", "create", "orders")
@@ -162,9 +162,7 @@ def test_the_columns_of_a_pipe_are_in_the_help_and_in_the_reference(
     assert f"`{command}` {columns}" in " ".join(REFERENCE.read_text().split())
 
 
-def test_partitions_that_a_group_has_nothing_in_are_not_said_to_be_missing(
-    run: Run, admin: Admin
-) -> None:
+def test_partitions_without_commits_are_not_reported_as_missing(run: Run, admin: Admin) -> None:
     run("topic", "create", "orders", "-p", "2")
     admin.alter_group_offsets("g", {TopicPartition("orders", 0): 0})
     for arguments in (("g", "--to", "end"), ("new", "--to-group", "g")):

@@ -33,5 +33,5 @@ def page_faults(how: str) -> int:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc's allocator")
-def test_memory_that_was_freed_is_used_again_without_page_faults() -> None:
+def test_freed_memory_is_reused_without_page_faults() -> None:
     assert page_faults("keep") < PAGES_OF_ALL_PIECES

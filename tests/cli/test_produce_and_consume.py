@@ -32,7 +32,7 @@ def test_a_line_is_a_record_and_an_empty_one_too(run: Run) -> None:
         (["-f", r"%p %v\n"], b"0 a\n", b"zero b\n", "is not a number"),
     ],
 )
-def test_input_that_goes_bad_ends_with_how_much_was_written(
+def test_invalid_input_is_reported_with_the_number_of_written_records(
     run: Run, arguments: list[str], good: bytes, bad: bytes, said: str
 ) -> None:
     """Who mends it wants to know where to go on."""
@@ -43,13 +43,13 @@ def test_input_that_goes_bad_ends_with_how_much_was_written(
     assert "nothing was written" in told
 
 
-def test_keys_are_cut_off_lines_that_have_one(run: Run) -> None:
+def test_a_key_delimiter_splits_lines_that_have_it(run: Run) -> None:
     run("produce", "t", "-K", ":", stdin=b"a:1\nno key\nb:2:3\n")
     assert read(run, "t", "-f", r"%K %k=%v\n") == b"1 a=1\n-1 =no key\n1 b=2:3\n"
 
 
 @pytest.mark.parametrize("delimiter", ["%", "%%", "%k", "%p{", "%{x}", "{hex}", r"\x25\n"])
-def test_delimiters_are_what_they_say_and_no_verbs(run: Run, delimiter: str) -> None:
+def test_delimiters_are_literal_text(run: Run, delimiter: str) -> None:
     lines = f"v1{delimiter}v2{delimiter}".replace(r"\x25\n", "%\n").encode()
     run("produce", "t", "-D", delimiter, stdin=lines)
     assert read(run, "t", "-f", r"%v\n") == b"v1\nv2\n"
@@ -61,7 +61,7 @@ def test_a_template_reads_what_it_wrote(run: Run) -> None:
     assert read(run, "t", "-f", r"%k\t%v\n") == b"a\tx y\nb\tz\n"
 
 
-def test_a_template_that_reads_partitions_puts_records_there(run: Run) -> None:
+def test_a_template_with_a_partition_selects_the_partition(run: Run) -> None:
     """`-p` comes before what records say; -1 is any."""
     run("produce", "wide", "-f", r"%p %v\n", stdin=b"2 two\n1 one\n")
     run("produce", "wide", "-f", r"%p %v\n", "-p", "0", stdin=b"1 none\n")
@@ -72,7 +72,7 @@ def test_a_template_that_reads_partitions_puts_records_there(run: Run) -> None:
     assert b"anywhere\n" in read(run, "wide")
 
 
-def test_what_is_no_utf_8_goes_through_as_the_bytes_it_is(run: Run) -> None:
+def test_bytes_that_are_not_utf_8_pass_through_unchanged(run: Run) -> None:
     """Arguments with such bytes come to Python as surrogates."""
     ff, fe = "\udcff", "\udcfe"
     run("produce", "t", f"v{ff}", "-k", f"k{ff}", "-H", f"h={fe}")
@@ -96,11 +96,11 @@ def test_what_is_no_utf_8_goes_through_as_the_bytes_it_is(run: Run) -> None:
         ("group", "rm", "\udcff", "-y"),
     ],
 )
-def test_names_are_utf_8(run: Run, arguments: tuple[str, ...]) -> None:
+def test_a_name_that_is_not_utf_8_is_refused(run: Run, arguments: tuple[str, ...]) -> None:
     assert "b'\\xff' is not UTF-8" in run(*arguments, code=2).stderr.replace("client.id=", "")
 
 
-def test_formats_have_names_too(run: Run) -> None:
+def test_named_formats_are_accepted(run: Run) -> None:
     run("produce", "t", "v", "-k", "k")
     for name in ("json", "jsonl"):
         assert json.loads(read(run, "t", "-f", name))["key"] == "k"
@@ -109,7 +109,7 @@ def test_formats_have_names_too(run: Run) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_json_goes_from_topic_to_topic_and_loses_nothing(run: Run, codec: str) -> None:
+def test_json_copies_a_topic_without_loss(run: Run, codec: str) -> None:
     lines = [
         {"key": None, "value": "text", "headers": [], "timestamp": 1000},
         {"key_base64": "/w==", "value": None, "headers": [{"key": "h", "value": None}]},
@@ -174,7 +174,7 @@ def test_topics_by_pattern(run: Run) -> None:
     assert "not a pattern" in run("consume", "-r", "(", "-e", code=2).stderr
 
 
-def test_what_fingers_know_from_kcat(run: Run) -> None:
+def test_options_of_kcat_are_accepted(run: Run) -> None:
     run("produce", "t", "-K", ":", stdin=b"a:1\nb:2\n")
     assert read(run, "-t", "t", "-K", ":") == b"a:1\nb:2\n"
     assert read(run, "-t", "t", "-D", ";", "-c", "1") == b"1;"
@@ -186,7 +186,7 @@ def test_what_fingers_know_from_kcat(run: Run) -> None:
     assert read(run, "-t", "wide", "-o", "e@2") == b"0\n1\n"
 
 
-def test_text_for_terminals_cannot_move_their_cursor(run: Run) -> None:
+def test_the_text_encoding_escapes_control_characters(run: Run) -> None:
     run("produce", "t", "--json", stdin=b'{"value":"\\u001b[2Jred\\n\\u00e9"}\n')
     run("produce", "t", "\udcff")
     assert read(run, "t", "-f", r"%v{text}\n").decode() == "\\x1b[2Jred\\n\u00e9\n\\xff\n"
@@ -231,13 +231,13 @@ def test_sizes_only(run: Run) -> None:
         (["produce", "t", "v", "-p", "7", "-X", "max.block.ms=3000"], b"", 4, "partition 7"),
     ],
 )
-def test_what_cannot_be_done_is_said_with_a_code(
+def test_an_error_has_a_message_and_an_exit_code(
     run: Run, arguments: list[str], stdin: bytes, code: int, said: str
 ) -> None:
     assert said in run(*arguments, stdin=stdin, code=code).stderr
 
 
-def test_of_many_failures_the_first_are_told_and_all_are_counted(run: Run) -> None:
+def test_of_many_failures_the_first_are_printed_and_all_are_counted(run: Run) -> None:
     limits = ["-X", "max.request.size=200", "-X", "batch.size=100"]
     lines = b"small\n" + b"".join(b"%d " % n + b"x" * 300 + b"\n" for n in range(1000))
     said = run("produce", "t", *limits, stdin=lines, code=1).stderr.splitlines()
@@ -245,7 +245,7 @@ def test_of_many_failures_the_first_are_told_and_all_are_counted(run: Run) -> No
     assert len(said) == 4
 
 
-def test_a_record_that_is_too_large_is_told_and_the_others_are_written(run: Run) -> None:
+def test_a_record_that_is_too_large_is_reported_and_the_others_are_written(run: Run) -> None:
     large = b"x" * 2_000_000
     done = run("produce", "t", stdin=b"before\n" + large + b"\nafter\n", code=1)
     assert "max.request.size" in done.stderr

@@ -62,7 +62,7 @@ def produced(monkeypatch: pytest.MonkeyPatch, producer: Producer, lines: int) ->
     return CliRunner().invoke(main, ["produce", "t", "-b", "gone:9092"], input="line\n" * lines)
 
 
-def test_what_became_of_all_that_was_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_outcome_of_all_read_records_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     done = produced(monkeypatch, Producer(taken=3, room=4), lines=100)
     assert done.exit_code == 3
     assert done.stderr.splitlines() == [
@@ -75,7 +75,7 @@ def test_what_became_of_all_that_was_read_is_told(monkeypatch: pytest.MonkeyPatc
     ]
 
 
-def test_a_first_record_that_finds_no_way_is_told_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_the_first_record_is_reported_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     done = produced(monkeypatch, Producer(taken=0, room=0), lines=1)
     assert done.exit_code == 3
     assert [line.partition("?")[0] for line in done.stderr.splitlines()] == [
@@ -84,7 +84,7 @@ def test_a_first_record_that_finds_no_way_is_told_alone(monkeypatch: pytest.Monk
     ]
 
 
-def test_records_that_fail_after_the_input_has_ended_are_told_with_what_to_try(
+def test_records_that_fail_after_the_end_of_input_are_reported_with_a_hint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done = produced(monkeypatch, Producer(taken=1, room=2), lines=3)
@@ -97,7 +97,7 @@ def test_records_that_fail_after_the_input_has_ended_are_told_with_what_to_try(
     ]
 
 
-def test_what_was_sent_before_is_written(run: Run) -> None:
+def test_records_sent_before_a_failure_are_written_and_counted(run: Run) -> None:
     """And counted: it was under way when a record came that has no place to go to."""
     good, bad = b'{"value":"v","partition":0}\n', b'{"value":"v","partition":7}\n'
     options = ["--json", "--keep-partitions", "-X", "max.block.ms=3000"]

@@ -63,7 +63,7 @@ def rows(shown: str) -> list[list[str]]:
 
 
 @pytest.mark.usefixtures("admin")
-def test_a_list_is_a_table_with_a_head(bootstrap: str) -> None:
+def test_a_list_is_a_table_with_a_header(bootstrap: str) -> None:
     code, shown = on_terminal(bootstrap, "topic", "ls")
     assert code == 0
     assert rows(shown) == [["topic", "partitions", "replication"], ["orders", "2", "1"]]
@@ -71,26 +71,24 @@ def test_a_list_is_a_table_with_a_head(bootstrap: str) -> None:
 
 
 @pytest.mark.usefixtures("admin")
-def test_whoever_wants_no_colours_gets_none(bootstrap: str) -> None:
+def test_no_color_disables_colours(bootstrap: str) -> None:
     _, shown = on_terminal(bootstrap, "topic", "ls", NO_COLOR="1")
     assert not re.search(r"\x1b\[3[0-9]", shown)
 
 
 @pytest.mark.usefixtures("admin")
-def test_long_rows_stay_whole_on_a_narrow_terminal(bootstrap: str) -> None:
+def test_long_rows_are_not_folded_on_a_narrow_terminal(bootstrap: str) -> None:
     """So that they can be read, searched and copied."""
     _, shown = on_terminal(bootstrap, "topic", "describe", "orders", columns=30)
     assert [row[:3] for row in rows(shown)[-2:]] == [["orders", "0", "1"], ["orders", "1", "1"]]
 
 
 @pytest.mark.usefixtures("admin")
-def test_nothing_is_a_sentence(bootstrap: str) -> None:
+def test_an_empty_list_is_a_sentence(bootstrap: str) -> None:
     assert on_terminal(bootstrap, "group", "ls") == (0, "There are no groups.\n")
 
 
-def test_before_something_is_destroyed_it_is_shown_and_asked_about(
-    bootstrap: str, admin: Admin
-) -> None:
+def test_a_deletion_shows_its_plan_and_asks_for_confirmation(bootstrap: str, admin: Admin) -> None:
     code, shown = on_terminal(bootstrap, "topic", "rm", "orders", typed=b"n\n")
     assert code == 0
     assert ["orders", "2", "0"] in rows(shown)
@@ -108,7 +106,7 @@ def test_ctrl_c_at_a_question_does_nothing(bootstrap: str, admin: Admin) -> None
 
 
 @pytest.mark.usefixtures("admin")
-def test_records_are_lines_that_leave_the_terminal_alone(bootstrap: str) -> None:
+def test_records_on_a_terminal_have_no_control_characters(bootstrap: str) -> None:
     with Producer(brokers=bootstrap) as producer:
         producer.send("orders", b"\x1b]0;title\x07two\nlines\xff", key=b"k", partition=0)
     code, shown = on_terminal(bootstrap, "consume", "orders", "-e")

@@ -65,7 +65,7 @@ def test_json_has_one_object_a_line_with_the_columns_for_keys(run: Run) -> None:
     assert second["partition"] == 1
 
 
-def test_what_was_done_is_json_too(run: Run) -> None:
+def test_with_json_an_action_prints_its_result(run: Run) -> None:
     def said(*arguments: str) -> list[dict[str, object]]:
         return [json.loads(line) for line in run(*arguments).stdout.splitlines()]
 
@@ -109,7 +109,7 @@ def test_sections_of_a_description(run: Run) -> None:
         assert lines(run("topic", "describe", "orders", "-a", section)) == everything
 
 
-def test_settings_are_changed_and_taken_back(run: Run) -> None:
+def test_settings_can_be_changed_and_reset(run: Run) -> None:
     run("topic", "create", "orders")
     run("topic", "config", "orders", "retention.ms=5", "max.message.bytes=2000", "--dry-run")
     assert lines(run("topic", "config", "orders")) == []
@@ -131,7 +131,7 @@ def test_partitions_are_added_to_those_there_are(run: Run) -> None:
 
 
 @pytest.mark.parametrize("names", [("one", "nope", "two"), ("nope", "one", "two")])
-def test_who_is_not_there_keeps_nobody_from_the_others(
+def test_a_missing_name_does_not_stop_the_others(
     run: Run, admin: Admin, names: tuple[str, ...]
 ) -> None:
     run("topic", "create", "one", "two")
@@ -164,7 +164,7 @@ WATCHING = [
 
 
 @pytest.mark.parametrize("arguments", WATCHING, ids=" ".join)
-def test_what_is_watched_is_shown_again_and_again(
+def test_watch_prints_the_output_periodically(
     run: Run, admin: Admin, bootstrap: str, arguments: tuple[str, ...]
 ) -> None:
     run("topic", "create", "orders")
@@ -213,13 +213,13 @@ def test_what_is_watched_is_shown_again_and_again(
         (["topic", "ls", "-X", "nonsense"], 2, "NAME=VALUE"),
     ],
 )
-def test_what_cannot_be_done_is_said_with_a_code(
+def test_an_error_has_a_message_and_an_exit_code(
     run: Run, arguments: list[str], code: int, said: str
 ) -> None:
     assert said in run(*arguments, code=code).stderr
 
 
-def test_nothing_is_destroyed_unasked(run: Run) -> None:
+def test_a_deletion_needs_confirmation(run: Run) -> None:
     run("topic", "create", "orders")
     run("produce", "orders", "one")
     beyond = run("topic", "trim", "orders", "-o", "7", "-y", code=2)
@@ -229,7 +229,7 @@ def test_nothing_is_destroyed_unasked(run: Run) -> None:
     assert lines(run("topic", "ls")) == [["orders", "1", "1"]]
 
 
-def test_who_is_not_there_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_an_unreachable_broker_is_named_with_what_to_do(tmp_path: Path) -> None:
     config = tmp_path / "client.properties"
     config.write_text(
         "# nobody listens there\nbootstrap.servers = 127.0.0.1:1\ndefault.api.timeout.ms=200\n"
@@ -244,7 +244,7 @@ def test_who_is_not_there_is_named_with_what_to_do(tmp_path: Path) -> None:
     ("given", "meant"),
     [("consum", "consume"), ("dumplog", "dump-log"), ("topcs", "topics"), ("xyz", None)],
 )
-def test_a_misspelt_command_is_told_of_with_the_nearest(given: str, meant: str | None) -> None:
+def test_a_misspelt_command_is_refused_with_the_nearest_name(given: str, meant: str | None) -> None:
     done = CliRunner().invoke(main, [given])
     assert done.exit_code == 2
     assert f"No such command '{given}'" in done.stderr

@@ -49,7 +49,7 @@ def read(bootstrap: str, topic: str) -> bytes | None:
     return None if message is None else message.value()
 
 
-def test_the_json_line_says_where_it_is(tmp_path: Path) -> None:
+def test_the_json_ready_line_has_address_directory_and_pid(tmp_path: Path) -> None:
     with Up("--port", "0", "--data-dir", data_dir(tmp_path)) as up:
         assert up.ready == {
             "bootstrap": up.bootstrap,
@@ -60,7 +60,7 @@ def test_the_json_line_says_where_it_is(tmp_path: Path) -> None:
         produce(up.bootstrap, "t", b"x")
 
 
-def test_people_are_told_where_it_is_and_what_to_do_next(tmp_path: Path) -> None:
+def test_the_ready_line_has_the_address_and_the_next_step(tmp_path: Path) -> None:
     command = [*ODRADEK, "up", "--port", "0", "--data-dir", data_dir(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as up:
         try:
@@ -122,7 +122,7 @@ def test_a_signal_stops_it_cleanly_and_nothing_is_lost(tmp_path: Path, number: i
         assert read(up.bootstrap, "t") == b"before"
 
 
-def test_killed_it_comes_back_with_all_that_was_acknowledged(tmp_path: Path) -> None:
+def test_after_a_kill_all_acknowledged_records_are_there(tmp_path: Path) -> None:
     arguments = ("--port", "0", "--data-dir", data_dir(tmp_path))
     with Up(*arguments) as up:
         produce(up.bootstrap, "t", b"acknowledged")
@@ -143,7 +143,7 @@ def test_in_memory_it_leaves_nothing_behind(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_port_in_use_is_named_with_who_has_it_and_no_directory_stays(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_with_its_owner_and_leaves_no_directory(tmp_path: Path) -> None:
     with Up("--port", "0", "--memory") as up:
         port = up.bootstrap.rpartition(":")[2]
         failed = run("up", "--port", port, "--data-dir", f"{tmp_path}/new/data")
@@ -185,7 +185,9 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         (("--set", "advertised.listeners=PLAINTEXT://0.0.0.0:9092"), 2, "reach this machine"),
     ],
 )
-def test_bad_arguments_say_what_to_do(arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_invalid_arguments_are_refused_with_what_to_do(
+    arguments: tuple[str, ...], code: int, said: str
+) -> None:
     failed = run("up", "--port", "0", *arguments)
     assert failed.returncode == code
     assert said in failed.stderr and "Traceback" not in failed.stderr

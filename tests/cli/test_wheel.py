@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.timeout(400)
-def test_the_wheel_runs_where_nothing_else_is(tmp_path: Path) -> None:
+def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "-o", tmp_path, ROOT],
         check=True,

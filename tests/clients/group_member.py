@@ -27,7 +27,7 @@ POLL_S = 0.1
 ended = threading.Event()
 
 
-def tell(**what: object) -> None:
+def report(**what: object) -> None:
     """Print a line for the test."""
     print(json.dumps(what), flush=True)
 
@@ -35,15 +35,15 @@ def tell(**what: object) -> None:
 def read(values: Iterable[bytes | None]) -> None:
     text = [(value or b"").decode() for value in values]
     if text:
-        tell(read=text)
+        report(read=text)
 
 
 def owned(partitions: Iterable[Any]) -> None:
-    tell(owned=sorted(partition.partition for partition in partitions))
+    report(owned=sorted(partition.partition for partition in partitions))
 
 
 @dataclass(frozen=True)
-class Wish:
+class MemberParameters:
     """The parameters of a member."""
 
     bootstrap: str
@@ -54,7 +54,7 @@ class Wish:
     instance: str | None
 
 
-def dotted(wish: Wish) -> dict[str, str | int]:
+def dotted(wish: MemberParameters) -> dict[str, str | int]:
     """Return the settings under Kafka's names."""
     settings: dict[str, str | int] = {
         "bootstrap.servers": wish.bootstrap,
@@ -70,7 +70,7 @@ def dotted(wish: Wish) -> dict[str, str | int]:
     return settings
 
 
-def keywords(wish: Wish, assignors: dict[str, Any]) -> dict[str, Any]:
+def keywords(wish: MemberParameters, assignors: dict[str, Any]) -> dict[str, Any]:
     """Return the settings as keywords of kafka-python and aiokafka."""
     return {
         "bootstrap_servers": wish.bootstrap,
@@ -84,14 +84,14 @@ def keywords(wish: Wish, assignors: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def odradek_member(wish: Wish) -> None:
+def odradek_member(wish: MemberParameters) -> None:
     from odradek import Consumer
 
     with Consumer(dotted(wish)) as consumer:
 
-        def told(occasion: str) -> Callable[[object, Sequence[Any]], None]:
+        def reporting(occasion: str) -> Callable[[object, Sequence[Any]], None]:
             def changed(_: object, partitions: Sequence[Any]) -> None:
-                tell(called=occasion, **{"with": sorted(each.partition for each in partitions)})
+                report(called=occasion, **{"with": sorted(each.partition for each in partitions)})
                 changes.set()
 
             return changed
@@ -99,9 +99,9 @@ def odradek_member(wish: Wish) -> None:
         changes = threading.Event()
         consumer.subscribe(
             [wish.topic],
-            on_assign=told("assigned"),
-            on_revoke=told("revoked"),
-            on_lost=told("lost"),
+            on_assign=reporting("assigned"),
+            on_revoke=reporting("revoked"),
+            on_lost=reporting("lost"),
         )
         while not ended.is_set():
             read(record.value for record in consumer.consume(500, POLL_S))
@@ -110,7 +110,7 @@ def odradek_member(wish: Wish) -> None:
                 owned(consumer.assignment())
 
 
-def odradek_aio_member(wish: Wish) -> None:
+def odradek_aio_member(wish: MemberParameters) -> None:
     from odradek.aio import Consumer
 
     async def run() -> None:
@@ -132,7 +132,7 @@ def odradek_aio_member(wish: Wish) -> None:
     asyncio.run(run())
 
 
-def confluent_member(wish: Wish) -> None:
+def confluent_member(wish: MemberParameters) -> None:
     from confluent_kafka import Consumer
 
     consumer = Consumer(dotted(wish))
@@ -142,16 +142,16 @@ def confluent_member(wish: Wish) -> None:
         messages = consumer.consume(500, POLL_S)
         for message in messages:
             if message.error():
-                tell(raised=str(message.error()))
+                report(raised=str(message.error()))
         read(message.value() for message in messages if not message.error())
         now = sorted(partition.partition for partition in consumer.assignment())
         if now != before:
             before = now
-            tell(owned=now)
+            report(owned=now)
     consumer.close()
 
 
-def kafka_python_member(wish: Wish) -> None:
+def kafka_python_member(wish: MemberParameters) -> None:
     from kafka import KafkaConsumer
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
@@ -181,10 +181,10 @@ def poll_until_ended(
         now = assignment()
         if now != before:
             before = now
-            tell(owned=now)
+            report(owned=now)
 
 
-def aiokafka_member(wish: Wish) -> None:
+def aiokafka_member(wish: MemberParameters) -> None:
     from aiokafka import AIOKafkaConsumer
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
     from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
@@ -207,13 +207,13 @@ def aiokafka_member(wish: Wish) -> None:
             now = sorted(partition.partition for partition in consumer.assignment())
             if now != before:
                 before = now
-                tell(owned=now)
+                report(owned=now)
         await consumer.stop()
 
     asyncio.run(run())
 
 
-LIBRARIES: dict[str, Callable[[Wish], None]] = {
+LIBRARIES: dict[str, Callable[[MemberParameters], None]] = {
     "odradek": odradek_member,
     "odradek.aio": odradek_aio_member,
     "confluent-kafka": confluent_member,
@@ -231,7 +231,9 @@ def main() -> None:
 
     threading.Thread(target=await_end, daemon=True).start()
     instance_id = instance[0] if instance else None
-    LIBRARIES[library](Wish(bootstrap, group, topic, strategy, int(session_ms), instance_id))
+    LIBRARIES[library](
+        MemberParameters(bootstrap, group, topic, strategy, int(session_ms), instance_id)
+    )
 
 
 if __name__ == "__main__":

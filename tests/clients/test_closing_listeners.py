@@ -34,7 +34,7 @@ def is_left(broker: Broker, group: str) -> bool:
         return not admin.group(group).members
 
 
-class Closing:
+class ClosingListener:
     """A listener that closes its consumer and records its calls."""
 
     def __init__(self, close: Callable[[Any], object], occasion: str) -> None:
@@ -67,7 +67,7 @@ def test_a_listener_may_close_when_partitions_are_assigned(
     broker: Broker, new_topic: NewTopic, close: Callable[[Any], object]
 ) -> None:
     topic = new_topic(1)
-    closing = Closing(close, "assign")
+    closing = ClosingListener(close, "assign")
     member = consumer(broker, topic)
     member.subscribe([topic], **closing.listener())
     with pytest.raises(ClientClosed):
@@ -81,7 +81,7 @@ def test_a_close_in_on_revoke_commits_and_calls_no_listener_twice(
 ) -> None:
     topic = new_topic(1)
     produce(broker, topic, 5)
-    closing = Closing(Consumer.close, "revoke")
+    closing = ClosingListener(Consumer.close, "revoke")
     member = consumer(broker, topic)
     member.subscribe([topic], **closing.listener())
     assert len(member.consume(3, PATIENCE_S)) == 3
@@ -101,7 +101,7 @@ def test_a_close_in_on_revoke_during_a_close_has_no_further_effect(
 ) -> None:
     topic = new_topic(1)
     produce(broker, topic, 1)
-    closing = Closing(Consumer.close, "revoke")
+    closing = ClosingListener(Consumer.close, "revoke")
     member = consumer(broker, topic)
     member.subscribe([topic], **closing.listener())
     assert member.poll(PATIENCE_S) is not None
@@ -114,7 +114,7 @@ def test_a_listener_may_close_a_consumer_without_a_group(
     broker: Broker, new_topic: NewTopic
 ) -> None:
     topic = new_topic(1)
-    closing = Closing(Consumer.close, "assign")
+    closing = ClosingListener(Consumer.close, "assign")
     member = Consumer(brokers=broker.bootstrap)
     member.subscribe([topic], **closing.listener())
     with pytest.raises(ClientClosed):
@@ -131,7 +131,7 @@ def test_an_error_after_the_listeners_close_is_raised_by_the_poll(
 
     topic = new_topic(1)
     member = consumer(broker, topic)
-    member.subscribe([topic], **Closing(close_and_complain, "assign").listener())
+    member.subscribe([topic], **ClosingListener(close_and_complain, "assign").listener())
     with pytest.raises(LookupError, match="no table"):
         member.poll(PATIENCE_S)
     assert is_left(broker, topic)
@@ -146,7 +146,7 @@ def test_a_listener_of_an_asyncio_consumer_may_close_it(
     broker: Broker, new_topic: NewTopic, close: Callable[[Any], object]
 ) -> None:
     topic = new_topic(1)
-    closing = Closing(close, "assign")
+    closing = ClosingListener(close, "assign")
 
     async def read() -> None:
         settings = {"bootstrap.servers": broker.bootstrap, "group.id": topic}
@@ -160,7 +160,7 @@ def test_a_listener_of_an_asyncio_consumer_may_close_it(
     assert is_left(broker, topic)
 
 
-class Busy:
+class BusyApplication:
     """An application, on a thread of its own, whose listener runs until it is released."""
 
     def __init__(self, member: Consumer[bytes, bytes], topic: str) -> None:
@@ -203,7 +203,7 @@ def test_a_close_by_another_thread_waits_for_the_listener_up_to_its_timeout(
 ) -> None:
     topic = new_topic(1)
     member = consumer(broker, topic)
-    busy = Busy(member, topic)
+    busy = BusyApplication(member, topic)
     assert busy.begun.wait(PATIENCE_S)
     member.close(0.1)
     assert busy.told == ["assign"], "the close still waits for it"
@@ -219,7 +219,7 @@ def test_a_close_by_another_thread_continues_when_the_listener_returns(
     member = consumer(
         broker, topic, **{"heartbeat.interval.ms": 1_700_000, "session.timeout.ms": 1_800_000}
     )
-    busy = Busy(member, topic)
+    busy = BusyApplication(member, topic)
     assert busy.begun.wait(PATIENCE_S)
     closing = threading.Thread(target=lambda: member.close(3000), daemon=True)
     closing.start()

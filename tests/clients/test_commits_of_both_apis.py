@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from time import monotonic
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -30,7 +31,7 @@ def topic(broker: Broker, new_topic: Callable[..., str]) -> str:
     return name
 
 
-def settings(broker: Broker, topic: str) -> dict[str, object]:
+def settings(broker: Broker, topic: str) -> dict[str, Any]:
     return {
         "brokers": broker.bootstrap,
         "group": f"group of {topic}",

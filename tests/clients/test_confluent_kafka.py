@@ -6,6 +6,7 @@ Acknowledgements of every kind, deleted records, configurations, offsets by time
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import (
@@ -32,7 +33,7 @@ from odradek.testing.broker import Broker
 NewTopicFn = Callable[..., str]
 
 
-def produce(broker: Broker, topic: str, records: list[Sent], **settings: object) -> list[int]:
+def produce(broker: Broker, topic: str, records: list[Sent], **settings: Any) -> list[int]:
     """Produce all to partition 0; return the offsets that the broker reported."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5, **settings})
     offsets: list[int] = []
@@ -55,7 +56,7 @@ def produce(broker: Broker, topic: str, records: list[Sent], **settings: object)
     return offsets
 
 
-def read(broker: Broker, topic: str, count: int, partition: int = 0, **settings: object) -> list:
+def read(broker: Broker, topic: str, count: int, partition: int = 0, **settings: Any) -> list:
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -66,7 +67,7 @@ def read(broker: Broker, topic: str, count: int, partition: int = 0, **settings:
         }
     )
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-    messages = []
+    messages: list[Any] = []
     while len(messages) < count:
         batch = consumer.consume(count - len(messages), 10)
         assert batch, f"only {len(messages)} of {count} records came"

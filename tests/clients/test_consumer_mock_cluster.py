@@ -7,6 +7,7 @@ here only for offsets; `test_group_mock_cluster` joins it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -77,9 +78,9 @@ def cluster() -> Iterator[MockCluster]:
         yield running
 
 
-def reading(cluster: MockCluster, **settings: object) -> Consumer[bytes, bytes]:
+def reading(cluster: MockCluster, **settings: Any) -> Consumer[bytes, bytes]:
     """Return a consumer that reads one batch at a time with short timeouts."""
-    given: dict[str, object] = {
+    given: dict[str, Any] = {
         "retry_backoff_ms": 1,
         "reconnect_backoff_ms": 1,
         "max_partition_fetch_bytes": 100,

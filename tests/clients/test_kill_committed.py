@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -119,7 +120,8 @@ def prepare(bootstrap: str) -> None:
 @pytest.mark.timeout(180)
 def test_every_acknowledged_commit_survives_five_kills(tmp_path: Path) -> None:
     chance = random.Random(7)
-    port, committers = "0", []
+    port = "0"
+    committers: list[Any] = []
     try:
         for _ in range(ROUNDS):
             with Up("--data-dir", str(tmp_path / "data"), "--port", port) as broker:

@@ -8,6 +8,7 @@ tests of the order use one request in flight; `test_exactly_once` has the rest.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -54,10 +55,10 @@ def cluster() -> Iterator[MockCluster]:
         yield running
 
 
-class Sending:
+class RecordingProducer:
     """A producer, and the results of its callbacks by value."""
 
-    def __init__(self, cluster: MockCluster, **settings: object) -> None:
+    def __init__(self, cluster: MockCluster, **settings: Any) -> None:
         given = {"linger_ms": 0, "retry_backoff_ms": 1, "reconnect_backoff_ms": 1, **settings}
         self.producer = Producer(brokers=cluster.bootstrap, **given)
         self.told: dict[bytes, list[KafkaError | None]] = {}
@@ -93,7 +94,7 @@ def values_in(cluster: MockCluster, count: int) -> list[bytes]:
 
 @pytest.mark.parametrize("idempotent", [True, False])
 def test_every_retriable_error_is_retried(cluster, idempotent):
-    s = Sending(cluster, enable_idempotence=idempotent)
+    s = RecordingProducer(cluster, enable_idempotence=idempotent)
     with s.producer:
         for code in RETRIABLE:
             cluster.fail_next(PRODUCE, code)
@@ -105,7 +106,7 @@ def test_every_retriable_error_is_retried(cluster, idempotent):
 
 
 def test_every_fatal_error_fails_its_record_only(cluster):
-    s = Sending(cluster, enable_idempotence=False)
+    s = RecordingProducer(cluster, enable_idempotence=False)
     with s.producer:
         for code in FATAL:
             cluster.fail_next(PRODUCE, code)
@@ -119,7 +120,7 @@ def test_every_fatal_error_fails_its_record_only(cluster):
 
 
 def test_many_errors_lose_and_reorder_no_record(cluster):
-    s = Sending(cluster, batch_size=200, max_in_flight_requests_per_connection=1)
+    s = RecordingProducer(cluster, batch_size=200, max_in_flight_requests_per_connection=1)
     passing = [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT, DISCONNECT]
     expected = [b"%04d" % number for number in range(500)]
     with s.producer:
@@ -133,7 +134,7 @@ def test_many_errors_lose_and_reorder_no_record(cluster):
 
 
 def test_broken_connections_lose_and_repeat_no_record(cluster):
-    s = Sending(cluster)
+    s = RecordingProducer(cluster)
     expected = [b"%d" % number for number in range(10)]
     with s.producer:
         for value in expected:
@@ -144,7 +145,7 @@ def test_broken_connections_lose_and_repeat_no_record(cluster):
 
 
 def test_records_are_delivered_when_a_broker_is_up_again(cluster):
-    s = Sending(cluster, max_in_flight_requests_per_connection=1)
+    s = RecordingProducer(cluster, max_in_flight_requests_per_connection=1)
     expected = [b"%d" % number for number in range(20)]
     with s.producer:
         s.send(expected[0]).result(LONG_S)
@@ -158,7 +159,7 @@ def test_records_are_delivered_when_a_broker_is_up_again(cluster):
 
 
 def test_a_producer_follows_a_leader_that_moves(cluster):
-    s = Sending(cluster)
+    s = RecordingProducer(cluster)
     expected = [b"%d" % number for number in range(10)]
     with s.producer:
         for number, value in enumerate(expected):
@@ -175,7 +176,7 @@ def test_a_delayed_producer_id_is_waited_for(cluster):
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
     )
-    s = Sending(cluster)
+    s = RecordingProducer(cluster)
     with s.producer:
         s.send(b"one").result(LONG_S)
     assert values_in(cluster, 1) == [b"one"]
@@ -183,7 +184,7 @@ def test_a_delayed_producer_id_is_waited_for(cluster):
 
 def test_a_refused_producer_id_fails_the_record(cluster):
     cluster.fail_next(INIT_PRODUCER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    s = Sending(cluster)
+    s = RecordingProducer(cluster)
     with s.producer:
         with pytest.raises(KafkaError) as caught:
             s.send(b"one").result(LONG_S)
@@ -192,7 +193,7 @@ def test_a_refused_producer_id_fails_the_record(cluster):
 
 
 def test_a_record_fails_after_its_delivery_timeout(cluster):
-    s = Sending(cluster, request_timeout_ms=200, delivery_timeout_ms=400)
+    s = RecordingProducer(cluster, request_timeout_ms=200, delivery_timeout_ms=400)
     cluster.down(1)
     with s.producer:
         assert isinstance(s.send(b"one").exception(LONG_S), DeliveryTimeout)
@@ -200,6 +201,6 @@ def test_a_record_fails_after_its_delivery_timeout(cluster):
 
 def test_a_broker_without_a_supported_version_fails_the_record(cluster):
     cluster.versions(PRODUCE, 0, 2)
-    s = Sending(cluster, enable_idempotence=False)
+    s = RecordingProducer(cluster, enable_idempotence=False)
     with s.producer:
         assert isinstance(s.send(b"one").exception(LONG_S), UnsupportedVersion)

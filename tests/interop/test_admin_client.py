@@ -23,7 +23,7 @@ LOG = TopicPartition("admin-client-log", 0)
 OTHER = TopicPartition("admin-client-log", 1)
 
 
-def said(call: Callable[[], Any]) -> object:
+def outcome(call: Callable[[], Any]) -> object:
     """Return the result of a call, or the kind of its error."""
     try:
         return call()
@@ -43,43 +43,43 @@ def produce(bootstrap: str, count: int) -> None:
 
 def topics(admin: Admin) -> list[object]:
     config = {"retention.ms": 60_000, "cleanup.policy": "delete"}
-    created = said(lambda: admin.create_topic(LOG.topic, partitions=2, config=config))
+    created = outcome(lambda: admin.create_topic(LOG.topic, partitions=2, config=config))
     topic = admin.topic(LOG.topic)
     mine = [each.name for each in admin.topics() if each.name.startswith("admin-client")]
     many = [NewTopic("admin-client-b", 1), NewTopic("no spaces")]
     return [
         created,
-        said(lambda: admin.create_topic(LOG.topic)),
-        said(lambda: admin.create_topic(LOG.topic, exist_ok=True)),
+        outcome(lambda: admin.create_topic(LOG.topic)),
+        outcome(lambda: admin.create_topic(LOG.topic, exist_ok=True)),
         [(p.partition, p.leader, p.replicas, p.isr, p.leader_epoch) for p in topic.partitions],
         mine,
         {name: e and e.name for name, e in admin.create_topics_many(many).items()},
-        said(lambda: admin.create_topic("admin-client-c", partitions=0)),
-        said(lambda: admin.create_topic("admin-client-c", replication=7)),
-        said(lambda: admin.create_topic("admin-client-c", config={"retention.ms": "x"})),
-        said(lambda: admin.create_topic("admin-client-c", validate_only=True)),
-        said(lambda: admin.create_partitions("admin-client-b", 3)),
-        said(lambda: admin.create_partitions("admin-client-b", 2)),
-        said(lambda: admin.delete_topic("admin-client-b")),
-        said(lambda: admin.delete_topic("admin-client-b")),
-        said(lambda: admin.delete_topic("admin-client-b", missing_ok=True)),
-        said(lambda: admin.topic("admin-client-b")),
+        outcome(lambda: admin.create_topic("admin-client-c", partitions=0)),
+        outcome(lambda: admin.create_topic("admin-client-c", replication=7)),
+        outcome(lambda: admin.create_topic("admin-client-c", config={"retention.ms": "x"})),
+        outcome(lambda: admin.create_topic("admin-client-c", validate_only=True)),
+        outcome(lambda: admin.create_partitions("admin-client-b", 3)),
+        outcome(lambda: admin.create_partitions("admin-client-b", 2)),
+        outcome(lambda: admin.delete_topic("admin-client-b")),
+        outcome(lambda: admin.delete_topic("admin-client-b")),
+        outcome(lambda: admin.delete_topic("admin-client-b", missing_ok=True)),
+        outcome(lambda: admin.topic("admin-client-b")),
     ]
 
 
 def settings(admin: Admin) -> list[object]:
-    changed = said(lambda: admin.set_config({"max.message.bytes": 2_000_000}, topic=LOG.topic))
+    changed = outcome(lambda: admin.set_config({"max.message.bytes": 2_000_000}, topic=LOG.topic))
     config = admin.describe_config(topic=LOG.topic)
     shown = ("retention.ms", "max.message.bytes", "cleanup.policy", "segment.bytes")
     return [
         changed,
         [(name, config[name].value, config[name].source, config[name].sensitive) for name in shown],
-        said(lambda: admin.set_config({"max.message.bytes": None}, topic=LOG.topic)),
+        outcome(lambda: admin.set_config({"max.message.bytes": None}, topic=LOG.topic)),
         admin.describe_config(topic=LOG.topic)["max.message.bytes"].value,
-        said(lambda: admin.set_config({"no.such.setting": 1}, topic=LOG.topic)),
-        said(lambda: admin.describe_config(topic="admin-client-missing")),
+        outcome(lambda: admin.set_config({"no.such.setting": 1}, topic=LOG.topic)),
+        outcome(lambda: admin.describe_config(topic="admin-client-missing")),
         admin.describe_config(broker=1)["node.id"].value,
-        said(lambda: admin.set_config({"node.id": 2}, broker=1)),
+        outcome(lambda: admin.set_config({"node.id": 2}, broker=1)),
     ]
 
 
@@ -88,10 +88,10 @@ def records(admin: Admin) -> list[object]:
     admin.alter_group_offsets(GROUP, {LOG: 1, OTHER: 0})
     return [
         admin.end_offsets([LOG, OTHER]),
-        [said(lambda t=t: admin.list_offsets({LOG: t})) for t in (-1, -2, -3, 1004, 10**14)],
-        said(lambda: admin.delete_records({LOG: 3})),
-        said(lambda: admin.delete_records({LOG: 99})),
-        said(lambda: admin.delete_records({TopicPartition(LOG.topic, 9): 1})),
+        [outcome(lambda t=t: admin.list_offsets({LOG: t})) for t in (-1, -2, -3, 1004, 10**14)],
+        outcome(lambda: admin.delete_records({LOG: 3})),
+        outcome(lambda: admin.delete_records({LOG: 99})),
+        outcome(lambda: admin.delete_records({TopicPartition(LOG.topic, 9): 1})),
         admin.beginning_offsets([LOG]),
         {p: move.after for p, move in admin.seek_group(GROUP, at).items()},
         {p: move.after for p, move in admin.seek_group(GROUP, "start").items()},
@@ -106,12 +106,12 @@ def groups(admin: Admin) -> list[object]:
         (described.state, described.protocol_type, described.members),
         {p: each.offset for p, each in admin.group_offsets(GROUP).items()},
         {p: (each.committed, each.lag) for p, each in lag.items()},
-        said(lambda: admin.delete_group_offsets(GROUP, [OTHER])),
+        outcome(lambda: admin.delete_group_offsets(GROUP, [OTHER])),
         list(admin.group_offsets(GROUP)),
-        said(lambda: admin.delete_group(GROUP)),
-        said(lambda: admin.delete_group(GROUP)),
-        said(lambda: admin.group(GROUP)),
-        said(lambda: admin.group_offsets(GROUP)),
+        outcome(lambda: admin.delete_group(GROUP)),
+        outcome(lambda: admin.delete_group(GROUP)),
+        outcome(lambda: admin.group(GROUP)),
+        outcome(lambda: admin.group_offsets(GROUP)),
     ]
 
 

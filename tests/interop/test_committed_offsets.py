@@ -155,8 +155,8 @@ def test_kafka_consumer_groups_describes_resets_and_deletes_offsets(
     assert [row[3] for row in rows(groups("--describe", *named))] == ["1", "7"]
     groups(*reset, "--to-latest")
     assert [row[5] for row in rows(groups("--describe", *named))] == ["0", "0"]
-    told = groups("--delete-offsets", *named, "--topic", "java-lag:0")
-    assert "Successful" in told
+    output = groups("--delete-offsets", *named, "--topic", "java-lag:0")
+    assert "Successful" in output
     assert [row[2] for row in rows(groups("--describe", *named))] == ["1"]
     groups("--delete", *named)
     assert "java-lag-group" not in groups("--list").split()

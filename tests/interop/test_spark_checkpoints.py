@@ -55,14 +55,14 @@ def run(ours: Broker, spark: SparkSession, tmp_path: Path) -> Callable[..., Batc
 
 
 def produce(broker: Broker, topic: str, first: int, last: int) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "logger": None})
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "logger": None})  # type: ignore[dict-item]
     for number in range(first, last):
         producer.produce(topic, str(number).encode(), partition=number % 2)
     assert producer.flush(30) == 0
 
 
 def new_topic(broker: Broker, name: str) -> str:
-    client = AdminClient({"bootstrap.servers": broker.bootstrap, "logger": None})
+    client = AdminClient({"bootstrap.servers": broker.bootstrap, "logger": None})  # type: ignore[dict-item]
     client.create_topics([NewTopic(name, 2, 1)])[name].result(30)
     return name
 

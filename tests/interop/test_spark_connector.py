@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -27,7 +28,7 @@ Read = Callable[..., DataFrame]
 def read(spark: SparkSession, ours: Broker) -> Read:
     """`read(source, topic, option=value)`, a batch read in the order of the log."""
 
-    def frame(source: str, topic: str, **options: object) -> DataFrame:
+    def frame(source: str, topic: str, **options: Any) -> DataFrame:
         reader = spark.read.format(source).option("kafka.bootstrap.servers", ours.bootstrap)
         rows = reader.option("subscribe", topic).options(**options).load()
         return rows.orderBy("partition", "offset")
@@ -36,14 +37,14 @@ def read(spark: SparkSession, ours: Broker) -> Read:
 
 
 def new_topic(broker: Broker, name: str, partitions: int = 2) -> str:
-    client = AdminClient({"bootstrap.servers": broker.bootstrap, "logger": None})
+    client = AdminClient({"bootstrap.servers": broker.bootstrap, "logger": None})  # type: ignore[dict-item]
     client.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
     return name
 
 
 def test_a_batch_has_the_rows_of_our_source(ours: Broker, read: Read) -> None:
     topic = new_topic(ours, "jvm-read")
-    producer = Producer({"bootstrap.servers": ours.bootstrap, "linger.ms": 5, "logger": None})
+    producer = Producer({"bootstrap.servers": ours.bootstrap, "linger.ms": 5, "logger": None})  # type: ignore[dict-item]
     for number in range(300):
         headers = [("h", b"%d" % number), ("none", None)] if number % 3 == 0 else None
         value = None if number % 50 == 0 else b"v%d" % number
@@ -87,7 +88,7 @@ PATTERNS = {
 
 
 def test_a_pattern_matches_the_same_topics(ours: Broker, spark: SparkSession) -> None:
-    producer = Producer({"bootstrap.servers": ours.bootstrap, "logger": None})
+    producer = Producer({"bootstrap.servers": ours.bootstrap, "logger": None})  # type: ignore[dict-item]
     names = sorted(set[str]().union(*PATTERNS.values()))
     for name in names:
         producer.produce(new_topic(ours, name, 1), b"v")

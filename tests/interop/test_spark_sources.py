@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -33,7 +34,7 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 def batch(spark: SparkSession) -> Rows:
     """`batch(source, bootstrap, topic, option=value)`, rows in the order of the log."""
 
-    def rows(source: str, bootstrap: str, topic: str, **options: object) -> list[Row]:
+    def rows(source: str, bootstrap: str, topic: str, **options: Any) -> list[Row]:
         reader = spark.read.format(source).option("kafka.bootstrap.servers", bootstrap)
         frame = reader.option("subscribe", topic).options(includeHeaders=True, **options).load()
         return frame.orderBy("partition", "offset").collect()
@@ -45,7 +46,7 @@ def batch(spark: SparkSession) -> Rows:
 def stream(spark: SparkSession, tmp_path: Path) -> Rows:
     """Like `batch`, for a stream that reads all records in several micro-batches."""
 
-    def rows(source: str, bootstrap: str, topic: str, **options: object) -> list[Row]:
+    def rows(source: str, bootstrap: str, topic: str, **options: Any) -> list[Row]:
         reader = spark.readStream.format(source).option("kafka.bootstrap.servers", bootstrap)
         reader = reader.option("subscribe", topic).options(includeHeaders=True, **options)
         reader = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=200)
@@ -60,7 +61,7 @@ def stream(spark: SparkSession, tmp_path: Path) -> Rows:
 
 def new_topic(bootstrap: str, partitions: int = 1) -> str:
     name = f"sources-{uuid.uuid4().hex[:8]}"
-    client = AdminClient({"bootstrap.servers": bootstrap, "logger": None})
+    client = AdminClient({"bootstrap.servers": bootstrap, "logger": None})  # type: ignore[dict-item]
     client.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
     return name
 
@@ -85,7 +86,7 @@ def test_both_sources_return_the_same_rows(bootstrap: str, batch: Rows, stream: 
     topic = new_topic(bootstrap, 3)
     for number, codec in enumerate(CODECS):
         settings = {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 50}
-        producer = Producer({**settings, "logger": None})
+        producer = Producer({**settings, "logger": None})  # type: ignore[dict-item]
         for each in range(120):
             headers = [("h", b"%d" % each), ("none", None), ("h", b"")]
             producer.produce(

@@ -62,7 +62,7 @@ class Ledger:
         self.confirmed: dict[int, int] = {}
         self._asked = 0
 
-    def asked(self, what: str) -> Callable[[], None]:
+    def register_request(self, what: str) -> Callable[[], None]:
         """Register a request; the returned function takes its response, exactly once."""
         self._asked += 1
         number = self._asked
@@ -124,7 +124,7 @@ class FlakyMember:
         self.generation = -1
         self.assignment = None
 
-    def heard(self, error: ErrorCode) -> None:
+    def react(self, error: ErrorCode) -> None:
         """React to an error as a client does: an unknown member starts anew, others rejoin."""
         if error in GIVE_UP:
             if error is not ErrorCode.ILLEGAL_GENERATION:
@@ -144,7 +144,7 @@ class FlakyMember:
                 JoinGroupRequestProtocol(name=name, metadata=self.says) for name in self.spoken
             ],
         )
-        done = self.ledger.asked(f"{self.name} joins")
+        done = self.ledger.register_request(f"{self.name} joins")
 
         def answered(response: JoinGroupResponse) -> None:
             done()
@@ -153,7 +153,7 @@ class FlakyMember:
             if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 self.member_id = response.member_id
             elif response.error_code:
-                self.heard(ErrorCode(response.error_code))
+                self.react(ErrorCode(response.error_code))
             else:
                 self.joined(response)
 
@@ -200,7 +200,7 @@ class FlakyMember:
                 for member, share in shares.items()
             ],
         )
-        done = self.ledger.asked(f"{self.name} syncs in {generation}")
+        done = self.ledger.register_request(f"{self.name} syncs in {generation}")
 
         def answered(response: SyncGroupResponse) -> None:
             done()
@@ -209,7 +209,7 @@ class FlakyMember:
                 self.ledger.record_assignment(generation, who, response.assignment)
             if life != self.life or generation != self.generation or member_id != self.member_id:
                 return
-            self.heard(ErrorCode(response.error_code))
+            self.react(ErrorCode(response.error_code))
             if response.error_code == ErrorCode.NONE:
                 self.assignment = response.assignment
 
@@ -223,12 +223,12 @@ class FlakyMember:
             member_id=self.member_id,
             group_instance_id=self.instance,
         )
-        done = self.ledger.asked(f"{self.name} beats")
+        done = self.ledger.register_request(f"{self.name} beats")
 
         def answered(response: HeartbeatResponse) -> None:
             done()
             if life == self.life:
-                self.heard(ErrorCode(response.error_code))
+                self.react(ErrorCode(response.error_code))
                 if response.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
                     self.forget()
 
@@ -255,7 +255,7 @@ class FlakyMember:
                 )
             ],
         )
-        done = self.ledger.asked(f"{self.name} commits {offset}")
+        done = self.ledger.register_request(f"{self.name} commits {offset}")
 
         def answered(response: OffsetCommitResponse) -> None:
             done()
@@ -268,7 +268,7 @@ class FlakyMember:
 
     def leave(self) -> None:
         member = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance)
-        done = self.ledger.asked(f"{self.name} leaves")
+        done = self.ledger.register_request(f"{self.name} leaves")
 
         def answered(response: LeaveGroupResponse) -> None:
             done()

@@ -46,7 +46,7 @@ actions = st.one_of(
 )
 
 
-class Story:
+class ReaderScript:
     """One consumer, and the record expected next of each partition."""
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ class Story:
 def test_a_consumer_gets_each_record_once_and_in_order(
     script: list[tuple[tuple[str, int, int], int]],
 ) -> None:
-    story = Story()
+    story = ReaderScript()
     for (action, first, second), pause_ms in script:
         getattr(story, action)(first, second)
         story.cluster.run(pause_ms)

@@ -37,7 +37,7 @@ actions = st.one_of(
 )
 
 
-class Waiting:
+class WaitingReader:
     """One reader, and the events planned while it waits."""
 
     def __init__(self, prefetch_max_bytes: int) -> None:
@@ -117,7 +117,7 @@ class Waiting:
 def test_a_waiting_reader_gets_each_record_once_and_then_the_end(
     script: list[tuple[int, tuple[str, int, int]]], prefetch_max_bytes: int, at_once: int
 ) -> None:
-    waiting = Waiting(prefetch_max_bytes)
+    waiting = WaitingReader(prefetch_max_bytes)
     for at_ms, (action, first, second) in script:
         waiting.plan(at_ms, action, first, second)
     waiting.read(at_once)

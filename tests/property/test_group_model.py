@@ -35,6 +35,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.committed = 0
         self.stage = Stage(group_initial_rebalance_delay_ms=3000, group_max_size=4)
         both, only = ("range", "sticky"), ("range",)
+        said: list[tuple[str, str | None, tuple[str, ...]]]
         said = [("a", None, both), ("b", None, only), ("c", None, ("sticky", "range"))]
         said += [("d", "seat-1", both), ("e", "seat-2", only)]
         self.members = [

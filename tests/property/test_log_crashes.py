@@ -66,7 +66,7 @@ class Expected:
         self.current = {base: data for base, data in self.current.items() if base < offset}
 
 
-class Lives:
+class CrashHistory:
     """The lives of one seed."""
 
     def __init__(self, seed: int) -> None:
@@ -193,7 +193,7 @@ def read_all(log: Log) -> bytes:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_after_a_crash_a_log_has_everything_durable(seed: int):
-    lives = Lives(seed)
+    lives = CrashHistory(seed)
     for _ in range(8):
         lives.life()
 
@@ -203,7 +203,7 @@ def test_the_seeds_produce_torn_tails():
 
 
 def torn(seed: int) -> int:
-    lives = Lives(seed)
+    lives = CrashHistory(seed)
     for _ in range(8):
         lives.life()
     return lives.recovered

@@ -23,7 +23,7 @@ TIMEOUTS_MS = (200, 1 * SECOND, 5 * SECOND)
 CHOPPY = Link(capacity=2000, chop_rate=300, slow_rate=100)
 
 
-class Storm:
+class FaultScript:
     """Named requests and faults, in an order drawn from the seed."""
 
     def __init__(self, seed: int) -> None:
@@ -70,7 +70,7 @@ class Storm:
         timeout_ms = self.chance.pick(TIMEOUTS_MS)
         self.asked.append(self.client.send(node_id, request, ended, timeout_ms=timeout_ms))
 
-    def hurt(self) -> None:
+    def cause_fault(self) -> None:
         """Cause one fault."""
         connections = self.cluster.fabric.connections()
         broker = self.chance.between(1, BROKERS)
@@ -98,7 +98,7 @@ class Storm:
             for _ in range(self.chance.below(6)):
                 self.side.do(self.ask)
             if self.chance.chance(200):
-                self.hurt()
+                self.cause_fault()
             self.cluster.run(self.chance.between(1, 400))
 
     def calm(self) -> None:
@@ -121,7 +121,7 @@ class Storm:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_request_ends_once_and_the_client_recovers(seed: int) -> None:
-    storm = Storm(seed)
+    storm = FaultScript(seed)
     storm.rage()
     storm.calm()
     assert len(storm.ended) == len(set(map(id, storm.ended)))
@@ -137,7 +137,7 @@ def test_every_request_ends_once_and_the_client_recovers(seed: int) -> None:
 def test_the_same_seed_gives_the_same_events() -> None:
     digests = set()
     for _ in range(2):
-        storm = Storm(7)
+        storm = FaultScript(7)
         storm.rage()
         storm.calm()
         digests.add(storm.cluster.scheduler.digest())

@@ -44,7 +44,7 @@ Rows = list[tuple[int, int]]
 """(timestamp, offset) pairs, ordered by offset."""
 
 
-class Life:
+class LogHistory:
     """A log, and the disk it was opened on."""
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ def test_a_lookup_by_time_finds_the_record_that_a_list_search_finds(
     after: list[tuple[str, list[int], bytes, int]],
     opened: bool,
 ) -> None:
-    life = Life()
+    life = LogHistory()
     for step in before:
         life.append(*step)
     check(life.log, 0)

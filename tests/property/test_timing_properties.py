@@ -99,7 +99,9 @@ class TimerAgainstSortedList(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule()
     def sleep_until_the_next_deadline(self) -> None:
-        self.now_ms = self.timer.next_deadline_ms()
+        deadline_ms = self.timer.next_deadline_ms()
+        assert deadline_ms is not None
+        self.now_ms = deadline_ms
         self.run_and_compare()
 
     def run_and_compare(self) -> None:

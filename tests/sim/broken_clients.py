@@ -20,8 +20,8 @@ from odradek.client.consumer.position.subscription_state import SubscriptionStat
 from odradek.client.producer.batch_completion import BatchCompletion
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.transaction_manager import (
-    NOTHING,
-    NOWHERE,
+    AFTER_ALL,
+    NO_ORDINAL,
     REMEMBERED_BATCHES,
     TransactionManager,
     TxnPartitionEntry,
@@ -79,10 +79,10 @@ def leave_gaps() -> None:
     def forget(self: TransactionManager) -> None:
         for partition in self._unresolved:
             entry = self.entry(partition)
-            entry.first_missing, entry.last_doubtful = NOWHERE, NOTHING
+            entry.first_missing, entry.last_doubtful = AFTER_ALL, NO_ORDINAL
         self._unresolved.clear()
 
-    TransactionManager.resolve = forget  # type: ignore[method-assign]
+    TransactionManager.maybe_resolve_sequences = forget  # type: ignore[method-assign]
 
 
 def impatient(plan: EnginesPlan) -> EnginesPlan:
@@ -128,7 +128,7 @@ def tell_twice() -> None:
     def finish(self: ProducerBatch) -> None:
         self.done = True
         for index, timestamp_ms, callback in self._callbacks:
-            self._tell(index, timestamp_ms, callback)
+            self._run_delivery_callback(index, timestamp_ms, callback)
         self.result.finish()
 
     def ended_late(self: BatchCompletion, batch: ProducerBatch, *rest: Any) -> None:

@@ -75,7 +75,7 @@ def test_acks_before_fsync_lose_records() -> None:
         assert outcome.report.lost > 0 or "stuck" in outcome.report.violations[0]
 
 
-def test_acks_before_fsync_are_seen_on_the_platter_without_any_fault() -> None:
+def test_acks_before_fsync_are_found_on_the_platter_without_any_fault() -> None:
     outcome = first_failure(acks_before_fsync, ("clock jump",), white_box=True)
     assert outcome.report is not None
     assert "not on disk" in outcome.report.violations[0]

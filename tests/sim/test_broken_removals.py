@@ -169,7 +169,7 @@ BROKEN: Sequence[tuple[Patch, tuple[str, ...], Callable[[Schedule], Schedule]]] 
 
 
 @pytest.mark.parametrize(("broken", "faults", "adjust"), BROKEN)
-def test_it_is_found(
+def test_a_broken_removal_is_found(
     broken: Patch,
     faults: tuple[str, ...],
     adjust: Callable[[Schedule], Schedule],
@@ -182,7 +182,7 @@ def test_it_is_found(
 
 @pytest.mark.parametrize("adjust", [old_records_go, small_logs_are_kept])
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_not_broken_is_not_accused(
+def test_a_correct_broker_has_no_violation(
     seed: int, adjust: Callable[[Schedule], Schedule]
 ) -> None:
     outcome = run_seed(World(seed, STEPS, adjust=adjust))

@@ -201,7 +201,7 @@ def test_a_broken_broker_is_found(
     assert not all(run_seed(world).kept for world in worlds)
 
 
-def test_a_high_watermark_that_falls_between_power_failures_is_found() -> None:
+def test_a_falling_high_watermark_between_power_failures_is_found() -> None:
     """Not only where nothing may be lost: what was told since the last one stands."""
 
     def in_page_cache(plan: Schedule) -> Schedule:
@@ -218,6 +218,6 @@ def test_a_high_watermark_that_falls_between_power_failures_is_found() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_right_broker_is_not_accused(seed: int) -> None:
+def test_a_correct_toy_broker_has_no_violation(seed: int) -> None:
     outcome = run_seed(World(seed, STEPS, wired(ToyBroker), extras=False))
     assert outcome.kept, "\n".join(explain(outcome))

@@ -19,11 +19,11 @@ def test_whatever_happens(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(100, 115))
-def test_whenever_the_broker_ends(seed: int) -> None:
+def test_compaction_survives_the_end_of_the_broker(seed: int) -> None:
     assert CompactionWorld(seed, ENDS).run() == []
 
 
-def test_the_seeds_compact() -> None:
+def test_the_seeds_cover_compaction() -> None:
     worlds = [CompactionWorld(seed) for seed in range(5)]
     for world in worlds:
         world.run()
@@ -47,7 +47,7 @@ def first_wrong(faults: tuple[str, ...] = ()) -> list[str]:
     raise AssertionError("30 seeds saw nothing wrong")
 
 
-def test_a_map_that_is_off_by_one_loses_the_last_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compaction_map_that_is_off_by_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def off_by_one(data: bytes, header: RecordBatchHeader, start: int, into: OffsetMap) -> int:
         cursor = cursor_over(data, header)
         while cursor.advance():
@@ -59,7 +59,7 @@ def test_a_map_that_is_off_by_one_loses_the_last_records(monkeypatch: pytest.Mon
     assert "was acked" in first_wrong()[0]
 
 
-def test_a_swap_that_is_not_synced_is_missed_after_a_power_loss(
+def test_a_segment_swap_without_a_sync_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def commit(self: segment_swap.SegmentSwap) -> None:

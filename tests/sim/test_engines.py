@@ -87,7 +87,7 @@ def count(world: World, seen: Counter[str]) -> None:
             seen["failed, and there"] += there and sent.send.outcome == "info"
     for group in engines.groups:
         seen[group.plan.commits] += 1
-        seen["generations beyond the first"] += len({k[0] for k in group.books.owners}) - 1
+        seen["generations beyond the first"] += len({k[0] for k in group.journal.owners}) - 1
         seen["static members"] += sum(m.plan.instance_id is not None for m in group.members)
     for fault in world.history.faults:
         seen[fault.kind.rstrip("0123456789-~")] += 1
@@ -129,6 +129,6 @@ def test_a_broken_client_is_found(name: str) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_a_sound_client_is_not_accused() -> None:
+def test_a_correct_client_has_no_violation() -> None:
     run = search("SOUND", "2")
     assert "2 seeds saw nothing wrong" in run.stdout, run.stdout + run.stderr

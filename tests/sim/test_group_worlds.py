@@ -17,7 +17,7 @@ def shares(world: GroupWorld) -> list[int]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_members_come_and_go(strategy: str) -> None:
+def test_partitions_are_shared_while_members_join_and_leave(strategy: str) -> None:
     world = GroupWorld(1, {"t": 6}, strategy)
     first = world.start("a")
     world.settle()
@@ -33,7 +33,7 @@ def test_members_come_and_go(strategy: str) -> None:
     assert first.calls[-1][0] is RebalanceEvent.REVOKED
 
 
-def test_a_clean_leave_is_noticed_by_the_next_heartbeat() -> None:
+def test_a_clean_leave_reaches_the_others_with_the_next_heartbeat() -> None:
     world = GroupWorld(2, {"t": 4}, "range")
     leaver, _ = world.start("a"), world.start("b")
     world.settle()
@@ -108,7 +108,7 @@ def test_two_members_with_one_instance_id_cannot_both_stay() -> None:
     ]
 
 
-def test_a_group_goes_on_where_it_was_when_the_broker_restarts() -> None:
+def test_a_group_keeps_its_generation_over_a_broker_restart() -> None:
     world = GroupWorld(8, {"t": 6}, "cooperative-sticky")
     members = [world.start(name) for name in "abc"]
     world.settle()

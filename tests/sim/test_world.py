@@ -80,7 +80,7 @@ def test_two_seeds_are_two_runs() -> None:
     assert digests[0] != digests[1]
 
 
-def test_a_failed_seed_is_explained_with_its_command() -> None:
+def test_a_failed_seed_is_explained_with_the_command_that_reproduces_it() -> None:
     world = World(3, 20)
     outcome = run_seed(world)
     lines = explain(outcome)

@@ -10,6 +10,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -53,9 +54,9 @@ class Topic:
     bootstrap: str
     name: str
 
-    def produce(self, *values: object, partition: int = 0, **more: object) -> None:
+    def produce(self, *values: object, partition: int = 0, **more: Any) -> None:
         """One record per value, as text unless bytes or None; `more` as confluent's produce."""
-        producer = confluent_kafka.Producer({"bootstrap.servers": self.bootstrap, "logger": None})
+        producer = confluent_kafka.Producer({"bootstrap.servers": self.bootstrap, "logger": None})  # type: ignore[dict-item]
         for value in values:
             raw = value if value is None or isinstance(value, bytes) else str(value).encode()
             producer.produce(self.name, raw, partition=partition, **more)
@@ -103,7 +104,7 @@ class Topic:
             done.result(TIMEOUT_SECONDS)
 
     def admin(self) -> admin.AdminClient:
-        return admin.AdminClient({"bootstrap.servers": self.bootstrap, "logger": None})
+        return admin.AdminClient({"bootstrap.servers": self.bootstrap, "logger": None})  # type: ignore[dict-item]
 
 
 class Topics:
@@ -117,7 +118,7 @@ class Topics:
         """One that nobody has made."""
         return Topic(self.bootstrap, name or f"t{next(self.numbers)}-{uuid.uuid4().hex[:8]}")
 
-    def create(self, partitions: int = 1, *, name: str | None = None, **config: str) -> Topic:
+    def create(self, partitions: int = 1, *, name: str | None = None, **config: Any) -> Topic:
         topic = self.missing(name)
         settings = {key.replace("_", "."): value for key, value in config.items()}
         wanted = [admin.NewTopic(topic.name, partitions, 1, config=settings)]
@@ -136,7 +137,7 @@ def topics(bootstrap: str) -> Topics:
 def read(spark: SparkSession, bootstrap: str):
     """A batch read: `read(topic, option=value)`."""
 
-    def frame(topic: Topic | None = None, **options: object) -> DataFrame:
+    def frame(topic: Topic | None = None, **options: Any) -> DataFrame:
         reader = spark.read.format("odradek").option("kafka.bootstrap.servers", bootstrap)
         if topic is not None:
             reader = reader.option("subscribe", topic.name)
@@ -149,7 +150,7 @@ def read(spark: SparkSession, bootstrap: str):
 def stream(spark: SparkSession, bootstrap: str):
     """A stream: `stream(topic, option=value)`; from the beginning unless told otherwise."""
 
-    def frame(topic: Topic, **options: object) -> DataFrame:
+    def frame(topic: Topic, **options: Any) -> DataFrame:
         chosen = {"subscribe": topic.name, "startingOffsets": "earliest", **options}
         reader = spark.readStream.format("odradek")
         return reader.option("kafka.bootstrap.servers", bootstrap).options(**chosen).load()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -46,7 +47,7 @@ def wide(counted: CountedBroker) -> Topic:
 
 @pytest.fixture
 def wide_read(spark: SparkSession, counted: CountedBroker, wide: Topic):
-    def frame(**options: object) -> DataFrame:
+    def frame(**options: Any) -> DataFrame:
         reader = spark.read.format("odradek").option("kafka.bootstrap.servers", counted.bootstrap)
         # Small answers: a fetch that ends a range takes what follows in its answer along.
         reader = reader.option("kafka.max.partition.fetch.bytes", 16_384)

@@ -1,6 +1,7 @@
 """Streaming queries on a real Spark: where they begin, restarts, limits, losses, killed workers."""
 
 import json
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
@@ -206,7 +207,7 @@ def test_a_stream_with_headers(topics, stream, tmp_path):
     topic = topics.create()
     topic.produce("none")
     topic.produce("some", headers=[("a", b"1"), ("a", None), ("b", b"")])
-    found = []
+    found: list[Any] = []
 
     def keep(frame, batch_id):
         rows = frame.orderBy("offset").collect()
@@ -220,7 +221,8 @@ def test_a_micro_batch_is_cut_into_as_many_tasks_as_asked_for(topics, stream, tm
     topic = topics.create(3)
     for partition in range(3):
         topic.produce(*range(20), partition=partition)
-    tasks, found = [], []
+    tasks: list[int] = []
+    found: list[int] = []
 
     def keep(frame, batch_id):
         tasks.append(frame.rdd.getNumPartitions())

@@ -255,11 +255,11 @@ def test_a_task_says_what_it_wrote_and_leaves_its_producer_to_the_next(bootstrap
     assert written.task == Task("job", None, 2, 0)
     assert (written.records, written.value_bytes) == (3, 6)
     assert written.ranges == ((topic.name, 0, 1, 0, 0), (topic.name, 1, 2, 0, 1))
-    (kept,) = producers._kept.values()
+    (kept,) = producers._cached.values()
     again = WriteOptions(ClientOptions(bootstrap), topic=other.name, replay_headers=True)
     assert task_writer(again).write(rows[:0]).records == 0
-    assert list(producers._kept.values()) == [kept]
-    producers._kept.clear()
+    assert list(producers._cached.values()) == [kept]
+    producers._cached.clear()
     kept.producer.close()
 
 

@@ -89,6 +89,8 @@ class RecordingRuntime(CoordinatorRuntime[GroupShard]):
 class Stage:
     """One partition of groups. `run_until_idle` syncs the disk, unless it is `slow`."""
 
+    recording_shard: RecordingShard
+
     def __init__(self, **settings: int) -> None:
         self._settings: dict[str, str] = {}
         self.configure(settings)

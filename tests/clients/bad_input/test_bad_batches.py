@@ -36,7 +36,7 @@ def zigzag(value: int) -> bytes:
 
 
 @dataclass(frozen=True)
-class Bad:
+class InvalidCase:
     """An invalid batch; `id` names the fault."""
 
     id: str
@@ -44,80 +44,86 @@ class Bad:
     error: ErrorCode = ErrorCode.INVALID_RECORD
 
 
-def framed_badly() -> list[Bad]:
+def framed_badly() -> list[InvalidCase]:
     """Batches with invalid framing or headers."""
     return [
-        Bad("no batch", b""),
-        Bad("truncated batch", GOOD[:-3]),
-        Bad("two batches", GOOD + GOOD),
-        Bad("another CRC", changed(GOOD, 17, "I", 1234, crc=False), CORRUPT),
-        Bad("CRC of other records", changed(GOOD, 65, "b", 1, crc=False), CORRUPT),
-        Bad("magic 1", changed(GOOD, MAGIC, "b", 1, crc=False)),
-        Bad("length of a header's half", changed(GOOD, 8, "i", 20, crc=False), CORRUPT),
-        Bad("length that is negative", changed(GOOD, 8, "i", -1, crc=False), CORRUPT),
-        Bad("larger than the topic allows", build([(b"k", bytes(2 * MIB), [], 1)]), TOO_LARGE),
-        Bad("count too high", changed(GOOD, COUNT, "i", 4)),
-        Bad("count of 2^31-1", changed(GOOD, COUNT, "i", LIE)),
-        Bad("last offset delta too high", changed(GOOD, LAST_DELTA, "i", 5)),
-        Bad("last offset delta that is negative", changed(GOOD, LAST_DELTA, "i", -1)),
+        InvalidCase("no batch", b""),
+        InvalidCase("truncated batch", GOOD[:-3]),
+        InvalidCase("two batches", GOOD + GOOD),
+        InvalidCase("another CRC", changed(GOOD, 17, "I", 1234, crc=False), CORRUPT),
+        InvalidCase("CRC of other records", changed(GOOD, 65, "b", 1, crc=False), CORRUPT),
+        InvalidCase("magic 1", changed(GOOD, MAGIC, "b", 1, crc=False)),
+        InvalidCase("length of a header's half", changed(GOOD, 8, "i", 20, crc=False), CORRUPT),
+        InvalidCase("length that is negative", changed(GOOD, 8, "i", -1, crc=False), CORRUPT),
+        InvalidCase(
+            "larger than the topic allows", build([(b"k", bytes(2 * MIB), [], 1)]), TOO_LARGE
+        ),
+        InvalidCase("count too high", changed(GOOD, COUNT, "i", 4)),
+        InvalidCase("count of 2^31-1", changed(GOOD, COUNT, "i", LIE)),
+        InvalidCase("last offset delta too high", changed(GOOD, LAST_DELTA, "i", 5)),
+        InvalidCase("last offset delta that is negative", changed(GOOD, LAST_DELTA, "i", -1)),
     ]
 
 
-def forged() -> list[Bad]:
+def forged() -> list[InvalidCase]:
     """Batches with fields that clients may not set."""
     with_id = changed(GOOD, PRODUCER_ID, "q", 5)
     return [
-        Bad("control batch", changed(GOOD, ATTRIBUTES, "h", CONTROL)),
-        Bad("producer id without epoch and sequence", with_id),
-        Bad("producer id without sequence", changed(with_id, PRODUCER_EPOCH, "h", 0)),
-        Bad("base offset of a log", changed(GOOD, 0, "q", 77, crc=False)),
+        InvalidCase("control batch", changed(GOOD, ATTRIBUTES, "h", CONTROL)),
+        InvalidCase("producer id without epoch and sequence", with_id),
+        InvalidCase("producer id without sequence", changed(with_id, PRODUCER_EPOCH, "h", 0)),
+        InvalidCase("base offset of a log", changed(GOOD, 0, "q", 77, crc=False)),
     ]
 
 
-def malformed() -> list[Bad]:
+def malformed() -> list[InvalidCase]:
     """Batches with a valid header and invalid records."""
     overlong = b"\xff" * 9 + b"\x01"
     return [
-        Bad("records missing", framed(b"", NONE)),
-        Bad("records with garbage behind", framed(RECORDS + b"\1\2\3", NONE)),
-        Bad("record length without end", framed(b"\xff" * 20, NONE)),
-        Bad("record length of ten bytes", framed(overlong + RECORDS[1:], NONE)),
-        Bad("record length that is negative", framed(zigzag(-5) + RECORDS[1:], NONE)),
-        Bad("record longer than the batch", framed(zigzag(LIE) + RECORDS[1:], NONE)),
-        Bad("offset deltas 4, 1, 2", framed(RECORDS[:3] + zigzag(4) + RECORDS[4:], NONE)),
-        Bad("key longer than its record", framed(RECORDS[:4] + zigzag(60) + RECORDS[5:], NONE)),
+        InvalidCase("records missing", framed(b"", NONE)),
+        InvalidCase("records with garbage behind", framed(RECORDS + b"\1\2\3", NONE)),
+        InvalidCase("record length without end", framed(b"\xff" * 20, NONE)),
+        InvalidCase("record length of ten bytes", framed(overlong + RECORDS[1:], NONE)),
+        InvalidCase("record length that is negative", framed(zigzag(-5) + RECORDS[1:], NONE)),
+        InvalidCase("record longer than the batch", framed(zigzag(LIE) + RECORDS[1:], NONE)),
+        InvalidCase("offset deltas 4, 1, 2", framed(RECORDS[:3] + zigzag(4) + RECORDS[4:], NONE)),
+        InvalidCase(
+            "key longer than its record", framed(RECORDS[:4] + zigzag(60) + RECORDS[5:], NONE)
+        ),
         *(
-            Bad(f"records cut within {codec.name}", framed(compress(codec, RECORDS[:-2]), codec))
+            InvalidCase(
+                f"records cut within {codec.name}", framed(compress(codec, RECORDS[:-2]), codec)
+            )
             for codec in CODECS
         ),
     ]
 
 
-def of_other_codecs() -> list[Bad]:
+def of_other_codecs() -> list[InvalidCase]:
     """Batches whose records are compressed by another codec than the header's."""
     return [
-        Bad(f"{said.name} that is {true.name}", framed(compress(true, RECORDS), said))
+        InvalidCase(f"{said.name} that is {true.name}", framed(compress(true, RECORDS), said))
         for said in CompressionType
         for true in CompressionType
         if said is not true
     ]
 
 
-def lying() -> list[Bad]:
+def oversized() -> list[InvalidCase]:
     """Batches with compressed records that state a size of 2 GiB, or need as much memory."""
     raw_block = compress(SNAPPY, RECORDS)[len(XERIAL_HEADER) + 4 :]
     gzipped = compress(GZIP, RECORDS)
     return [
-        Bad("gzip of 2 GiB", framed(gzipped[:-4] + LIE.to_bytes(4, "little"), GZIP)),
-        Bad("snappy of 2 GiB", framed(uvarint(LIE) + raw_block[1:], SNAPPY), TOO_LARGE),
-        Bad(
+        InvalidCase("gzip of 2 GiB", framed(gzipped[:-4] + LIE.to_bytes(4, "little"), GZIP)),
+        InvalidCase("snappy of 2 GiB", framed(uvarint(LIE) + raw_block[1:], SNAPPY), TOO_LARGE),
+        InvalidCase(
             "snappy with a block of 2 GiB",
             framed(XERIAL_HEADER + LIE.to_bytes(4, "big") + raw_block, SNAPPY),
         ),
-        Bad("lz4 of 2 GiB", framed(lz4_frame(LIE, len(RECORDS)), LZ4)),
-        Bad("lz4 with a block of 2 GiB", framed(lz4_frame(len(RECORDS), LIE), LZ4)),
-        Bad("zstd of 2 GiB", framed(zstd_frame(b"\xa0" + LIE.to_bytes(4, "little")), ZSTD)),
-        Bad("zstd with a window of 2 GiB", framed(zstd_frame(window(31)), ZSTD)),
+        InvalidCase("lz4 of 2 GiB", framed(lz4_frame(LIE, len(RECORDS)), LZ4)),
+        InvalidCase("lz4 with a block of 2 GiB", framed(lz4_frame(len(RECORDS), LIE), LZ4)),
+        InvalidCase("zstd of 2 GiB", framed(zstd_frame(b"\xa0" + LIE.to_bytes(4, "little")), ZSTD)),
+        InvalidCase("zstd with a window of 2 GiB", framed(zstd_frame(window(31)), ZSTD)),
     ]
 
 
@@ -141,11 +147,11 @@ def window(log: int) -> bytes:
 
 @pytest.mark.parametrize(
     "bad",
-    [*framed_badly(), *forged(), *malformed(), *of_other_codecs(), *lying()],
+    [*framed_badly(), *forged(), *malformed(), *of_other_codecs(), *oversized()],
     ids=lambda bad: bad.id,
 )
 def test_a_bad_batch_is_refused_and_leaves_the_log_as_it_was(
-    known: Wire, new_topic: Callable[..., str], log_files: Callable[[str], bytes], bad: Bad
+    known: Wire, new_topic: Callable[..., str], log_files: Callable[[str], bytes], bad: InvalidCase
 ) -> None:
     topic = new_topic()
     assert produce(known, topic, 0, GOOD) == ErrorCode.NONE

@@ -73,7 +73,7 @@ class Peer:
         self.topic_ids: dict[str, UUID] = {}
         self._socket: socket.socket | None = None
         self._correlation_id = 0
-        self._begun: list[Begun] = []
+        self._begun: list[PendingRequest] = []
 
     def close(self) -> None:
         if self._socket is not None:
@@ -166,14 +166,14 @@ class Peer:
                     self.topic_ids[topic.name] = topic.topic_id
         return plain(response, self.names)
 
-    def begin(self, request: Any, version: int) -> Begun:
+    def begin(self, request: Any, version: int) -> PendingRequest:
         """Send a request on a connection of its own, without waiting: other requests may come
         first.
         """
         aside = Peer(self.name, self.port, self.versions)
         aside.names, aside.steps, aside.answered = self.names, self.steps, self.answered
         aside._send(request, version)
-        begun = Begun(aside, request, version)
+        begun = PendingRequest(aside, request, version)
         self._begun.append(begun)
         return begun
 
@@ -198,7 +198,7 @@ class Peer:
         self.ask(DeleteTopicsRequest(topic_names=names(), timeout_ms=15000), 5)
         self.until(lambda: not names())
 
-    def until_partition(self, name: str, index: int, error: ErrorCode) -> None:
+    def until_partition(self, name: str, index: int, error: int) -> None:
         """Wait until ListOffsets gives `error`: metadata reach brokers with a delay."""
         asked = ListOffsetsPartition(partition_index=index, timestamp=-1)
         request = ListOffsetsRequest(
@@ -273,7 +273,7 @@ class Peer:
         return bytes(data)
 
 
-class Begun:
+class PendingRequest:
     """A request whose response may depend on other events."""
 
     def __init__(self, peer: Peer, request: Any, version: int) -> None:

@@ -123,7 +123,7 @@ class TestExpiration:
 
     def test_an_empty_group_with_a_pending_member_id_is_not_deleted(self) -> None:
         node = serving()
-        long = {"session_ms": 10 * MINUTE_MS, "rebalance_ms": 10 * MINUTE_MS}
+        long: dict[str, Any] = {"session_ms": 10 * MINUTE_MS, "rebalance_ms": 10 * MINUTE_MS}
         join = with_id(node, joining("g", "t", **long))
         with_id(node, joining("nobody comes", "t", **long))
         node.pass_time(9 * MINUTE_MS)

@@ -15,7 +15,7 @@ KNOWN = [TopicPartition(topic, number) for topic in ("a", "b") for number in ran
     ("text", "numbers"),
     [("0", [0]), ("3,1", [1, 3]), ("1-2", [1, 2]), ("0, 2-3", [0, 2, 3]), ("2-2,2", [2])],
 )
-def test_numbers_and_ranges_of_them(text: str, numbers: list[int]) -> None:
+def test_numbers_and_ranges_select_partitions(text: str, numbers: list[int]) -> None:
     assert select_partitions(KNOWN, text) == [each for each in KNOWN if each.partition in numbers]
 
 
@@ -28,18 +28,18 @@ def test_numbers_and_ranges_of_them(text: str, numbers: list[int]) -> None:
         ("99999999999-99999999999999", 99999999999),
     ],
 )
-def test_the_first_that_is_not_there_is_named(text: str, missing: int) -> None:
+def test_the_first_missing_partition_is_named(text: str, missing: int) -> None:
     """However many more are asked for: they are not counted out one by one."""
     with pytest.raises(UnknownTopicOrPartition, match=f"no partition {missing}$"):
         select_partitions(KNOWN, text)
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "1,,2", "3-1", "1-2-3"])
-def test_what_is_no_list_of_partitions_is_refused(text: str) -> None:
+def test_an_invalid_partition_list_is_refused(text: str) -> None:
     with pytest.raises(InvalidValue, match="0,1 or 0-3"):
         select_partitions(KNOWN, text)
 
 
-def test_numbers_longer_than_python_reads_are_no_partitions() -> None:
+def test_a_partition_number_too_long_to_parse_is_refused() -> None:
     with pytest.raises(InvalidValue):
         partition_ranges("9" * 5000)

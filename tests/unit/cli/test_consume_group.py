@@ -76,14 +76,14 @@ def read(
     return found
 
 
-def test_what_was_written_out_is_committed() -> None:
+def test_printed_records_are_committed() -> None:
     member = Member()
     out = read(member, [record(0, 5), record(1, 7)], [record(0, 6)])
     assert out.lines == [5, 7, 6]
     assert member.committed == {A: 7, B: 8}
 
 
-def test_what_is_not_out_is_not_committed_as_partitions_are_given_up() -> None:
+def test_records_that_could_not_be_flushed_are_not_committed_at_a_revocation() -> None:
     """As the consumer is closed by the very failure."""
 
     class Full(Out):
@@ -97,33 +97,33 @@ def test_what_is_not_out_is_not_committed_as_partitions_are_given_up() -> None:
     assert member.committed == {}
 
 
-def test_of_a_batch_only_what_was_wanted_is_committed() -> None:
+def test_with_a_limit_only_the_printed_records_of_a_batch_are_committed() -> None:
     member = Member()
     assert read(member, [record(0, 0), record(0, 1), record(0, 2)], num=2).lines == [0, 1]
     assert member.committed == {A: 2}
 
 
-def test_a_commit_between_two_generations_is_made_up_for_with_the_next() -> None:
+def test_a_commit_during_a_rebalance_is_made_with_the_next_batch() -> None:
     member = Member(RebalanceInProgress("later"))
     read(member, [record(0, 5)], [record(1, 7)])
     assert member.committed == {A: 6, B: 8}
 
 
-def test_at_the_end_the_rebalance_is_waited_for() -> None:
+def test_the_last_commit_waits_for_the_end_of_a_rebalance() -> None:
     member = Member(RebalanceInProgress("later"), RebalanceInProgress("later"))
     read(member, [record(0, 5)], num=1)
     assert member.committed == {A: 6}
     assert member.polls == 2
 
 
-def test_a_rebalance_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rebalance_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consume_group, "FINISH_S", 0.0)
     member = Member(*[RebalanceInProgress("never")] * 100)
     with pytest.raises(RebalanceInProgress, match="not committed"):
         read(member, [record(0, 5)], num=1)
 
 
-def test_what_is_given_up_is_committed_first() -> None:
+def test_revoked_partitions_are_committed_first() -> None:
     member: Any = Member(RebalanceInProgress("later"))
     written = UncommittedOffsets(member)
     written.add({A: 6})
@@ -135,7 +135,7 @@ def test_what_is_given_up_is_committed_first() -> None:
     assert written.offsets == {B: 8}
 
 
-def test_what_others_have_is_never_committed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lost_partitions_are_never_committed(capsys: pytest.CaptureFixture[str]) -> None:
     """They may be further already."""
     member: Any = Member(RebalanceInProgress("later"), RebalanceInProgress("later"))
     written = UncommittedOffsets(member)
@@ -150,7 +150,7 @@ def test_what_others_have_is_never_committed(capsys: pytest.CaptureFixture[str])
     assert written.offsets == {}
 
 
-def test_a_member_that_was_thrown_out_says_so_and_goes_on(
+def test_a_member_that_was_removed_reports_it_and_goes_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     member = Member(CommitFailed("it took too long"))

@@ -38,7 +38,7 @@ def test_durations(text: str, ms: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "10", "m", "10 m", "-10m", "10mm", "1h30", "x1h"])
-def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
+def test_an_invalid_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(InvalidValue, match="1h30m"):
         duration_ms(text)
 
@@ -58,7 +58,7 @@ def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
         ("now+5m", NOW + 300_000),
     ],
 )
-def test_moments(text: str, ms: int) -> None:
+def test_a_time_is_parsed_to_milliseconds(text: str, ms: int) -> None:
     assert time_ms(text, NOW) == ms
 
 
@@ -66,13 +66,13 @@ def test_moments(text: str, ms: int) -> None:
     "text",
     ["1969-12-31T23:59:59.999Z", "1969-12-31T23:59:58Z", "0001-01-01T00:00:00+23:00", "-60w"],
 )
-def test_before_1970_is_as_early_as_there_is(text: str) -> None:
+def test_a_time_before_1970_becomes_0(text: str) -> None:
     """Brokers take negative times for other questions: where is the start, where the end."""
     assert time_ms(text, now_ms=1000) == 0
 
 
 @pytest.mark.parametrize("text", ["9223372036854775808", "9" * 30, "now+9999999999999999w"])
-def test_a_moment_that_no_record_can_have_is_refused(text: str) -> None:
+def test_a_time_beyond_63_bits_is_refused(text: str) -> None:
     assert time_ms("9223372036854775807", NOW) == 2**63 - 1
     with pytest.raises(InvalidValue, match="later than any record"):
         position(f"@{text}", NOW)
@@ -98,7 +98,7 @@ def test_positions(text: str, expected: Position) -> None:
     assert position(text, NOW) == expected
 
 
-def test_a_range_has_a_start_and_perhaps_an_end() -> None:
+def test_a_range_has_a_start_and_an_optional_end() -> None:
     assert offset_range("start", NOW) == (START, None)
     assert offset_range("5:9", NOW) == (Position(Origin.ZERO, 5), Position(Origin.ZERO, 9))
     assert offset_range(":9", NOW) == (START, Position(Origin.ZERO, 9))
@@ -106,7 +106,7 @@ def test_a_range_has_a_start_and_perhaps_an_end() -> None:
     assert offset_range("5:", NOW) == (Position(Origin.ZERO, 5), None)
 
 
-def test_a_range_of_times_keeps_the_colons_of_its_moments() -> None:
+def test_a_range_of_times_keeps_the_colons_of_its_times() -> None:
     noon, later = Position(Origin.TIME, NOON), Position(Origin.TIME, NOON + 60_000)
     assert offset_range("@2026-01-31T12:00:00Z", NOW) == (noon, None)
     assert offset_range("@2026-01-31T12:00:00Z:2026-01-31T12:01:00Z", NOW) == (noon, later)
@@ -115,12 +115,12 @@ def test_a_range_of_times_keeps_the_colons_of_its_moments() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "middle", "1.5", "@", "@yesterday", "a:b"])
-def test_what_is_no_position_is_refused(text: str) -> None:
+def test_an_invalid_position_is_refused(text: str) -> None:
     with pytest.raises(InvalidValue):
         offset_range(text, NOW)
 
 
 @pytest.mark.parametrize("text", ["{}", "+{}", "-{}", "@{}"])
-def test_numbers_longer_than_python_reads_are_no_positions(text: str) -> None:
+def test_an_offset_too_long_to_parse_is_refused(text: str) -> None:
     with pytest.raises(InvalidValue):
         position(text.format("9" * 5000), 0)

@@ -36,7 +36,7 @@ def test_verbs(template: str, text: bytes) -> None:
     assert Template(template).render(RECORD) == text
 
 
-def test_null_is_nothing_or_what_was_asked_for() -> None:
+def test_null_is_an_empty_text_or_the_given_text() -> None:
     assert Template("%k|%v|%K").render(CliRecord()) == b"||-1"
     assert Template("%k|%v|%K", null=b"NULL").render(CliRecord()) == b"NULL|NULL|-1"
 
@@ -52,9 +52,7 @@ def test_null_is_nothing_or_what_was_asked_for() -> None:
         (2**63 - 1, b"9223372036854775807"),
     ],
 )
-def test_a_time_beyond_the_years_there_are_names_for_is_its_number(
-    timestamp_ms: int, text: bytes
-) -> None:
+def test_a_time_after_the_year_9999_is_printed_as_a_number(timestamp_ms: int, text: bytes) -> None:
     """Microseconds where milliseconds belong: one such record must not hide those after it."""
     assert Template("%T{rfc3339}").render(CliRecord(timestamp_ms=timestamp_ms)) == text
 
@@ -62,7 +60,7 @@ def test_a_time_beyond_the_years_there_are_names_for_is_its_number(
 @pytest.mark.parametrize(
     "template", ["%", "100% sure", "%q", "%k{shout}", "%p{hex}", r"\q", r"\x4"]
 )
-def test_what_is_no_template_is_refused(template: str) -> None:
+def test_an_invalid_template_is_refused(template: str) -> None:
     with pytest.raises(BadTemplate):
         Template(template)
 
@@ -71,7 +69,7 @@ def read(template: str, text: bytes) -> list[tuple[bytes | None, bytes | None]]:
     return [(one.key, one.value) for one in read_records(template, io.BytesIO(text))]
 
 
-def test_text_is_read_by_the_template_it_was_written_with() -> None:
+def test_text_is_read_by_the_template_that_wrote_it() -> None:
     assert read(r"%k %v\n", b"a 1 2\nb \nc 3") == [(b"a", b"1 2"), (b"b", b""), (b"c", b"3")]
     assert read(r"%v\n", b"") == []
     assert read("%v", b"a\nb\n") == [(None, b"a\nb\n")]
@@ -90,7 +88,7 @@ def test_a_template_that_cannot_be_read_is_refused(template: str) -> None:
         list(read_records(template, io.BytesIO(b"x")))
 
 
-def test_what_does_not_fit_the_template_is_said() -> None:
+def test_text_that_does_not_match_the_template_is_an_error() -> None:
     with pytest.raises(ValueError, match="not a number"):
         list(read_records(r"%p %v\n", io.BytesIO(b"three x\n")))
     with pytest.raises(ValueError, match="%p is 2147483648"):
@@ -115,7 +113,7 @@ shown = st.builds(
 
 
 @given(shown)
-def test_json_loses_no_byte(record: CliRecord) -> None:
+def test_json_round_trips_every_byte(record: CliRecord) -> None:
     line = record_json.encode(record)
     assert b"\n" not in line
     again = record_json.decode(line)
@@ -153,5 +151,5 @@ def test_bad_json_is_refused_with_the_reason(line: bytes, complaint: str) -> Non
         record_json.decode(line)
 
 
-def test_other_json_as_a_value_is_sent_as_its_text() -> None:
+def test_a_value_of_other_json_is_sent_as_its_text() -> None:
     assert record_json.decode(b'{"value":{"a":1}}').value == b'{"a":1}'

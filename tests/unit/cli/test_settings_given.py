@@ -79,7 +79,7 @@ Understood = Callable[..., Any]
         ((*GROUP, "-X", "auto_offset_reset=largest"), "auto_offset_reset", "latest"),
     ],
 )
-def test_a_setting_goes_by_any_of_its_names(
+def test_a_setting_is_accepted_by_any_of_its_names(
     understood: Understood, arguments: tuple[str, ...], setting: str, value: object
 ) -> None:
     """Also where the command has a value of its own for it."""
@@ -121,13 +121,13 @@ def test_a_setting_goes_by_any_of_its_names(
         ),
     ],
 )
-def test_a_flag_comes_before_x_and_that_before_what_the_command_has_itself(
+def test_a_flag_overrides_x_which_overrides_the_default_of_the_command(
     understood: Understood, arguments: tuple[str, ...], setting: str, value: object
 ) -> None:
     assert getattr(understood(*arguments), setting) == value
 
 
-def test_where_the_cluster_is(
+def test_the_bootstrap_servers_come_from_the_source_with_the_highest_precedence(
     understood: Understood, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the last resort to the first; each by another name of the same setting."""
@@ -153,7 +153,7 @@ def test_where_the_cluster_is(
     assert servers() == ["flag:1", "flag:2"]
 
 
-def test_who_is_not_there_is_named_by_whatever_setting_it_was_given() -> None:
+def test_an_unreachable_broker_is_named_whatever_setting_gave_it() -> None:
     done = CliRunner().invoke(
         main,
         [
@@ -169,7 +169,7 @@ def test_who_is_not_there_is_named_by_whatever_setting_it_was_given() -> None:
     assert "Is there a broker at 127.0.0.1:1?" in done.stderr
 
 
-def test_what_no_client_has_is_told_as_it_was_written() -> None:
+def test_an_unknown_setting_is_named_as_it_was_written() -> None:
     assert "no client has a setting Lingr_MS; did you mean linger.ms?" in (
         refused("topic", "ls", "-X", "Lingr_MS=5").stderr
     )
@@ -178,7 +178,7 @@ def test_what_no_client_has_is_told_as_it_was_written() -> None:
 
 @pytest.mark.parametrize("command", [("produce", "t", "v"), ("consume", "t"), ("topic", "ls")])
 @pytest.mark.parametrize("name", ["value", "key.deserializer", "VALUE_SERIALIZER", "on_full"])
-def test_what_constructors_take_beside_settings_is_no_setting(
+def test_an_argument_of_a_constructor_is_refused_as_a_setting(
     command: tuple[str, ...], name: str
 ) -> None:
     """Keys and values are bytes to commands: a client that made something else of them would be of
@@ -199,7 +199,7 @@ def test_what_constructors_take_beside_settings_is_no_setting(
     ],
 )
 @pytest.mark.parametrize("option", ["-X", "--command-property"])
-def test_settings_are_listed_without_naming_what_the_command_is_about(
+def test_settings_are_listed_without_the_required_arguments(
     command: tuple[str, ...], option: str
 ) -> None:
     done = CliRunner().invoke(main, [*command, option, "list"])
@@ -207,7 +207,7 @@ def test_settings_are_listed_without_naming_what_the_command_is_about(
     assert "linger.ms" in [line.split("\t")[0] for line in done.stdout.splitlines()]
 
 
-def test_settings_for_reading_are_no_surprise_to_what_looks_the_topic_up(
+def test_settings_of_consumers_are_not_given_to_the_admin_client_of_consume(
     understood: Understood, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`consume` asks an admin client where a topic's records are; that one is told of timeouts and
@@ -220,7 +220,7 @@ def test_settings_for_reading_are_no_surprise_to_what_looks_the_topic_up(
     assert caplog.records == []
 
 
-def test_settings_without_effect_are_told_once(
+def test_settings_without_effect_are_logged_once(
     understood: Understood, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -230,7 +230,7 @@ def test_settings_without_effect_are_told_once(
         assert "without effect on this consumer: linger.ms" in caplog.text
 
 
-def test_a_file_of_settings_that_is_no_text_is_told_with_the_line(tmp_path: Path) -> None:
+def test_an_invalid_line_of_a_settings_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_bytes(b"# caf\xe9: nobody reads this\nlinger.ms=5\nclient.id=caf\xe9\n")
     told = refused("topic", "ls", "--command-config", str(file)).stderr

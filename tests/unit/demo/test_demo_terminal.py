@@ -11,7 +11,7 @@ LONG = "page: " + "/a directory of some length" * 12
 
 
 @pytest.mark.parametrize("stderr", [False, True])
-def test_lines_and_cells_are_whole_in_a_pipe(
+def test_lines_and_cells_are_not_wrapped_in_a_pipe(
     capsys: pytest.CaptureFixture[str], stderr: bool
 ) -> None:
     out = console(stderr=stderr)

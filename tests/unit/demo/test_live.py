@@ -2,6 +2,7 @@
 
 import io
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from rich.console import Console
@@ -21,7 +22,7 @@ def queries(progress=QUICK):
 def screen(*parts):
     console = Console(file=io.StringIO(), width=140, color_system=None)
     console.print(terminal.draw(*parts))
-    return console.file.getvalue()
+    return cast(io.StringIO, console.file).getvalue()
 
 
 def window(hours_ago, carrier):
@@ -32,7 +33,7 @@ def delays(airline, flights, late, departure_delay):
     return Delays(airline, flights, late, departure_delay, 0, 0)
 
 
-def test_the_clock_the_counts_and_the_last_micro_batch():
+def test_the_screen_has_the_clock_the_counts_and_the_last_micro_batch():
     windows = {window(1, "UA"): delays("United", 7, 0, 0), window(30, "UA"): QUIET}
     head = screen(NOW_MS, 2_000, windows, queries()).splitlines()[0]
     assert "Tue 01 Jan 2013 14:30 in New York" in head
@@ -43,7 +44,7 @@ def test_the_clock_the_counts_and_the_last_micro_batch():
 QUIET = delays("United", 3, 3, 900)
 
 
-def test_each_airline_has_its_last_24_hours_the_busiest_first():
+def test_airlines_show_their_last_24_hours_busiest_first():
     windows = {
         window(1, "AA"): delays("American", 2, 1, 40),
         window(2, "UA"): delays("United", 3, 0, -3),
@@ -57,7 +58,7 @@ def test_each_airline_has_its_last_24_hours_the_busiest_first():
     assert [len(bar) for bar in (united[4], american[4])] == [1, 10]
 
 
-def test_before_anything_came_back_there_is_a_clock():
+def test_the_screen_has_a_clock_before_the_first_result():
     shown = screen(NOW_MS, 0, {}, queries(None))
     assert "0 flights sent, 0 aggregated" in shown
     assert "micro-batch" not in shown

@@ -19,7 +19,7 @@ RAN = report(1, 5, latestOffset=100, queryPlanning=200, addBatch=1500, walCommit
 NOTHING_NEW = report(2, 7, latestOffset=400)
 
 
-def test_steps_are_sorted_into_kinds_and_idle_triggers_left_out():
+def test_steps_are_grouped_by_kind_and_idle_triggers_are_left_out():
     [batch] = micro_batches("delays", [RAN, NOTHING_NEW])
     assert (batch.query, batch.number, batch.rows, batch.seconds) == ("delays", 1, 10, 1.83)
     assert batch.steps == {"offsets": 0.1, "planning": 0.2, "work": 1.5, "checkpoint": 0.03}

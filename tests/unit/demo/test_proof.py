@@ -46,14 +46,14 @@ def test_all_equal(found):
         ("delays_in_parquet", {}, 1),
     ],
 )
-def test_any_difference_fails(found, name, value, failing):
+def test_any_difference_fails_the_proof(found, name, value, failing):
     found[name] = value
     proven = prove()
     assert not proven.holds
     assert sum(not check.holds for check in proven.checks) == failing
 
 
-def test_late_flights_fail(found):
+def test_a_dropped_late_flight_fails_the_proof(found):
     assert not prove(late_rows=1).holds
 
 
@@ -64,5 +64,5 @@ def test_the_first_difference_is_shown(found):
     assert "worst_arrival_delay=13" in failed.difference
 
 
-def test_rows_in_are_those_of_the_file(found):
+def test_a_missing_row_of_the_file_fails_the_proof(found):
     assert not prove(expected=dataclasses.replace(EXPECTED, rows=2)).holds

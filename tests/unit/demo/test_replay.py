@@ -37,12 +37,12 @@ def events(*hours):
 
 
 @pytest.mark.parametrize(("hours_per_second", "hour", "seconds"), [(24, 24, 1), (0.5, 1, 2)])
-def test_hours_pass_as_seconds(hours_per_second, hour, seconds):
+def test_hours_per_second_scale_the_due_time(hours_per_second, hour, seconds):
     first, later = events(0, hour)
     assert Pace(hours_per_second).due(later.reported_ms, first.reported_ms) == seconds
 
 
-def test_each_event_leaves_when_its_time_has_come():
+def test_each_event_is_due_at_its_time():
     time = SimulatedTime()
     left = [
         (event.value, time.seconds)
@@ -52,7 +52,7 @@ def test_each_event_leaves_when_its_time_has_come():
     assert time.waited == [1, 2.5]
 
 
-def test_who_comes_late_catches_up_without_waiting():
+def test_late_events_are_sent_without_waiting():
     time = SimulatedTime()
     left = []
     for event in due_events(events(0, 1, 2, 10), Pace(1), time, time.now):
@@ -62,13 +62,13 @@ def test_who_comes_late_catches_up_without_waiting():
     assert left == [(b"0", 100), (b"1", 105), (b"2", 105), (b"10", 110)]
 
 
-def test_nothing_leaves_after_a_stop():
+def test_no_event_is_sent_after_a_stop():
     time = SimulatedTime(stops_at=101.5)
     left = [event.value for event in due_events(events(0, 1, 2, 3), Pace(1), time, time.now)]
     assert left == [b"0", b"1"]
 
 
-def test_without_a_pace_nothing_waits_until_it_is_stopped():
+def test_without_a_pace_events_are_sent_at_once_until_a_stop():
     time = SimulatedTime()
     left = []
     for event in due_events(events(0, 1, 2, 3), None, time, time.now):

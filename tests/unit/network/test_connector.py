@@ -220,7 +220,7 @@ def test_a_socket_connected_to_itself_counts_as_refused(monkeypatch: pytest.Monk
     taken = socket.socket()
     taken.bind(("127.0.0.1", 0))
     itself = taken.getsockname()
-    monkeypatch.setattr(connector.socket, "socket", lambda *_: taken)
+    monkeypatch.setattr("odradek.network.connector.socket.socket", lambda *_: taken)
     script = Scripted([(V4, itself)])
     script.tell()
     script.ready(script.attempts[0])
@@ -244,7 +244,7 @@ def test_an_event_of_an_earlier_owner_of_the_descriptor_is_ignored(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     undecided = Undecided()
-    monkeypatch.setattr(connector.socket, "socket", lambda *_: undecided)
+    monkeypatch.setattr("odradek.network.connector.socket.socket", lambda *_: undecided)
     script = Scripted([(V4, listening.getsockname())])
     script.tell()
     (attempt,) = script.attempts

@@ -67,7 +67,7 @@ def batch(
     )
 
 
-def judge(
+def validate_in_frame(
     data: bytes, rules: BatchRules = ANY, now_ms: int = NOW, version: int = 13
 ) -> ValidBatch | InvalidBatch:
     """Validate a batch in the middle of a frame."""
@@ -75,7 +75,7 @@ def judge(
 
 
 def accepted(data: bytes, rules: BatchRules = ANY, now_ms: int = NOW) -> ValidBatch:
-    verdict = judge(data, rules, now_ms)
+    verdict = validate_in_frame(data, rules, now_ms)
     assert isinstance(verdict, ValidBatch), verdict
     assert is_intact(verdict.data, verdict.header)
     return verdict
@@ -84,7 +84,7 @@ def accepted(data: bytes, rules: BatchRules = ANY, now_ms: int = NOW) -> ValidBa
 def refused(
     data: bytes, rules: BatchRules = ANY, now_ms: int = NOW, version: int = 13
 ) -> InvalidBatch:
-    verdict = judge(data, rules, now_ms, version)
+    verdict = validate_in_frame(data, rules, now_ms, version)
     assert isinstance(verdict, InvalidBatch), "was accepted"
     assert verdict.message
     return verdict

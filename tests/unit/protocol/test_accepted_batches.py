@@ -9,7 +9,7 @@ from odradek.protocol.compression import CompressionType, compress
 from odradek.protocol.record_batch import RecordBatchHeader, records_of
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules
-from unit.protocol.judged_batches import (
+from unit.protocol.produced_batches import (
     NOW,
     THREE,
     accepted,

@@ -9,7 +9,15 @@ import pytest
 from odradek.model.errors import ErrorCode
 from odradek.protocol.compression import compress
 from odradek.protocol.validate import BatchRules, ValidBatch
-from unit.protocol.judged_batches import THREE, accepted, batch, error_of, judge, patched, refused
+from unit.protocol.produced_batches import (
+    THREE,
+    accepted,
+    batch,
+    error_of,
+    patched,
+    refused,
+    validate_in_frame,
+)
 
 
 class TestFraming:
@@ -47,7 +55,7 @@ class TestFraming:
     def test_zstd_before_produce_version_7_is_an_unsupported_compression_type(self) -> None:
         data = batch(compress(4, THREE), attributes=4)
         assert error_of(data, version=6) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        assert isinstance(judge(data, version=7), ValidBatch)
+        assert isinstance(validate_in_frame(data, version=7), ValidBatch)
 
 
 class TestHeader:

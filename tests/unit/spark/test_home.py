@@ -42,7 +42,7 @@ def test_the_home_is_made_once_for_each_pyspark(installed):
     assert not [path for path in first.parent.iterdir() if path.name.startswith(".draft")]
 
 
-def test_a_home_that_another_process_made_meanwhile_is_taken(installed, tmp_path):
+def test_a_home_made_by_another_process_is_used(installed, tmp_path):
     target = tmp_path / "cache" / "spark-x"
     home.make_home(installed, target)
     (target / "mark").touch()
@@ -50,7 +50,7 @@ def test_a_home_that_another_process_made_meanwhile_is_taken(installed, tmp_path
     assert (target / "mark").exists()
 
 
-def test_a_home_of_the_users_is_kept(installed, monkeypatch):
+def test_spark_home_of_the_user_is_kept(installed, monkeypatch):
     monkeypatch.setenv("SPARK_HOME", "/opt/spark")
     assert home.spark_home() == Path("/opt/spark")
 

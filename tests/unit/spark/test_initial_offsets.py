@@ -63,13 +63,13 @@ def test_a_file_uri_is_a_directory(tmp_path):
     assert (tmp_path / "with space" / DIRECTORY).is_dir()
 
 
-def test_storage_that_is_not_known_is_refused_with_the_way_out():
+def test_an_unknown_file_system_is_refused_with_what_to_do():
     for location in ("dbfs:/x", "mock-of-nothing://bucket/x"):
         with pytest.raises(ValueError, match="leave this option out on the reader"):
             InitialOffsets(options(checkpointLocation=location)).get(Moving())
 
 
-def test_names_of_s3_that_hadoop_has_are_those_of_arrow():
+def test_hadoop_schemes_of_s3_are_rewritten_for_arrow():
     for scheme in ("s3a", "s3n", "s3"):
         assert initial_offsets.arrow_uri(f"{scheme}://bucket/x") == "s3://bucket/x"
     assert initial_offsets.arrow_uri("hdfs://bucket/x") == "hdfs://bucket/x"
@@ -83,7 +83,7 @@ def object_store(monkeypatch):
     return store
 
 
-def test_an_object_store_keeps_them_for_another_process(object_store):
+def test_an_object_store_keeps_the_offsets_for_another_process(object_store):
     heads = Moving()
     given = options(checkpointLocation="s3a://bucket/query")
     for _ in range(2):
@@ -93,7 +93,7 @@ def test_an_object_store_keeps_them_for_another_process(object_store):
         assert not initial.can_move()
 
 
-def test_what_sparks_own_source_kept_is_where_its_query_begins(tmp_path):
+def test_a_query_of_sparks_own_source_begins_at_the_offsets_it_kept(tmp_path):
     """With a NUL in front as Spark writes it, beside a source of other topics."""
     for number, content in enumerate(('{"u":{"0":5}}', '{"t":{"0":7}}')):
         directory = tmp_path / "sources" / str(number)
@@ -116,7 +116,7 @@ def test_what_sparks_own_source_kept_is_where_its_query_begins(tmp_path):
         ({"startingOffsetsByTimestamp": '{"t": {"0": 17}}'}, 0, True),
     ],
 )
-def test_a_start_can_move_if_asking_again_could_give_another_without_a_loss(
+def test_a_start_can_move_if_it_could_resolve_to_other_offsets_without_a_loss(
     starting, offset, moves
 ):
     initial = InitialOffsets(options(**starting))
@@ -125,7 +125,7 @@ def test_a_start_can_move_if_asking_again_could_give_another_without_a_loss(
     assert initial.can_move() is moves
 
 
-def test_sources_that_begin_elsewhere_do_not_share_a_file(tmp_path):
+def test_sources_with_other_starting_options_do_not_share_a_file(tmp_path):
     place = str(tmp_path)
     first = InitialOffsets(options(checkpointLocation=place, startingOffsets="earliest"))
     other = InitialOffsets(options(checkpointLocation=place, startingOffsets="latest"))

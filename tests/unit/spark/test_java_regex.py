@@ -42,7 +42,7 @@ def found(pattern: str) -> set[str]:
         (r"^(?>a+)-", {"aa-bb", "aa-aa"}),
     ],
 )
-def test_what_java_finds(pattern, expected):
+def test_a_pattern_finds_what_java_finds(pattern, expected):
     assert found(pattern) == expected
 
 
@@ -56,6 +56,6 @@ def test_what_java_finds(pattern, expected):
         ("(", "unterminated"),
     ],
 )
-def test_what_python_would_take_otherwise_is_refused(pattern, complaint):
+def test_a_construct_that_differs_in_python_is_refused(pattern, complaint):
     with pytest.raises(ValueError, match=complaint):
         compile_java(pattern)

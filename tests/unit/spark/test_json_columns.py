@@ -61,7 +61,7 @@ def test_records_of_the_schema_are_read_together(one_by_one, ddl, value):
 @pytest.mark.parametrize(
     "bad", [b"{", b'{"n":"x"}', b'{"n":99999999999}', b'{"n":1.0}', b'{"n":1,"n":2}', b'{"d":-0}']
 )
-def test_only_the_records_that_are_not_of_it_are_decoded_alone(one_by_one, bad):
+def test_only_records_that_do_not_match_the_schema_are_decoded_one_by_one(one_by_one, bad):
     values = [b'{"n":%d,"d":0.5}' % number for number in range(1000)]
     for row in (0, 17, 500, 999):
         values[row] = bad
@@ -76,7 +76,7 @@ def test_only_the_records_that_are_not_of_it_are_decoded_alone(one_by_one, bad):
                 assert structs[row].as_py() == {"n": row, "d": 0.5}
 
 
-def test_a_record_that_is_several_lines_for_arrow_moves_no_other():
+def test_a_record_that_is_several_lines_for_arrow_shifts_no_other_record():
     values = [b'{"n":%d}' % number for number in range(50)]
     for row, value in {3: b'{"n":3}}\n{"v":{"n":4}', 9: b'{"n":9}}\0', 20: b'{"n":20}\n'}.items():
         values[row] = value
@@ -85,7 +85,7 @@ def test_a_record_that_is_several_lines_for_arrow_moves_no_other():
     assert errors == [None] * 50
 
 
-def test_what_could_not_be_decoded_is_told_with_its_place():
+def test_an_error_names_the_path_of_the_field():
     nested = "a int, s struct<x: array<struct<y: boolean>>>, m map<string, int>, b binary, e date"
     _, errors = decoded(
         nested,

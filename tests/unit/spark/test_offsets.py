@@ -47,12 +47,12 @@ def test_json_of_another_shape_is_refused_by_name(text):
         parse_json(text, "startingOffsets")
 
 
-def test_limit_shares_in_proportion_to_what_waits():
+def test_a_limit_is_shared_in_proportion_to_the_waiting_records():
     start, heads = {A0: 0, A1: 100}, {A0: 900, A1: 400}
     assert limit_offsets(start, heads, 120) == {A0: 90, A1: 130}
 
 
-def test_limit_above_what_waits_is_no_limit():
+def test_a_limit_above_the_waiting_records_has_no_effect():
     assert limit_offsets({A0: 5}, {A0: 10}, 100) == {A0: 10}
 
 

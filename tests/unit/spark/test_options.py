@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_assign_names_partitions():
     assert options.subscription.assignment == (T0, T1)
 
 
-def test_timestamps_are_stronger_than_offsets():
+def test_timestamps_take_precedence_over_offsets():
     given = {
         "startingOffsets": "earliest",
         "startingOffsetsByTimestamp": '{"flights": {"0": 7}}',
@@ -106,7 +107,7 @@ def test_durations(text, milliseconds):
         ({"startingOffsetsByTimestampStrategy": "guess"}, "must be one of"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(options, complaint):
+def test_an_invalid_option_is_refused_by_name(options, complaint):
     with pytest.raises(ValueError, match=complaint):
         read_options({**BASE, **options}, streaming=False)
 
@@ -146,14 +147,14 @@ def test_a_misspelt_option_of_a_write_is_refused_too():
         write_options({**BASE, "topik": "out"})
 
 
-def test_what_is_for_another_use_or_for_spark_itself_is_no_mistake():
+def test_options_for_another_use_or_for_spark_itself_are_accepted():
     given = {"querYname": "q", "groupIdPrefix": "g", "topic": "out", "maxOffsetsPerTrigger": "5"}
     expected = dataclasses.replace(batch(), max_offsets_per_trigger=5, group_id_prefix="g")
     assert batch(**given) == expected
     assert write_options({**BASE, **given}).topic == "out"
 
 
-def test_other_settings_of_the_clients_go_to_them(caplog):
+def test_other_client_settings_are_passed_to_the_clients(caplog):
     given = {
         "kafka.metadata.max.age.ms": "9",
         "KAFKA.fetch_wait_max_ms": "7",
@@ -167,8 +168,8 @@ def test_other_settings_of_the_clients_go_to_them(caplog):
     assert settings_for(written.settings, AdminConfig) == {"metadata.max.age.ms": "9"}
 
 
-def test_the_table_is_what_is_asked_for(monkeypatch):
-    asked = {}
+def test_the_table_has_exactly_the_options_that_are_read(monkeypatch):
+    asked: dict[str, Any] = {}
 
     def noting(kind):
         method = getattr(OptionReader, kind)
@@ -203,7 +204,7 @@ def test_the_table_is_what_is_asked_for(monkeypatch):
         ({"valueFormat": "json", "valueSchema": "a variant"}, "valueSchema 'a variant' cannot be"),
     ],
 )
-def test_values_are_decoded_by_a_format_and_a_schema_or_not_at_all(given, reason):
+def test_a_value_format_needs_a_schema_and_the_reverse(given, reason):
     with pytest.raises(ValueError, match=reason):
         batch(**given)
 

@@ -86,7 +86,7 @@ def narrowed(*filters):
     return [OffsetRange(*p, starts[p], ends[p]) for p in starts]
 
 
-def test_no_partition_and_no_offset_is_read_that_cannot_match():
+def test_partitions_and_offsets_that_cannot_match_are_not_read():
     offset, partition, topic = ("offset",), ("partition",), ("topic",)
     assert narrowed(EqualTo(offset, 4), EqualTo(partition, 1)) == [OffsetRange("t", 1, 4, 5)]
     assert narrowed(Not(In(partition, [0])), Not(LessThan(offset, 7))) == [
@@ -98,7 +98,7 @@ def test_no_partition_and_no_offset_is_read_that_cannot_match():
     assert narrowed(EqualTo(topic, "s")) == []
 
 
-def test_what_is_no_bound_narrows_nothing():
+def test_a_filter_without_a_bound_narrows_nothing():
     everything = narrowed()
     assert len(everything) == 3
     for each in (
@@ -126,7 +126,7 @@ def test_times_are_microseconds():
     assert bounds(iter([EqualTo(column, datetime.datetime(2020, 1, 1))])) == (None, None)
 
 
-def test_spark_takes_the_method_for_one_that_was_not_overridden():
+def test_spark_sees_the_method_as_not_overridden():
     """As `plan_data_source_read` of PySpark looks at it, which refuses others while the setting is
     off."""
     push = PushFilters(Narrowing())

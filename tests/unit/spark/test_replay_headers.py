@@ -25,7 +25,7 @@ def pairs(rows):
     ]
 
 
-def test_rows_without_headers_get_these():
+def test_rows_without_headers_get_the_replay_headers():
     rows = with_replay_headers(pa.record_batch({"value": ["a", "b"]}), STREAM, 9)
     assert pairs(rows) == [added(9), added(10)]
     assert rows.column("value").to_pylist() == ["a", "b"]
@@ -42,7 +42,7 @@ def test_headers_of_rows_come_first_and_stay_as_they_are(start):
     found.validate(full=True)
 
 
-def test_what_lies_under_a_null_list_is_not_taken_for_headers():
+def test_hidden_values_of_a_null_list_are_not_used_as_headers():
     struct = pa.StructArray.from_arrays([pa.array(["hidden"]), pa.array([b"x"])], ["key", "value"])
     own = pa.ListArray.from_arrays(pa.array([0, 1]), struct, mask=pa.array([True]))
     rows = pa.record_batch({"headers": own})

@@ -17,14 +17,14 @@ OFFSETS = st.dictionaries(
 
 
 @given(OFFSETS, st.dictionaries(NAMES, IDS), st.booleans())
-def test_json_gives_back_what_it_was_made_of(offsets, ids, begins):
+def test_a_stream_offset_round_trips_through_json(offsets, ids, begins):
     offset = StreamOffset(offsets, ids, begins)
     shaped = json.loads(json.dumps(offset.to_json()))
     assert StreamOffset.from_json(shaped, "x") == offset
 
 
 @given(OFFSETS, st.dictionaries(NAMES, IDS), st.booleans())
-def test_a_reader_that_takes_notes_for_topics_finds_no_partitions_in_them(offsets, ids, begins):
+def test_notes_read_as_topics_have_no_partitions(offsets, ids, begins):
     shaped = StreamOffset(offsets, ids, begins).to_json()
     found = {
         TopicPartition(topic, int(number)): offset
@@ -52,13 +52,13 @@ def test_offsets_of_another_source_have_no_notes():
 
 
 @pytest.mark.parametrize("other", [17, {"logOffset": 3}, {"offset": {"value": "x"}}])
-def test_offsets_of_something_else_are_refused_with_what_they_are_and_what_to_do(other):
+def test_an_offset_of_another_kind_of_source_is_refused_with_what_to_do(other):
     told = "checkpoint is of a query over something else.*give each query a checkpointLocation"
     with pytest.raises(ValueError, match=told):
         StreamOffset.from_json(other, "the start offset")
 
 
-def test_a_topic_was_made_again_if_its_id_is_another_one():
+def test_a_topic_with_another_id_was_created_again():
     offset = StreamOffset({TopicPartition("t", 0): 5, TopicPartition("u", 0): 6}, {"t": "a"})
     assert offset.recreated_topics({"t": "a", "u": "x"}) == []
     assert offset.recreated_topics({"t": "b"}) == ["t"]

@@ -15,6 +15,6 @@ print(len(os.listdir("/proc/self/task")), gc.get_freeze_count() > 0)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_what_is_loaded_before_the_fork_starts_no_thread_and_is_frozen():
+def test_preloaded_modules_start_no_thread_and_are_frozen():
     ran = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=False)
     assert ran.stdout.split() == ["1", "True"], ran.stderr

@@ -35,7 +35,7 @@ def test_a_worker_freezes_once(worker):
     assert gc.get_freeze_count() == 0
 
 
-def test_a_worker_freezes_again_what_was_loaded_since(worker, monkeypatch):
+def test_a_worker_freezes_modules_loaded_since(worker, monkeypatch):
     gc.unfreeze()
     monkeypatch.setitem(sys.modules, "odradek_loaded_since", gc)
     freeze_loaded_modules()

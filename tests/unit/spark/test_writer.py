@@ -31,7 +31,7 @@ def test_ranges_of_a_partition_become_one():
     )
 
 
-def test_a_commit_says_what_the_micro_batch_wrote(caplog):
+def test_a_commit_logs_what_the_micro_batch_wrote(caplog):
     caplog.set_level(logging.DEBUG)
     StreamWriter(OPTIONS, SCHEMA).commit([FIRST, pickle.loads(pickle.dumps(SECOND))], 4)
     assert caplog.messages == [
@@ -45,7 +45,7 @@ def test_a_micro_batch_without_tasks_is_committed():
     StreamWriter(OPTIONS, SCHEMA).commit([], 0)
 
 
-def test_what_a_task_did_not_report_is_not_committed():
+def test_a_missing_report_of_a_task_prevents_the_commit():
     with pytest.raises(RuntimeError, match=r"micro-batch 4 .* 1 of 2 tasks .* wrote \(1\)"):
         StreamWriter(OPTIONS, SCHEMA).commit([FIRST, None], 4)
     with pytest.raises(RuntimeError, match=r"batch write .* 1 of 1 tasks"):

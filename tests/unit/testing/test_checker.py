@@ -1,5 +1,7 @@
 """Each promise of a broker, broken once: the checker says so, and says nothing else."""
 
+from typing import Any
+
 from odradek.model.topics import TopicPartition
 from odradek.testing.checker import Checker, Clocks, RetentionRule
 from odradek.testing.history import Content, History, Read, Send, Start, TopicDeletion, Trim
@@ -17,7 +19,7 @@ class Story:
     def __init__(self) -> None:
         self.history, self.now = History(), 0
 
-    def send(self, *texts: str, at: int = -1, **other: object) -> Send:
+    def send(self, *texts: str, at: int = -1, **other: Any) -> Send:
         """A batch, acknowledged at offset `at` (or not, if -1)."""
         self.now += 2
         values = {"acks": -1, "idempotent": True, "in_order": True, "attempts": 1} | other
@@ -52,7 +54,7 @@ class Story:
         return Checker(self.history, durability).check()
 
 
-def test_a_kept_word() -> None:
+def test_a_correct_history_has_no_violation() -> None:
     story = Story()
     story.send("a", "b", at=0)
     story.read("a")
@@ -63,7 +65,7 @@ def test_a_kept_word() -> None:
     assert story.verdict() == []
 
 
-def test_lost() -> None:
+def test_a_missing_acknowledged_record_is_a_violation() -> None:
     story = Story()
     story.send("a", at=0)
     story.send("b", at=1)
@@ -74,7 +76,7 @@ def test_lost() -> None:
     assert checker.lost == 1
 
 
-def test_what_a_power_failure_may_take_depends_on_acks_and_durability() -> None:
+def test_records_that_a_power_failure_may_lose_depend_on_acks_and_durability() -> None:
     for acks, durability, lines in ((1, "fsync", 0), (-1, "os", 0), (1, "os", 0), (-1, "fsync", 1)):
         story = Story()
         story.send("a", at=0, acks=acks)
@@ -83,7 +85,7 @@ def test_what_a_power_failure_may_take_depends_on_acks_and_durability() -> None:
         assert len(story.verdict(durability)) == lines, (acks, durability)
 
 
-def test_a_kill_may_take_nothing() -> None:
+def test_a_kill_may_lose_no_record() -> None:
     for acks, durability in ((1, "fsync"), (-1, "os"), (1, "os"), (-1, "fsync")):
         story = Story()
         story.send("a", at=0, acks=acks)
@@ -91,7 +93,7 @@ def test_a_kill_may_take_nothing() -> None:
         assert len(story.verdict(durability)) == 1, (acks, durability)
 
 
-def test_what_was_read_is_as_durable_as_what_was_acked() -> None:
+def test_a_read_record_must_be_as_durable_as_an_acknowledged_one() -> None:
     story = Story()
     story.send("a")
     story.read("a")
@@ -102,7 +104,7 @@ def test_what_was_read_is_as_durable_as_what_was_acked() -> None:
     assert story.verdict("os") == []
 
 
-def test_never_sent_and_altered() -> None:
+def test_a_record_that_was_never_sent_is_a_violation() -> None:
     story = Story()
     story.send("a", at=0)
     story.read("a", "forged", final=True)
@@ -127,7 +129,7 @@ def test_a_plain_producer_may_duplicate_as_often_as_it_sent() -> None:
     assert len(story.verdict()) == 1
 
 
-def test_what_surely_failed_is_not_there() -> None:
+def test_a_failed_record_in_the_log_is_a_violation() -> None:
     story = Story()
     story.send("a", idempotent=False).outcome = "fail"
     story.read("a", final=True)
@@ -144,7 +146,7 @@ def test_order_of_one_producer_and_real_time() -> None:
     assert "1 was acked before it was sent" in real_time
 
 
-def test_batches_under_way_together_have_no_order_in_real_time() -> None:
+def test_concurrent_batches_have_no_order_in_real_time() -> None:
     story = Story()
     first = story.send("b", at=1, in_order=False)
     story.send("a", at=0, in_order=False)
@@ -153,7 +155,7 @@ def test_batches_under_way_together_have_no_order_in_real_time() -> None:
     assert story.verdict() == []
 
 
-def test_one_offset_has_one_value() -> None:
+def test_two_values_at_one_offset_are_a_violation() -> None:
     story = Story()
     story.send("a")
     story.send("b", at=0)
@@ -173,7 +175,7 @@ def test_the_high_watermark_never_goes_back_and_bounds_reads() -> None:
     assert "at or above the high watermark 1" in above
 
 
-def test_surprises_count_unless_the_power_took_what_was_not_promised() -> None:
+def test_surprises_are_violations_except_allowed_losses_after_a_power_failure() -> None:
     story = Story()
     story.history.surprise("lost", "a sequence")
     story.history.surprise("corrupt", "a batch")
@@ -205,7 +207,7 @@ def three_acked() -> Story:
     return story
 
 
-def test_what_was_deleted_may_be_gone_and_nothing_else() -> None:
+def test_only_deleted_records_may_be_missing() -> None:
     for outcome in ("ok", "info"):
         story = three_acked()
         trim(story, 2, outcome=outcome)
@@ -220,7 +222,7 @@ def test_what_was_deleted_may_be_gone_and_nothing_else() -> None:
     assert "t-0@1: lost b'b'" in line
 
 
-def test_only_the_front_of_a_log_may_be_gone() -> None:
+def test_only_records_before_the_log_start_may_be_missing() -> None:
     story = three_acked()
     trim(story, 2, outcome="info")
     start(story, 0)
@@ -230,7 +232,7 @@ def test_only_the_front_of_a_log_may_be_gone() -> None:
     assert "t-0@1: lost b'b'" in line
 
 
-def test_what_was_deleted_does_not_come_back() -> None:
+def test_deleted_records_that_come_back_are_a_violation() -> None:
     story = three_acked()
     trim(story, 2)
     start(story, 1, final=False)
@@ -256,7 +258,7 @@ def test_a_power_failure_may_undo_a_deletion_that_was_only_in_the_cache() -> Non
         assert len(story.verdict(durability)) == lines, durability
 
 
-def test_a_deletion_reaches_as_far_as_was_asked() -> None:
+def test_a_low_watermark_below_the_deleted_offset_is_a_violation() -> None:
     story = three_acked()
     trim(story, 2, low=1)
     start(story, 1)
@@ -269,7 +271,7 @@ def removed(story: Story, rule: RetentionRule, clocks: Clocks) -> list[str]:
     return Checker(story.history, "fsync", {TP.topic: rule}, clocks).check()
 
 
-def test_retention_takes_what_is_old_and_nothing_else() -> None:
+def test_retention_may_remove_only_old_records() -> None:
     rule = RetentionRule(ms=500)
     for latest_ms, lines in ((1501, 0), (1500, 1)):
         story = three_acked()
@@ -279,7 +281,7 @@ def test_retention_takes_what_is_old_and_nothing_else() -> None:
         assert len(found) == lines, latest_ms
 
 
-def test_retention_by_size_leaves_as_much_as_was_asked() -> None:
+def test_retention_by_size_must_keep_the_configured_bytes() -> None:
     for left, lines in ((100, 0), (99, 1)):
         story = three_acked()
         start(story, 1)
@@ -291,7 +293,7 @@ def test_retention_by_size_leaves_as_much_as_was_asked() -> None:
         assert len(found) == lines, left
 
 
-def test_retention_that_does_nothing_is_noticed() -> None:
+def test_records_kept_too_long_are_a_violation() -> None:
     story = three_acked()
     start(story, 0)
     story.read("a", "b", "c", final=True)
@@ -300,7 +302,7 @@ def test_retention_that_does_nothing_is_noticed() -> None:
     assert removed(story, RetentionRule(ms=500), Clocks(1501, None)) == []
 
 
-def test_a_deleted_topic_promises_nothing_and_answers_nothing() -> None:
+def test_a_deleted_topic_may_lose_records_and_must_not_answer() -> None:
     story = three_acked()
     story.history.topic_deletions[TP.topic] = TopicDeletion(story.now)
     assert story.verdict() == []
@@ -314,7 +316,7 @@ def test_a_deleted_topic_promises_nothing_and_answers_nothing() -> None:
     assert "acked at" in second
 
 
-def test_a_damaged_partition_answers_nothing() -> None:
+def test_an_answer_of_a_damaged_partition_is_a_violation() -> None:
     story = three_acked()
     story.history.damaged[TP] = story.now + 1
     assert story.verdict() == []

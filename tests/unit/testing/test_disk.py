@@ -58,7 +58,7 @@ def test_errors_carry_number_and_path() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_was_synced_survives_and_what_survives_was_written(seed: int) -> None:
+def test_a_power_failure_keeps_synced_bytes_and_adds_none(seed: int) -> None:
     disk, mount = disk_of(seed)
     settled(mount, "/data/log", b"s" * 3000)
     file = mount.open("/data/log")
@@ -160,7 +160,7 @@ def test_a_crash_point_falls_before_after_or_inside_an_effect() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_after_a_failed_sync_the_pages_are_never_written_whatever_later_syncs_say(
+def test_after_a_failed_sync_the_pages_are_never_written_by_later_syncs(
     seed: int,
 ) -> None:
     disk, mount = disk_of(seed)
@@ -232,7 +232,7 @@ def test_a_flipped_bit_stays_flipped() -> None:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_a_truncation_that_survived_hides_what_it_cut(seed: int) -> None:
+def test_a_truncation_that_survived_hides_the_truncated_bytes(seed: int) -> None:
     chance = Scheduler(seed).stream("image")
     pending = [Change(0, None), Change(0, b"n" * 2000)]
     image = surviving_bytes(bytearray(b"o" * 2000), pending, chance)

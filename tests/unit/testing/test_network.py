@@ -117,7 +117,7 @@ def test_two_connections_overtake_each_other() -> None:
     assert sorted(dict.fromkeys(orders)) == [b"1", b"2"]
 
 
-def test_nobody_listening_is_a_refusal_and_a_silent_host_is_silence() -> None:
+def test_connecting_is_refused_without_a_listener_and_unanswered_by_a_silent_host() -> None:
     line = Line()
     line.listening.close()
     line.connect()
@@ -135,7 +135,7 @@ def test_a_port_in_use_is_an_error() -> None:
         Line().server.listen("0.0.0.0", 9092, lambda _: None)
 
 
-def test_close_delivers_what_was_sent_and_then_the_end() -> None:
+def test_close_delivers_sent_bytes_then_the_end_of_the_stream() -> None:
     line = Line()
     line.connected[0].write(b"last words")
     line.connected[0].transport.close()
@@ -164,7 +164,7 @@ def test_a_killed_process_closes_its_connections() -> None:
     assert len(line.refused) == 1
 
 
-def test_after_a_power_failure_there_is_silence_until_the_machine_is_back() -> None:
+def test_after_a_power_failure_peers_hear_nothing_until_the_host_is_back() -> None:
     line = Line()
     line.accepted[0].write(b"sent before")
     line.server.process.kill()
@@ -180,7 +180,7 @@ def test_after_a_power_failure_there_is_silence_until_the_machine_is_back() -> N
     assert isinstance(peer.error, ConnectionResetError)
 
 
-def test_a_cut_resets_both_ends_and_loses_what_was_on_the_way() -> None:
+def test_a_reset_fails_both_ends_and_loses_bytes_in_flight() -> None:
     line = Line()
     line.connected[0].write(b"lost")
     line.fabric.connections()[0].reset()

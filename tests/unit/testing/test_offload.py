@@ -10,7 +10,7 @@ def workers(seed: int = 1) -> tuple[Scheduler, SimProcess, SimOffload]:
     return scheduler, process, SimOffload(process, scheduler.stream("offload"))
 
 
-def test_submitting_does_nothing_yet_and_the_owner_hears_later_than_the_work_ran() -> None:
+def test_submitted_work_runs_later_and_done_is_called_after_it() -> None:
     scheduler, _, offload = workers()
     seen: list[tuple[str, int]] = []
     offload.submit(
@@ -26,7 +26,7 @@ def test_submitting_does_nothing_yet_and_the_owner_hears_later_than_the_work_ran
     assert offload.pending == 0
 
 
-def test_an_error_of_the_work_is_told_and_does_not_end_the_run() -> None:
+def test_an_error_of_the_work_is_reported_and_does_not_end_the_run() -> None:
     scheduler, _, offload = workers()
     seen: list[BaseException] = []
 
@@ -50,7 +50,7 @@ def test_pieces_of_work_overtake_each_other() -> None:
     assert len(dict.fromkeys(orders)) > 2
 
 
-def test_a_crash_may_fall_between_the_work_and_the_news_of_it() -> None:
+def test_a_crash_between_the_work_and_its_callback_drops_the_callback() -> None:
     scheduler, process, offload = workers()
     seen: list[str] = []
 

@@ -9,7 +9,8 @@ class Alarm:
 
     def __init__(self, process: SimProcess, deadlines_ms: list[int]) -> None:
         self.process, self.deadlines_ms = process, deadlines_ms
-        self.rung_ms, self.told_ms = [], []
+        self.rung_ms: list[int] = []
+        self.told_ms: list[int] = []
 
     def next_deadline_ms(self) -> int | None:
         return min(self.deadlines_ms, default=None)
@@ -60,7 +61,7 @@ def test_the_process_wakes_for_the_timer_exactly_at_its_deadlines() -> None:
     assert scheduler.events == 5
 
 
-def test_the_timer_is_told_the_time_before_every_event_so_that_delays_count_from_it() -> None:
+def test_the_timer_is_advanced_before_every_event() -> None:
     scheduler = Scheduler(1)
     process = process_of(scheduler)
     alarm = Alarm(process, [])
@@ -71,7 +72,7 @@ def test_the_timer_is_told_the_time_before_every_event_so_that_delays_count_from
     assert told_before == [[1100]]
 
 
-def test_a_dead_process_does_nothing_more() -> None:
+def test_a_dead_process_runs_no_event() -> None:
     scheduler, seen = Scheduler(1), []
     process = process_of(scheduler)
     process.drive(Alarm(process, [1100]))
@@ -81,7 +82,7 @@ def test_a_dead_process_does_nothing_more() -> None:
     assert seen == []
 
 
-def test_a_crash_ends_it_in_the_middle_and_tells_its_machine() -> None:
+def test_a_crash_ends_a_callback_and_notifies_the_machine() -> None:
     scheduler, seen = Scheduler(1), []
     process = process_of(scheduler)
     process.crashed = lambda: seen.append("crashed")

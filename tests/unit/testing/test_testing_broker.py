@@ -10,7 +10,7 @@ DELAY = "group.initial.rebalance.delay.ms"
 
 
 @pytest.mark.parametrize(("given", "delay_ms"), [({}, 0), ({DELAY: 3000}, 3000), ({DELAY: "7"}, 7)])
-def test_the_first_member_of_a_group_waits_for_others_only_when_asked_to(
+def test_the_initial_rebalance_delay_is_0_unless_set(
     given: dict[str, object], delay_ms: int
 ) -> None:
     with Broker(settings={"num.partitions": 2, **given}) as broker:

@@ -239,7 +239,7 @@ def test_shutdown_returns_each_waiting_operation_once_and_refuses_new_ones(
         purgatory.try_complete_else_watch(RecordedOperation(), ["a"])
 
 
-class Then(RecordedOperation):
+class CallbackOperation(RecordedOperation):
     """Calls a function when it completes."""
 
     def __init__(self, then: Callable[[], object]) -> None:
@@ -256,7 +256,7 @@ def test_nested_checks_of_the_same_key_count_only_their_own_completions(
 ) -> None:
     nested: list[int] = []
     second = RecordedOperation()
-    first = Then(lambda: nested.append(purgatory.check_and_complete("a")))
+    first = CallbackOperation(lambda: nested.append(purgatory.check_and_complete("a")))
     third = RecordedOperation()
     for operation in (first, second, third):
         purgatory.try_complete_else_watch(operation, ["a"])
@@ -271,7 +271,7 @@ def test_on_complete_may_watch_a_new_operation_under_the_same_key(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
     new = RecordedOperation()
-    first = Then(lambda: purgatory.try_complete_else_watch(new, ["a"]))
+    first = CallbackOperation(lambda: purgatory.try_complete_else_watch(new, ["a"]))
     purgatory.try_complete_else_watch(first, ["a"])
     first.ready = True
     assert purgatory.check_and_complete("a") == 1
@@ -282,7 +282,7 @@ def test_on_complete_may_watch_a_new_operation_under_the_same_key(
 
 def test_on_complete_may_cancel_its_own_key(purgatory: DelayedOperationPurgatory) -> None:
     handed_over: list[object] = []
-    first = Then(lambda: handed_over.extend(purgatory.cancel_for_key("a")))
+    first = CallbackOperation(lambda: handed_over.extend(purgatory.cancel_for_key("a")))
     second = RecordedOperation()
     for operation in (first, second):
         purgatory.try_complete_else_watch(operation, ["a"])
@@ -299,7 +299,7 @@ def fail() -> None:
 def test_if_one_operation_raises_the_rest_are_still_tried(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    first, second = Then(fail), RecordedOperation()
+    first, second = CallbackOperation(fail), RecordedOperation()
     for operation in (first, second):
         purgatory.try_complete_else_watch(operation, ["a"])
         operation.ready = True
@@ -312,7 +312,7 @@ def test_if_one_operation_raises_the_rest_are_still_tried(
 def test_if_several_operations_raise_the_error_has_them_all(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    for operation in (Then(fail), Then(fail)):
+    for operation in (CallbackOperation(fail), CallbackOperation(fail)):
         purgatory.try_complete_else_watch(operation, ["a"])
         operation.ready = True
     with pytest.raises(ExceptionGroup, match="test watching 'a'") as told:
@@ -323,7 +323,7 @@ def test_if_several_operations_raise_the_error_has_them_all(
 def test_after_an_error_in_the_first_try_nothing_is_watched(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    operation = Then(fail)
+    operation = CallbackOperation(fail)
     operation.ready = True
     with pytest.raises(KeyError, match="broken"):
         purgatory.try_complete_else_watch(operation, ["a"])

@@ -5,7 +5,7 @@ Also the limits of sessions and group sizes.
 
 from __future__ import annotations
 
-from interop.differential.peer import Begun, Peer
+from interop.differential.peer import Peer, PendingRequest
 from interop.differential.scripts.group_steps import (
     HEARTBEAT,
     JOIN,
@@ -58,7 +58,7 @@ def elect(peer: Peer, group: str, spoken: list[tuple[str, ...]]) -> None:
     """Join members one after the other; then the leader makes all of them rejoin."""
     leader = alone(peer, group, protocols=spoken[0], stable=False)
     peer.ask(syncing(group, 1, leader, protocol=spoken[0][0]), SYNC)
-    others: list[tuple[str, Begun]] = []
+    others: list[tuple[str, PendingRequest]] = []
     for number, protocols_ in enumerate(spoken[1:]):
         member = member_id(peer, group, protocols=protocols_)
         others.append((member, peer.begin(joining(group, member, protocols=protocols_), JOIN)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interop.differential.peer import Begun, Peer
+from interop.differential.peer import Peer, PendingRequest
 from interop.differential.scripts.group_steps import (
     JOIN,
     SYNC,
@@ -34,7 +34,7 @@ def on_one_connection(peer: Peer) -> None:
     both(syncs, "syncs")
 
 
-def both(begun: Begun, what: str) -> None:
+def both(begun: PendingRequest, what: str) -> None:
     begun.one(f"the first of two {what}")
     begun.end(f"the second of two {what}")
 

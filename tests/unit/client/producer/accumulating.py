@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from librt.threading import Lock
 
@@ -75,7 +76,7 @@ class Queues:
         self.accumulator.update_topic(topic, [(leader, epoch) for leader in leaders])
 
     def append(
-        self, value: bytes, partition: int = 0, topic: str = "t", spare: object = None
+        self, value: bytes, partition: int = 0, topic: str = "t", spare: Any = None
     ) -> tuple[ProduceRequestResult | None, int]:
         return self.accumulator.append(
             self.accumulator.topics[topic], partition, 1, None, value, NO_HEADERS, None, spare

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Any
 
 import pytest
@@ -119,7 +120,7 @@ class TestFutures:
             with pytest.raises(DeliveryTimeout) as caught:
                 FutureRecordMetadata(result, 0, 1).result(0)
             depth = 0
-            traceback = caught.tb
+            traceback: TracebackType | None = caught.tb
             while traceback is not None:
                 depth, traceback = depth + 1, traceback.tb_next
             assert depth <= 2
