@@ -87,7 +87,7 @@ def values_in(cluster: MockCluster, count: int) -> list[bytes]:
     while len(found) < count:
         messages = consumer.consume(count - len(found), timeout=LONG_S)
         assert messages
-        found += [message.value() for message in messages if message.error() is None]
+        found += [message.value() for message in messages if message.error() is None]  # type: ignore[misc]
     consumer.close()
     return found
 

@@ -88,7 +88,7 @@ def records(admin: Admin) -> list[object]:
     admin.alter_group_offsets(GROUP, {LOG: 1, OTHER: 0})
     return [
         admin.end_offsets([LOG, OTHER]),
-        [outcome(lambda t=t: admin.list_offsets({LOG: t})) for t in (-1, -2, -3, 1004, 10**14)],
+        [outcome(lambda t=t: admin.list_offsets({LOG: t})) for t in (-1, -2, -3, 1004, 10**14)],  # type: ignore[misc]
         outcome(lambda: admin.delete_records({LOG: 3})),
         outcome(lambda: admin.delete_records({LOG: 99})),
         outcome(lambda: admin.delete_records({TopicPartition(LOG.topic, 9): 1})),

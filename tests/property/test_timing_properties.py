@@ -232,7 +232,7 @@ class PurgatoryAgainstSets(RuleBasedStateMachine):
         assert set(cancelled) == {op for op in self.waiting if flag in op.flags}
         for operation in cancelled:
             # They stay in the lists of their other keys until they complete, as in Kafka.
-            del self.waiting[operation]
+            del self.waiting[operation]  # type: ignore[arg-type]
             operation.force_complete()
 
     @rule(jump_ms=st.integers(0, 700))

@@ -235,7 +235,7 @@ class Peer:
         key = declaration(type(request)).api
         self._correlation_id += 1
         body = [encode_bytes(request, version)]
-        parts = request_parts(key, version, self._correlation_id, "script", body)
+        parts = request_parts(key, version, self._correlation_id, "script", body)  # type: ignore[arg-type]
         self._connected().sendall(joined(parts))
 
     def _answer(self, request: Any, version: int, patience_s: float) -> tuple[Any, str]:

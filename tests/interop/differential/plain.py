@@ -146,7 +146,7 @@ def plain_records(data: bytes, names: Names) -> Plain:
 
 def plain_batch(data: bytes, header: RecordBatchHeader, names: Names) -> Plain:
     times = {
-        field: "<now>" if abs(value - time.time() * 1000) < NOW_WITHIN_MS else value
+        field: "<now>" if abs(value - time.time() * 1000) < NOW_WITHIN_MS else value  # type: ignore[operator]
         for field, value in (
             ("base_timestamp", header.base_timestamp),
             ("max_timestamp", header.max_timestamp),

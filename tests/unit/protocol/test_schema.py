@@ -41,7 +41,7 @@ def test_a_constructor_takes_keywords_and_has_the_declared_defaults() -> None:
     with pytest.raises(TypeError):
         Outer(name="a")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        Outer("a", [])  # type: ignore[misc]
+        Outer("a", [])  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         Outer(name="a", inners=[], nmae="b")  # type: ignore[call-arg]
 

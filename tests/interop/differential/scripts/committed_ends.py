@@ -73,7 +73,7 @@ def deletes(peer: Peer) -> None:
     }
     for group in ("simple", "nobody", ""):
         for label, topics in cases.items():
-            peer.call(f"{group!r}: {label}", deleting(group, topics), 0)
+            peer.call(f"{group!r}: {label}", deleting(group, topics), 0)  # type: ignore[arg-type]
         all_of(peer, f"{group!r}: is left", group)
     reads_a = subscription("a")
     for label, stable in (("stable", True), ("completing", False)):

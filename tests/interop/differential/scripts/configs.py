@@ -139,7 +139,7 @@ def alter_topics(peer: Peer) -> None:
                 told = "checked" if validate_only else "done"
                 peer.call(f"v{version} {number} {changes}, {told}", request, version)
             settled(peer, name, 1_000 + number)
-            request = describing(TOPIC, name, sorted({change[0] for change in changes}))
+            request = describing(TOPIC, name, sorted({change[0] for change in changes}))  # type: ignore[assignment]
             if changes:
                 peer.call(f"v{version} {number} {changes}, then", request, 4)
         for topic in (f"{name}-none", "", "bad name"):
@@ -208,9 +208,9 @@ def alter_brokers(peer: Peer) -> None:
                 mark = 10_000 * (version + 1) + 100 * len(target) + number
                 settled(peer, "under-brokers", mark)
                 keys = [change[0] for change in changes]
-                request = describing(BROKER, NODE, keys, synonyms=True)
+                request = describing(BROKER, NODE, keys, synonyms=True)  # type: ignore[assignment]
                 peer.call(f"{label}, then", request, 4)
-            request = describing(TOPIC, "under-brokers", ["retention.ms"], synonyms=True)
+            request = describing(TOPIC, "under-brokers", ["retention.ms"], synonyms=True)  # type: ignore[assignment]
             peer.call(f"v{version} broker {target!r}, a topic then", request, 4)
         for target in ("77", "one", "-1"):
             request = changing(BROKER, target, ("message.max.bytes", SET, "500000"))
@@ -254,7 +254,7 @@ def replace(peer: Peer) -> None:
             )
         ):
             for validate_only in (True, False):
-                request = replacing(TOPIC, name, configs, validate_only)
+                request = replacing(TOPIC, name, configs, validate_only)  # type: ignore[arg-type]
                 told = "checked" if validate_only else "done"
                 peer.call(f"v{version} {configs}, {told}", request, version)
             if number % 2 == 0:

@@ -234,7 +234,7 @@ def deleted_topic(peer: Peer) -> None:
         by_name = MetadataRequest(
             topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
         )
-        peer.until(lambda asked=by_name: peer.ask(asked, 9).topics[0].error_code == 3)
+        peer.until(lambda asked=by_name: peer.ask(asked, 9).topics[0].error_code == 3)  # type: ignore[misc]
         peer.call(f"v{version} deleted", in_session(session, 1, name, old_id, []), version)
         new_id = peer.new_topic(name)
         peer.call(f"v{version} made again", in_session(session, 2, name, old_id, []), version)

@@ -211,7 +211,7 @@ def describe_producers(peer: Peer) -> None:
     for producer_id, epoch, sequence, count in steps:
         batch = sequenced(producer_id, epoch, sequence, count)
         peer.ask(producing(name, topic_id, [(0, batch)], acks=-1), 13)
-    for topics in (
+    for topics in (  # type: ignore[var-annotated]
         [(name, [0])],
         [(name, [0, 1, 2, -1])],
         [(name, [1, 1])],

@@ -65,7 +65,7 @@ def unanswered(peer: Peer, version: int, name: str, topic_id: UUID) -> None:
         ("good and bad", [(0, good()), (9, good())]),
         ("nothing", []),
     ):
-        request = producing(name, topic_id, data, acks=0)
+        request = producing(name, topic_id, data, acks=0)  # type: ignore[arg-type]
         peer.send_unanswered(f"v{version} acks 0, {label}", request, version)
 
 
@@ -81,7 +81,7 @@ def targets(peer: Peer, version: int, name: str, topic_id: UUID) -> None:
         ("no partitions", []),
     ):
         for acks in (1, -1):
-            request = producing(name, topic_id, partitions, acks=acks)
+            request = producing(name, topic_id, partitions, acks=acks)  # type: ignore[arg-type]
             peer.call(f"v{version} acks {acks} {label}", request, version)
     no_topics = ProduceRequest(transactional_id=None, acks=1, timeout_ms=100, topic_data=[])
     peer.call(f"v{version} no topics", no_topics, version)
@@ -103,7 +103,7 @@ def batches(peer: Peer) -> None:
         for version in peer.each_version(ProduceRequest):
             request = producing("batches", topic_id, [(index, batch)], acks=-1)
             peer.call(f"v{version} {label}", request, version)
-        request = fetching("batches", topic_id, [(index, 0)])
+        request = fetching("batches", topic_id, [(index, 0)])  # type: ignore[assignment]
         peer.call(f"{label} read back", request, LATEST_FETCH)
 
 
@@ -137,7 +137,7 @@ def topic_settings(peer: Peer) -> None:
                 request = producing(name, topic_id, [(index, batch)], acks=-1)
                 peer.call(f"v{version} {setting}: {kind}", request, version)
         for index, (kind, _) in enumerate(kinds):
-            request = fetching(name, topic_id, [(index, 0)])
+            request = fetching(name, topic_id, [(index, 0)])  # type: ignore[assignment]
             peer.call(f"{setting}: {kind} read back", request, LATEST_FETCH)
 
 

@@ -160,7 +160,7 @@ def create_partitions(peer: Peer) -> None:
             (3, None),
             (4, [[1]]),
         ):
-            wanted = growing(name, count, assignments)
+            wanted = growing(name, count, assignments)  # type: ignore[arg-type]
             for validate_only in (True, False):
                 request = CreatePartitionsRequest(
                     topics=[wanted], timeout_ms=15000, validate_only=validate_only
