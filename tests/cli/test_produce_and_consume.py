@@ -115,7 +115,7 @@ def test_json_copies_a_topic_without_loss(run: Run, codec: str) -> None:
         {"key_base64": "/w==", "value": None, "headers": [{"key": "h", "value": None}]},
         {"key": "", "value_base64": "AP8=", "headers": [{"key": "h", "value_base64": "gA=="}]},
     ]
-    given = b"".join(json.dumps({"timestamp": 5, **line}).encode() + b"\n" for line in lines)
+    given = b"".join(json.dumps({"timestamp": 5, **line}).encode() + b"\n" for line in lines)  # type: ignore[dict-item]
     run("produce", "t", "--json", "-z", codec, stdin=given)
     first = read(run, "t", "--json")
     run("produce", "wide", "--json", "--keep-partitions", stdin=first)

@@ -38,7 +38,7 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     version = [environment / "bin" / "odr", "--version"]
-    said = subprocess.run(version, capture_output=True, text=True, check=True, timeout=60).stdout
+    said = subprocess.run(version, capture_output=True, text=True, check=True, timeout=60).stdout  # type: ignore[arg-type]
     assert said.startswith("odradek ")
     command = (str(environment / "bin" / "odradek"),)
     with Up("--port", "0", "--memory", command=command) as up:

@@ -137,7 +137,7 @@ def tell_twice() -> None:
         ended(self, batch, *rest)
 
     ProducerBatch._finish = finish  # type: ignore[method-assign]
-    BatchCompletion.request_ended = ended_late  # type: ignore[method-assign]
+    BatchCompletion.request_ended = ended_late  # type: ignore[assignment, method-assign]
 
 
 # Consumers.
@@ -150,12 +150,12 @@ def commit_unread() -> None:
         for state in self.states:
             if state.position.offset >= 0:
                 state.position.mark_consumed()
-        return given(self)
+        return given(self)  # type: ignore[has-type]
 
     prop = SubscriptionState.consumed
     assert isinstance(prop, property) and prop.fget is not None
     given = prop.fget
-    SubscriptionState.consumed = property(consumed)  # type: ignore[assignment,method-assign]
+    SubscriptionState.consumed = property(consumed)
 
 
 def begin_behind() -> None:
@@ -181,7 +181,7 @@ def lose_the_last() -> None:
         if len(into) > 1:
             into.pop()
 
-    FetchCollector.take = all_but_one  # type: ignore[method-assign,assignment]
+    FetchCollector.take = all_but_one  # type: ignore[method-assign]
 
 
 def read_on_after_seeks() -> None:

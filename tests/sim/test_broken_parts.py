@@ -38,7 +38,7 @@ class EagerOffload:
         flush = getattr(work, "__self__", None)
         if isinstance(flush, LogFlush):
             flush.succeeded = True
-            self._offload.submit(lambda: None, done, failed)
+            self._offload.submit(lambda: None, done, failed)  # type: ignore[misc]
             self._offload.submit(work, lambda _: None, failed)
         else:
             self._offload.submit(work, done, failed)

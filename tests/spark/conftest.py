@@ -56,7 +56,7 @@ class Topic:
 
     def produce(self, *values: object, partition: int = 0, **more: Any) -> None:
         """One record per value, as text unless bytes or None; `more` as confluent's produce."""
-        producer = confluent_kafka.Producer({"bootstrap.servers": self.bootstrap, "logger": None})  # type: ignore[dict-item]
+        producer = confluent_kafka.Producer({"bootstrap.servers": self.bootstrap, "logger": None})
         for value in values:
             raw = value if value is None or isinstance(value, bytes) else str(value).encode()
             producer.produce(self.name, raw, partition=partition, **more)
@@ -76,7 +76,7 @@ class Topic:
         _, end = consumer.get_watermark_offsets(where, timeout=TIMEOUT_SECONDS)
         consumer.assign([where])
         found: list[confluent_kafka.Message] = []
-        while not found or found[-1].offset() < end - 1:
+        while not found or found[-1].offset() < end - 1:  # type: ignore[operator]
             if end == 0:
                 break
             message = consumer.poll(TIMEOUT_SECONDS)

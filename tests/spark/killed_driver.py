@@ -23,7 +23,7 @@ def main(bootstrap: str, topic: str, directory: Path, deadly: int) -> None:
     def each(frame, batch_id):
         found = values(frame)
         if batch_id == deadly:
-            for pid in (spark._sc._gateway.proc.pid, os.getpid()):
+            for pid in (spark._sc._gateway.proc.pid, os.getpid()):  # type: ignore[union-attr]
                 os.kill(pid, signal.SIGKILL)
         (directory / f"{batch_id}.json").write_text(json.dumps(found))
 

@@ -125,7 +125,7 @@ def test_topics_by_pattern_and_partitions_by_number(topics, read):
     one.produce("a", partition=1)
     two.produce("b", partition=0)
     two.produce("c", partition=1)
-    assert sorted(values(read(subscribePattern=rf"{prefix}\..*"))) == ["a", "b", "c"]
+    assert sorted(values(read(subscribePattern=rf"{prefix}\..*"))) == ["a", "b", "c"]  # type: ignore[type-var]
     assert values(read(assign=f'{{"{two.name}": [1]}}')) == ["c"]
     assert read(subscribePattern=f"{prefix}-none").collect() == []
 

@@ -58,7 +58,7 @@ BAD = [
 
 def test_every_rule_has_a_flight_that_breaks_it(spark, topics):
     given = [GOOD, {**GOOD, "distance": 600}, {**GOOD, "dep_delay": 5 + 1440}]
-    given += [{**GOOD, **change} for change, _ in BAD]
+    given += [{**GOOD, **change} for change, _ in BAD]  # type: ignore[dict-item]
     texts = [json.dumps(flight) for flight in given] + ["no json", "[]", "null"]
     topic = topics.create()
     topic.produce(*texts, None)
@@ -78,7 +78,7 @@ def test_the_reference_agrees_with_the_rules_flight_by_flight():
     import pandas as pd
 
     expected = [("", GOOD)]
-    expected += [(r, {**GOOD, **c}) for c, r in BAD if r != rules.UNREADABLE]
+    expected += [(r, {**GOOD, **c}) for c, r in BAD if r != rules.UNREADABLE]  # type: ignore[dict-item]
     table = pd.DataFrame([flight for _, flight in expected])
     table["hour_ms"] = pd.to_datetime(table["time_hour"], utc=True).astype("int64") // 1_000_000
     found = reference.reasons(table, set(flights.airlines()))

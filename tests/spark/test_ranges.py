@@ -38,7 +38,7 @@ def test_a_reader_that_is_left_early_leaves_nothing_to_the_next(topics, bootstra
         read_options(given, streaming=False), [OffsetRange(topic.name, 0, 0, 20_000)]
     )
     assert next(reading).num_rows > 0
-    reading.close()
+    reading.close()  # type: ignore[attr-defined]
     assert read_range(topic, (0, 5, 7)) == [(0, 5, b"5"), (0, 6, b"6")]
 
 

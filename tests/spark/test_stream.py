@@ -226,7 +226,7 @@ def test_a_micro_batch_is_cut_into_as_many_tasks_as_asked_for(topics, stream, tm
 
     def keep(frame, batch_id):
         tasks.append(frame.rdd.getNumPartitions())
-        found.extend(map(int, values(frame)))
+        found.extend(map(int, values(frame)))  # type: ignore[arg-type]
 
     run(stream(topic, minPartitions=5), tmp_path / "many", keep)
     run(stream(topic), tmp_path / "one", keep)

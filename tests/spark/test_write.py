@@ -119,7 +119,7 @@ def test_columns_that_are_ignored_are_named_once(caplog):
     writer.warn_of_ignored.cache_clear()
     schema = StructType.fromDDL("value string, b int, a int, topic string")
     for _ in range(3):
-        writer.check_schema(WriteOptions(ClientOptions("h:1"), topic="t"), schema)
+        writer.check_schema(WriteOptions(ClientOptions("h:1"), topic="t"), schema)  # type: ignore[arg-type]
     [warning] = caplog.messages
     assert "ignores the columns a, b: a record has key" in warning
 
@@ -171,7 +171,7 @@ def test_a_stream_from_topic_to_topic(topics, stream, read, bootstrap, tmp_path)
     copy()
     source.produce("d")
     copy()
-    assert sorted(values(read(target))) == ["A", "B", "C", "D"]
+    assert sorted(values(read(target))) == ["A", "B", "C", "D"]  # type: ignore[type-var]
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ def test_a_batch_loses_nothing_when_a_task_ends_half_way_and_headers_tell_copies
         # As docs/reference/spark-options.md tells.
         found = read(target, includeHeaders=True)
         once = found.withColumn("row_id", F.slice("headers", -4, 4)).dropDuplicates(["row_id"])
-        assert sorted(map(int, values(once))) == list(range(1000))
+        assert sorted(map(int, values(once))) == list(range(1000))  # type: ignore[arg-type]
 
 
 def task_writer(options):

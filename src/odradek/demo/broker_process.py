@@ -56,8 +56,8 @@ class BrokerProcess:
         ready, _, _ = select.select([output], [], [], READY_TIMEOUT_SECONDS)
         line = output.readline() if ready else ""
         if not line.startswith("{"):
-            output = (line + self.log_file.read_text()).strip() or "nothing"
-            raise BrokerFailed(f"the broker did not start; it said: {output[-2000:]}")
+            printed = (line + self.log_file.read_text()).strip() or "nothing"
+            raise BrokerFailed(f"the broker did not start; it said: {printed[-2000:]}")
         return line
 
     def stop(self) -> int | None:

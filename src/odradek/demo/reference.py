@@ -66,8 +66,7 @@ def compute(keep: int | None = None) -> Result:
 
 
 def reasons(table: pd.DataFrame, known_carriers: set[str]) -> pd.Series:
-    """Return the reason why each row is rejected, "" for none. Later assignments take precedence.
-    """
+    """Return the reason why each row is rejected, "" for none. The last assignment wins."""
     local = pd.to_datetime(table[["year", "month", "day", "hour"]], errors="coerce")
     zoned = local.dt.tz_localize(rules.TIME_ZONE, ambiguous="NaT", nonexistent="NaT")
     minute = {name: table[name] // 100 * 60 + table[name] % 100 for name in TIME_COLUMNS}

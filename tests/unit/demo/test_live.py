@@ -68,4 +68,4 @@ def test_a_query_that_ended_by_itself_is_an_error():
     terminal.raise_failures(queries())
     ended = SimpleNamespace(isActive=False, exception=lambda: "out of memory")
     with pytest.raises(terminal.QueryFailed, match="query rejected ended: out of memory"):
-        terminal.raise_failures({**queries(), "rejected": ended})
+        terminal.raise_failures({**queries(), "rejected": ended})  # type: ignore[dict-item]

@@ -28,7 +28,7 @@ def found(monkeypatch):
 
 
 def prove(late_rows=0, expected=EXPECTED):
-    return proof.prove(None, None, expected, late_rows)
+    return proof.prove(None, None, expected, late_rows)  # type: ignore[arg-type]
 
 
 def test_all_equal(found):

@@ -89,10 +89,10 @@ def narrowed(*filters):
 def test_partitions_and_offsets_that_cannot_match_are_not_read():
     offset, partition, topic = ("offset",), ("partition",), ("topic",)
     assert narrowed(EqualTo(offset, 4), EqualTo(partition, 1)) == [OffsetRange("t", 1, 4, 5)]
-    assert narrowed(Not(In(partition, [0])), Not(LessThan(offset, 7))) == [
+    assert narrowed(Not(In(partition, [0])), Not(LessThan(offset, 7))) == [  # type: ignore[arg-type]
         OffsetRange("t", 1, 7, 9)
     ]
-    assert narrowed(In(topic, ["u"]), In(offset, [3, None, 1])) == [OffsetRange("u", 0, 1, 4)]
+    assert narrowed(In(topic, ["u"]), In(offset, [3, None, 1])) == [OffsetRange("u", 0, 1, 4)]  # type: ignore[arg-type]
     assert narrowed(GreaterThan(offset, 2), LessThanOrEqual(offset, 2)) == []
     assert narrowed(GreaterThan(offset, 100)) == []
     assert narrowed(EqualTo(topic, "s")) == []
@@ -122,7 +122,7 @@ def test_times_are_microseconds():
 
     column = ("timestamp",)
     assert bounds(iter([GreaterThan(column, at(1_500))])) == (1_501, None)
-    assert bounds(iter([In(column, [at(9), at(5)]), LessThan(column, at(8))])) == (5, 7)
+    assert bounds(iter([In(column, [at(9), at(5)]), LessThan(column, at(8))])) == (5, 7)  # type: ignore[arg-type]
     assert bounds(iter([EqualTo(column, datetime.datetime(2020, 1, 1))])) == (None, None)
 
 
@@ -132,5 +132,5 @@ def test_spark_sees_the_method_as_not_overridden():
     push = PushFilters(Narrowing())
     assert getattr(push, "__func__", None) is DataSourceReader.pushFilters
     given_ = [EqualTo(("partition",), 1)]
-    assert push(given_) == given_
+    assert push(given_) == given_  # type: ignore[arg-type]
     assert push.narrowing.filters == given_

@@ -17,7 +17,7 @@ def test_supported(version):
 
 @pytest.mark.parametrize("version", ["4.1.4", "4.4.0", "5.0.0", "unknown"])
 def test_not_supported(version):
-    assert f"works with PySpark 4.2 and 4.3, and this is PySpark {version}" in refusal(version)
+    assert f"works with PySpark 4.2 and 4.3, and this is PySpark {version}" in refusal(version)  # type: ignore[operator]
 
 
 def test_the_source_that_spark_finds_refuses_another_version(monkeypatch):

@@ -44,7 +44,7 @@ def test_pieces_of_work_overtake_each_other() -> None:
         scheduler, _, offload = workers(seed)
         order: list[int] = []
         for number in range(3):
-            offload.submit(lambda: None, lambda _, o=order, n=number: o.append(n), lambda _: None)
+            offload.submit(lambda: None, lambda _, o=order, n=number: o.append(n), lambda _: None)  # type: ignore[misc]
         scheduler.run(SECOND)
         orders.append(tuple(order))
     assert len(dict.fromkeys(orders)) > 2

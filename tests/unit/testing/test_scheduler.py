@@ -17,7 +17,7 @@ def test_events_run_in_order_of_time_and_the_clock_jumps() -> None:
 def tie_order(seed: int) -> list[int]:
     scheduler, seen = Scheduler(seed), []
     for number in range(6):
-        scheduler.at(100, "a", "tie", lambda number=number: seen.append(number))
+        scheduler.at(100, "a", "tie", lambda number=number: seen.append(number))  # type: ignore[misc]
     scheduler.run(100)
     return seen
 
@@ -56,7 +56,7 @@ def test_the_digest_tells_runs_apart_by_time_node_kind_and_payload() -> None:
 
 def test_an_exception_ends_the_run_and_names_the_seed() -> None:
     scheduler = Scheduler(42)
-    scheduler.after(7 * MS, "broker", "boom", lambda: {}["missing"])
+    scheduler.after(7 * MS, "broker", "boom", lambda: {}["missing"])  # type: ignore[index]
     with pytest.raises(SimulationError, match=r"seed 42, 0\.007000 s.*broker boom.*KeyError"):
         scheduler.run(SECOND)
 
