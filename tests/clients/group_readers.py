@@ -61,7 +61,7 @@ class Reader(threading.Thread):
                 while not self.ending.is_set():
                     record = self.member.poll(0.05)
                     if record is not None:
-                        self.values.append(record.value)
+                        self.values.append(record.value)  # type: ignore[arg-type]
         except BaseException as error:
             self.error = error
 

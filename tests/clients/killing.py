@@ -153,7 +153,7 @@ def read_back(bootstrap: str, topic: str) -> list[int]:
                 error = message.error()
                 if error is None:
                     assert message.offset() == len(numbers)
-                    numbers.append(int(message.value()))
+                    numbers.append(int(message.value()))  # type: ignore[arg-type]
                 elif error.code() == KafkaError._PARTITION_EOF:
                     return numbers
                 else:

@@ -28,7 +28,7 @@ def has_ipv6_loopback() -> bool:
 def by_confluent_kafka(bootstrap: str) -> int:
     offsets: list[int] = []
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
-    producer.produce("t", b"x", on_delivery=lambda _, message: offsets.append(message.offset()))
+    producer.produce("t", b"x", on_delivery=lambda _, message: offsets.append(message.offset()))  # type: ignore[arg-type]
     assert producer.flush(PATIENCE_S) == 0
     return offsets[0]
 

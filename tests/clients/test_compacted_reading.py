@@ -81,7 +81,7 @@ def by_confluent(bootstrap: str) -> Iterator[Row]:
     while True:
         for message in consumer.consume(100, 0.2):
             assert message.error() is None, message.error()
-            yield message.offset(), message.key(), message.value()
+            yield message.offset(), message.key(), message.value()  # type: ignore[misc]
             if message.key() == END:
                 consumer.close()
                 return

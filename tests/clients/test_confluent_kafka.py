@@ -40,7 +40,7 @@ def produce(broker: Broker, topic: str, records: list[Sent], **settings: Any) ->
 
     def delivered(error: KafkaError | None, message: object) -> None:
         assert error is None, error
-        offsets.append(message.offset())
+        offsets.append(message.offset())  # type: ignore[attr-defined]
 
     for record in records:
         producer.produce(
@@ -48,7 +48,7 @@ def produce(broker: Broker, topic: str, records: list[Sent], **settings: Any) ->
             record.value,
             record.key,
             0,
-            headers=record.headers,
+            headers=record.headers,  # type: ignore[arg-type]
             timestamp=record.timestamp,
             on_delivery=delivered,
         )
@@ -95,7 +95,7 @@ def test_a_record_above_the_topics_limit_is_refused(broker: Broker, new_topic: N
     topic = new_topic(max_message_bytes="1000")
     errors: list[KafkaError] = []
     producer = Producer({"bootstrap.servers": broker.bootstrap})
-    producer.produce(topic, bytes(2000), on_delivery=lambda error, _: errors.append(error))
+    producer.produce(topic, bytes(2000), on_delivery=lambda error, _: errors.append(error))  # type: ignore[arg-type]
     assert producer.flush(20) == 0
     assert [error.code() for error in errors] == [KafkaError.MSG_SIZE_TOO_LARGE]
 
@@ -162,7 +162,7 @@ def test_configurations_can_be_described_and_altered(
         ResourceType.TOPIC,
         topic,
         incremental_configs=[
-            ConfigEntry("retention.ms", "99", incremental_operation=_set()),
+            ConfigEntry("retention.ms", "99", incremental_operation=_set()),  # type: ignore[arg-type]
         ],
     )
     admin.incremental_alter_configs([change])[change].result(10)

@@ -82,7 +82,7 @@ ADMINISTERING: dict[str, Refused] = {
         "whole numbers",
     ),
     "value of a setting that is no text": (
-        lambda a: a.create_topics_many([NewTopic("new", config={"retention.ms": 5})]),
+        lambda a: a.create_topics_many([NewTopic("new", config={"retention.ms": 5})]),  # type: ignore[dict-item]
         InvalidRequest,
         "as text",
     ),
@@ -92,7 +92,7 @@ ADMINISTERING: dict[str, Refused] = {
         "as text",
     ),
     "note that is no text": (
-        lambda a: a.alter_group_offsets("g", {("t", 0): OffsetAndMetadata(1, b"note")}),
+        lambda a: a.alter_group_offsets("g", {("t", 0): OffsetAndMetadata(1, b"note")}),  # type: ignore[arg-type]
         InvalidRequest,
         "as text",
     ),

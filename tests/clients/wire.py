@@ -103,4 +103,4 @@ def request_bytes(
     parts = request_parts(
         key_of(request), version, correlation_id, client_id, encode(request, version)
     )
-    return b"".join(bytes(part) for part in parts)
+    return b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]

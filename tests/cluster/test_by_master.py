@@ -56,7 +56,7 @@ def poor_environment(directory: Path, name: str, packages: tuple[object, ...]) -
     site = directory / f"{name}-packages"
     site.mkdir()
     for package in packages:
-        folder = Path(package.__file__).parent
+        folder = Path(package.__file__).parent  # type: ignore[attr-defined]
         for found in (folder, folder.with_name(f"{folder.name}.libs")):
             if found.exists():
                 (site / found.name).symlink_to(found)

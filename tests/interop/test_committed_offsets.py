@@ -74,7 +74,7 @@ def what_groups_do(peer: Peer) -> None:
     peer.ask(syncing(GROUP, 1, member, {member: b"\0\1all"}, instance="i"), SYNC)
     offsets = {"written": [(0, 9, 0, "as a member")]}
     said: dict[str, Any] = {"generation": 1, "member": member, "instance": "i"}
-    peer.ask(committing(GROUP, offsets, **said), 8)
+    peer.ask(committing(GROUP, offsets, **said), 8)  # type: ignore[arg-type]
 
 
 def test_our_offsets_log_has_the_records_that_kafka_writes(

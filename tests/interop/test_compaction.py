@@ -90,7 +90,7 @@ def read(bootstrap: str, topic: str) -> Read:
         message = consumer.poll(0.2)
         if message is not None:
             assert message.error() is None, message.error()
-            found.append((message.offset(), message.key(), message.value()))
+            found.append((message.offset(), message.key(), message.value()))  # type: ignore[arg-type]
     consumer.close()
     return found
 

@@ -60,7 +60,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 # Uncompressed, it alone exceeds a segment, however well the rest compresses.
                 times = 90 if codec == "none" else 30
                 value = None if number % 11 == 0 else f"{number}-{codec}" * times
-                producer.produce("dumped", value, key, 0, headers=headers)
+                producer.produce("dumped", value, key, 0, headers=headers)  # type: ignore[arg-type]
             assert producer.flush(30) == 0
     return directory
 

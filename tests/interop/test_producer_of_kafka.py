@@ -50,7 +50,7 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
     while len(found) < count:
         messages = consumer.consume(count - len(found), timeout=LONG_S)
         assert messages
-        found += [message.value() for message in messages if message.error() is None]
+        found += [message.value() for message in messages if message.error() is None]  # type: ignore[misc]
     consumer.close()
     return found
 

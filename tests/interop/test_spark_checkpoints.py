@@ -55,7 +55,7 @@ def run(ours: Broker, spark: SparkSession, tmp_path: Path) -> Callable[..., Batc
 
 
 def produce(broker: Broker, topic: str, first: int, last: int) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "logger": None})  # type: ignore[dict-item]
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "logger": None})
     for number in range(first, last):
         producer.produce(topic, str(number).encode(), partition=number % 2)
     assert producer.flush(30) == 0

@@ -44,7 +44,7 @@ def new_topic(broker: Broker, name: str, partitions: int = 2) -> str:
 
 def test_a_batch_has_the_rows_of_our_source(ours: Broker, read: Read) -> None:
     topic = new_topic(ours, "jvm-read")
-    producer = Producer({"bootstrap.servers": ours.bootstrap, "linger.ms": 5, "logger": None})  # type: ignore[dict-item]
+    producer = Producer({"bootstrap.servers": ours.bootstrap, "linger.ms": 5, "logger": None})
     for number in range(300):
         headers = [("h", b"%d" % number), ("none", None)] if number % 3 == 0 else None
         value = None if number % 50 == 0 else b"v%d" % number
@@ -54,7 +54,7 @@ def test_a_batch_has_the_rows_of_our_source(ours: Broker, read: Read) -> None:
             key=None if number % 7 == 0 else b"k%d" % number,
             partition=number % 2,
             timestamp=1_357_000_000_000 + number * 1_000,
-            headers=headers,
+            headers=headers,  # type: ignore[arg-type]
         )
     assert producer.flush(30) == 0
     theirs = read(JVM, topic, includeHeaders=True)
@@ -88,7 +88,7 @@ PATTERNS = {
 
 
 def test_a_pattern_matches_the_same_topics(ours: Broker, spark: SparkSession) -> None:
-    producer = Producer({"bootstrap.servers": ours.bootstrap, "logger": None})  # type: ignore[dict-item]
+    producer = Producer({"bootstrap.servers": ours.bootstrap, "logger": None})
     names = sorted(set[str]().union(*PATTERNS.values()))
     for name in names:
         producer.produce(new_topic(ours, name, 1), b"v")

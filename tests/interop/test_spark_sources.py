@@ -86,7 +86,7 @@ def test_both_sources_return_the_same_rows(bootstrap: str, batch: Rows, stream: 
     topic = new_topic(bootstrap, 3)
     for number, codec in enumerate(CODECS):
         settings = {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 50}
-        producer = Producer({**settings, "logger": None})  # type: ignore[dict-item]
+        producer = Producer({**settings, "logger": None})
         for each in range(120):
             headers = [("h", b"%d" % each), ("none", None), ("h", b"")]
             producer.produce(
@@ -95,7 +95,7 @@ def test_both_sources_return_the_same_rows(bootstrap: str, batch: Rows, stream: 
                 key=None if each % 7 == 0 else f"k{each}".encode(),
                 partition=each % 3,
                 timestamp=1_357_000_000_000 + number * 1_000_000 - each * 1_001,
-                headers=headers if each % 3 else None,
+                headers=headers if each % 3 else None,  # type: ignore[arg-type]
             )
         assert producer.flush(30) == 0
     expected = batch(JVM, bootstrap, topic)
@@ -192,7 +192,7 @@ WRITTEN = [
 def test_both_sinks_accept_the_same_columns(ours, spark: SparkSession, batch: Rows) -> None:
     taken: dict[str, list[bool]] = {}
     for columns, _ in WRITTEN:
-        kept = []
+        kept = []  # type: ignore[var-annotated]
         for sink in (JVM, OURS):
             topic = new_topic(ours.bootstrap)
             writer = spark.sql(f"select {columns}").write.format(sink).mode("append")
@@ -200,13 +200,13 @@ def test_both_sinks_accept_the_same_columns(ours, spark: SparkSession, batch: Ro
             try:
                 writer.option("topic", topic).save()
             except (PySparkException, Py4JJavaError):
-                kept.append(None)
+                kept.append(None)  # type: ignore[arg-type]
             else:
                 [row] = batch(OURS, ours.bootstrap, topic)
                 kept.append((row.key, row.value, row.headers))
         assert kept[0] == kept[1], columns
-        taken[columns] = kept[0] is not None
-    assert taken == dict(WRITTEN)
+        taken[columns] = kept[0] is not None  # type: ignore[assignment]
+    assert taken == dict(WRITTEN)  # type: ignore[comparison-overlap]
 
 
 def test_both_sinks_refuse_a_row_without_a_topic(ours, spark: SparkSession) -> None:

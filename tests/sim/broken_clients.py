@@ -2,7 +2,7 @@
 
 Parts are replaced within their modules, which compiled ones do not allow: this runs in a process of
 its own, interpreted. It ends with 0 and the violation if a seed finds the break, with 1 if none
-does. `SOUND` is broken nowhere.
+does. `INTACT` is broken nowhere.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def without_idempotence(plan: EnginesPlan) -> EnginesPlan:
     return replace(only_senders(plan), senders=senders)
 
 
-def number_again() -> None:
+def renumber_retries() -> None:
     """What is sent again gets the next sequence number."""
     drained = TransactionManager.assign_sequence
 
@@ -85,7 +85,7 @@ def leave_gaps() -> None:
     TransactionManager.maybe_resolve_sequences = forget  # type: ignore[method-assign]
 
 
-def impatient(plan: EnginesPlan) -> EnginesPlan:
+def short_timeouts(plan: EnginesPlan) -> EnginesPlan:
     """Records are given up while requests that carry them are still on their way."""
     hasty = (
         ("request.timeout.ms", "400"),
@@ -98,7 +98,7 @@ def impatient(plan: EnginesPlan) -> EnginesPlan:
     return replace(only_senders(plan), senders=senders)
 
 
-def number_anew_without_an_answer() -> None:
+def renumber_unanswered() -> None:
     """A batch that the broker does not have now is taken for one that it never will have."""
 
     def may_still_be_written(self: TxnPartitionEntry, batch: ProducerBatch) -> bool:
@@ -107,7 +107,7 @@ def number_anew_without_an_answer() -> None:
     TxnPartitionEntry.may_still_be_written = may_still_be_written  # type: ignore[method-assign]
 
 
-def all_at_once() -> None:
+def drain_all_at_once() -> None:
     """The first batches of an epoch do not wait for the very first one."""
 
     def may_drain(self: TransactionManager, batch: ProducerBatch) -> bool:
@@ -121,7 +121,7 @@ def all_at_once() -> None:
     TransactionManager.may_drain = may_drain  # type: ignore[method-assign]
 
 
-def tell_twice() -> None:
+def call_back_twice() -> None:
     """The answer to a batch that had expired is told, too."""
     ended = BatchCompletion.request_ended
 
@@ -158,7 +158,7 @@ def commit_unread() -> None:
     SubscriptionState.consumed = property(consumed)
 
 
-def begin_behind() -> None:
+def skip_first_record() -> None:
     """Reading goes on behind the first record that nobody has read."""
     initialize = SubscriptionState.initialize
 
@@ -172,7 +172,7 @@ def begin_behind() -> None:
     SubscriptionState.initialize = one_further  # type: ignore[method-assign,assignment]
 
 
-def lose_the_last() -> None:
+def drop_last_record() -> None:
     """The last record that was gathered is not handed out."""
     take = FetchCollector.take
 
@@ -184,7 +184,7 @@ def lose_the_last() -> None:
     FetchCollector.take = all_but_one  # type: ignore[method-assign]
 
 
-def read_on_after_seeks() -> None:
+def keep_fetched_after_seek() -> None:
     """What was fetched for an older position is handed out."""
     move = Position.move
 
@@ -195,7 +195,7 @@ def read_on_after_seeks() -> None:
     Position.move = unnoticed  # type: ignore[method-assign]
 
 
-def keep_what_is_lost() -> None:
+def hide_lost_partitions() -> None:
     """A member that has lost its generation does not tell its application."""
     prepare = ListenerCalls.prepare
 
@@ -207,34 +207,34 @@ def keep_what_is_lost() -> None:
     ListenerCalls.prepare = silent  # type: ignore[method-assign]
 
 
-def nothing() -> None:
+def no_patch() -> None:
     """For breaks that are a matter of settings."""
 
 
 BREAKS: dict[str, tuple[Callable[[], None], Adjust, int]] = {
-    "SOUND": (nothing, lambda plan: plan, 0),
-    "without_idempotence": (nothing, without_idempotence, 0),
-    "number_again": (number_again, only_senders, 0),
+    "INTACT": (no_patch, lambda plan: plan, 0),
+    "without_idempotence": (no_patch, without_idempotence, 0),
+    "renumber_retries": (renumber_retries, only_senders, 0),
     "leave_gaps": (leave_gaps, only_senders, 0),
-    "number_anew_without_an_answer": (number_anew_without_an_answer, impatient, 385),
-    "all_at_once": (all_at_once, only_senders, 15),
-    "tell_twice": (tell_twice, only_senders, 0),
+    "renumber_unanswered": (renumber_unanswered, short_timeouts, 385),
+    "drain_all_at_once": (drain_all_at_once, only_senders, 15),
+    "call_back_twice": (call_back_twice, only_senders, 0),
     "commit_unread": (commit_unread, only_groups, 15),
-    "begin_behind": (begin_behind, only_groups, 0),
-    "lose_the_last": (lose_the_last, only_readers, 2),
-    "read_on_after_seeks": (read_on_after_seeks, only_readers, 43),
-    "keep_what_is_lost": (keep_what_is_lost, only_groups, 10),
+    "skip_first_record": (skip_first_record, only_groups, 0),
+    "drop_last_record": (drop_last_record, only_readers, 2),
+    "keep_fetched_after_seek": (keep_fetched_after_seek, only_readers, 43),
+    "hide_lost_partitions": (hide_lost_partitions, only_groups, 10),
 }
 """What is broken, who works then, and the seed from which to search: starting near one that finds
 it keeps this quick."""
 
 
-LATE = {"number_anew_without_an_answer": ("stall", "pause")}
+LATE = {"renumber_unanswered": ("stall", "pause")}
 """Breaks that show only where requests arrive late, and what else happens then."""
 SLOW = Link(slow_rate=100, slow_latency_ns=(MS, 900 * MS))
 
 
-class Impatient(History):
+class FailFast(History):
     """The first surprise is enough."""
 
     def surprise(self, kind: str, text: str) -> None:
@@ -257,7 +257,7 @@ def violation(seed: int, adjust: Adjust, late: Sequence[str]) -> str | None:
         engines=ONLY_ENGINES,
         adjust=adjusted,
         white_box=False,
-        history=Impatient(),
+        history=FailFast(),
     )
     try:
         found = world.run().violations
@@ -268,9 +268,9 @@ def violation(seed: int, adjust: Adjust, late: Sequence[str]) -> str | None:
 
 def main(arguments: Sequence[str]) -> int:
     name, *numbers = arguments
-    break_it, adjust, first = BREAKS[name]
+    apply_break, adjust, first = BREAKS[name]
     count = int(numbers[0]) if numbers else SEEDS
-    break_it()
+    apply_break()
     logging.disable(logging.CRITICAL)
     for seed in range(first, first + count):
         found = violation(seed, adjust, LATE.get(name, ()))

@@ -1,4 +1,4 @@
-"""Who works on a compacted topic in simulated time: a writer, a committer, a reader; and the books
+"""Who works on a compacted topic in simulated time: a writer, a committer, a reader; and the journal
 that they keep together.
 """
 
@@ -39,32 +39,32 @@ from odradek.testing.scheduler import MS
 from odradek.testing.workload.wire import WireClient
 
 TOPIC, GROUP, KEYS = "compacted", "group", 6
-Keyed = tuple[bytes | None, bytes | None]
+KeyValue = tuple[bytes | None, bytes | None]
 
 
 @dataclass(slots=True)
-class Books:
+class Journal:
     """What was promised, and what was seen."""
 
     acked: dict[bytes, tuple[int, bytes | None]] = field(default_factory=dict)
     """The last acknowledged (offset, value) of each key."""
-    seen: dict[int, Keyed] = field(default_factory=dict)
-    log: dict[int, Keyed] = field(default_factory=dict)
+    seen: dict[int, KeyValue] = field(default_factory=dict)
+    log: dict[int, KeyValue] = field(default_factory=dict)
     """What the last reading found."""
     committed: int = 0
     sent: int = 0
     unanswered: set[int] = field(default_factory=set)
-    wrong: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
 
-    def read(self, offset: int, record: Keyed) -> None:
+    def read(self, offset: int, record: KeyValue) -> None:
         if self.seen.setdefault(offset, record) != record:
-            self.wrong.append(f"offset {offset} was {self.seen[offset]}, is {record}")
+            self.violations.append(f"offset {offset} was {self.seen[offset]}, is {record}")
 
-    def found(self, offset: int, floor: int) -> None:
+    def offset_fetched(self, offset: int, floor: int) -> None:
         if not floor <= offset <= self.sent and offset not in self.unanswered:
-            self.wrong.append(f"committed is {offset}; {floor} was acked, {self.sent} was sent")
+            self.violations.append(f"committed is {offset}; {floor} was acked, {self.sent} was sent")
 
-    def settle(self) -> list[str]:
+    def check(self) -> list[str]:
         """All that is wrong in the end."""
         last: dict[bytes, int] = {}
         for offset, (key, _) in self.log.items():
@@ -73,15 +73,15 @@ class Books:
         for key, (offset, value) in self.acked.items():
             found = last.get(key, -1)
             if found < offset and (value is not None or found >= 0):
-                self.wrong.append(f"{key!r}: {value!r} at {offset} was acked, the last is {found}")
-        return self.wrong
+                self.violations.append(f"{key!r}: {value!r} at {offset} was acked, the last is {found}")
+        return self.violations
 
 
-class SimClient:
+class CompactionClient:
     """Something that asks one thing after the other until it is told to stop."""
 
-    def __init__(self, books: Books, client: WireClient, topic_id: UUID) -> None:
-        self.books = books
+    def __init__(self, journal: Journal, client: WireClient, topic_id: UUID) -> None:
+        self.journal = journal
         self.client = client
         self.topic_id = topic_id
         self.chance = self.client.chance
@@ -89,25 +89,25 @@ class SimClient:
         self.idle = False
 
     def start(self) -> None:
-        self.client.process.run(self.go_on)
+        self.client.process.run(self.step)
 
-    def go_on(self) -> None:
+    def step(self) -> None:
         """Ask the next thing."""
         raise NotImplementedError
 
-    def later(self, most_ms: int = 40) -> None:
+    def schedule_step(self, most_ms: int = 40) -> None:
         if self.stopping:
             self.idle = True
         else:
-            self.client.process.post(self.chance.between(0, most_ms) * MS, "next", self.go_on)
+            self.client.process.post(self.chance.between(0, most_ms) * MS, "next", self.step)
 
 
-class Writer(SimClient):
+class Writer(CompactionClient):
     """Produces batches of keyed records with `acks=all`, one after the other, never again."""
 
     made = 0
 
-    def go_on(self) -> None:
+    def step(self) -> None:
         records: list[tuple[bytes, bytes | None]] = []
         for _ in range(self.chance.between(1, 4)):
             self.made += 1
@@ -127,26 +127,26 @@ class Writer(SimClient):
             answer = response.responses[0].partition_responses[0]
             if answer.error_code == ErrorCode.NONE:
                 for number, (key, value) in enumerate(records):
-                    self.books.acked[key] = (answer.base_offset + number, value)
-            self.later()
+                    self.journal.acked[key] = (answer.base_offset + number, value)
+            self.schedule_step()
 
-        self.client.call(request, 13, ProduceResponse, answered, self.later)
+        self.client.call(request, 13, ProduceResponse, answered, self.schedule_step)
 
 
-class Committer(SimClient):
+class Committer(CompactionClient):
     """Commits 1, 2, 3, ... for its group, and looks now and then what is committed."""
 
     check_only = False
 
-    def go_on(self) -> None:
+    def step(self) -> None:
         if self.check_only or self.chance.chance(200):
-            self._look()
+            self._check_committed()
         else:
             self._commit()
 
     def _commit(self) -> None:
-        self.books.sent += 1
-        offset = self.books.sent
+        self.journal.sent += 1
+        offset = self.journal.sent
         partition = OffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata="." * 60
         )
@@ -155,17 +155,17 @@ class Committer(SimClient):
 
         def answered(response: OffsetCommitResponse) -> None:
             if response.topics[0].partitions[0].error_code == ErrorCode.NONE:
-                self.books.committed = max(self.books.committed, offset)
-            self.later()
+                self.journal.committed = max(self.journal.committed, offset)
+            self.schedule_step()
 
         def failed() -> None:
-            self.books.unanswered.add(offset)
-            self.later()
+            self.journal.unanswered.add(offset)
+            self.schedule_step()
 
         self.client.call(request, 8, OffsetCommitResponse, answered, failed)
 
-    def _look(self) -> None:
-        floor = self.books.committed
+    def _check_committed(self) -> None:
+        floor = self.journal.committed
         topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=topics)], require_stable=True
@@ -175,50 +175,50 @@ class Committer(SimClient):
             group = response.groups[0]
             if group.error_code == ErrorCode.NONE:
                 offset = group.topics[0].partitions[0].committed_offset
-                self.books.found(max(offset, 0), floor)
+                self.journal.offset_fetched(max(offset, 0), floor)
                 self.stopping = self.stopping or self.check_only
-            self.later()
+            self.schedule_step()
 
-        self.client.call(request, 8, OffsetFetchResponse, answered, self.later)
+        self.client.call(request, 8, OffsetFetchResponse, answered, self.schedule_step)
 
 
-class Reader(SimClient):
+class Reader(CompactionClient):
     """Reads the topic from its beginning to the end there is, over and over (or `once`)."""
 
     once = False
     position = end = 0
 
-    def go_on(self) -> None:
-        asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
-        topic = ListOffsetsTopic(name=TOPIC, partitions=[asked])
+    def step(self) -> None:
+        partition = ListOffsetsPartition(partition_index=0, timestamp=-1)
+        topic = ListOffsetsTopic(name=TOPIC, partitions=[partition])
         request = ListOffsetsRequest(replica_id=-1, topics=[topic])
-        self.client.call(request, 7, ListOffsetsResponse, self._told, self.later)
+        self.client.call(request, 7, ListOffsetsResponse, self._offsets_listed, self.schedule_step)
 
-    def _told(self, response: ListOffsetsResponse) -> None:
+    def _offsets_listed(self, response: ListOffsetsResponse) -> None:
         partition = response.topics[0].partitions[0]
         if partition.error_code != ErrorCode.NONE:
-            self.later()
+            self.schedule_step()
             return
         self.position, self.end = 0, partition.offset
-        self.books.log = {}
+        self.journal.log = {}
         self._fetch()
 
     def _fetch(self) -> None:
         if self.position >= self.end:
             self.stopping = self.stopping or self.once
-            self.later(200)
+            self.schedule_step(200)
             return
         part = FetchPartition(
             partition=0, fetch_offset=self.position, partition_max_bytes=self.chance.pick((1, 3000))
         )
         topic = FetchTopic(topic_id=self.topic_id, partitions=[part])
         request = FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[topic])
-        self.client.call(request, 13, FetchResponse, self._fetched, self.later)
+        self.client.call(request, 13, FetchResponse, self._fetched, self.schedule_step)
 
     def _fetched(self, response: FetchResponse) -> None:
         answered = [p for topic in response.responses for p in topic.partitions]
         if not answered or answered[0].error_code != ErrorCode.NONE:
-            self.later()
+            self.schedule_step()
             return
         span = answered[0].records
         assert isinstance(span, ByteRange)
@@ -226,7 +226,7 @@ class Reader(SimClient):
             assert record_batch.is_intact(span.data, header)
             for record in record_batch.records_of(span.data, header):
                 if record.offset >= self.position:
-                    self.books.read(record.offset, (record.key, record.value))
-                    self.books.log[record.offset] = (record.key, record.value)
+                    self.journal.read(record.offset, (record.key, record.value))
+                    self.journal.log[record.offset] = (record.key, record.value)
             self.position = max(self.position, header.next_offset)
         self._fetch()

@@ -38,7 +38,7 @@ from odradek.testing.scheduler import MS, SECOND, Scheduler, SimClock
 from odradek.testing.workload.schedule import draw_faults, draw_link, draw_pace
 from odradek.testing.workload.topics import TopicCreator, TopicPlan
 from odradek.testing.workload.wire import WireClient
-from sim.compaction_clients import GROUP, TOPIC, Books, Committer, Reader, Writer
+from sim.compaction_clients import GROUP, TOPIC, Journal, Committer, Reader, Writer
 
 WORK_NS = 6 * SECOND
 LIMIT_NS = 60 * SECOND
@@ -67,15 +67,15 @@ class CompactionWorld:
         self.scheduler = Scheduler(seed)
         chance = self.scheduler.stream("plan")
         self.fabric = Fabric(self.scheduler, draw_link(chance))
-        self.books = Books()
+        self.journal = Journal()
         self.topic_id: UUID = ZERO_UUID
         config = BrokerConfig.load(SETTINGS)
 
-        def start(env: Env, process: SimProcess) -> Node:
+        def start_broker(env: Env, process: SimProcess) -> Node:
             return start_node(config, env, process)
 
         self.machine = SimMachine(
-            self.scheduler, self.fabric, History(), Wiring(start), draw_pace(chance)
+            self.scheduler, self.fabric, History(), Wiring(start_broker), draw_pace(chance)
         )
         self.nemesis = Nemesis(self.machine, self.scheduler.stream("nemesis"))
         plans = draw_faults(chance, WORK_NS, faults)
@@ -86,40 +86,40 @@ class CompactionWorld:
     def run(self) -> list[str]:
         """What is wrong."""
         self._create()
-        writer = Writer(self.books, self.client("writer"), self.topic_id)
-        committer = Committer(self.books, self.client("committer"), self.topic_id)
-        reader = Reader(self.books, self.client("reader"), self.topic_id)
+        writer = Writer(self.journal, self.client("writer"), self.topic_id)
+        committer = Committer(self.journal, self.client("committer"), self.topic_id)
+        reader = Reader(self.journal, self.client("reader"), self.topic_id)
         for client in (writer, committer, reader):
             client.start()
         self.scheduler.run(self.scheduler.now_ns + self.heal_ns)
         self.nemesis.heal()
         for client in (writer, committer, reader):
             client.stopping = True
-        self._until(lambda: writer.idle and committer.idle and reader.idle, "the last answers")
-        last = Reader(self.books, self.client("last reader"), self.topic_id)
+        self.wait_until(lambda: writer.idle and committer.idle and reader.idle, "the last answers")
+        last = Reader(self.journal, self.client("last reader"), self.topic_id)
         last.once = True
         last.start()
-        self._until(lambda: last.idle, "the last reading")
+        self.wait_until(lambda: last.idle, "the last reading")
         committer.stopping, committer.idle = False, False
         committer.check_only = True
         committer.start()
-        self._until(lambda: committer.idle, "the last look at what is committed")
-        return self.books.settle()
+        self.wait_until(lambda: committer.idle, "the last look at what is committed")
+        return self.journal.check()
 
     def _create(self) -> None:
         made: list[UUID] = []
         plan = TopicPlan(TOPIC, 1, TOPIC_SETTINGS)
         admin = self.client("admin")
         TopicCreator(admin, self.machine.history, plan, made.append).start()
-        self._until(lambda: bool(made), "the topic")
+        self.wait_until(lambda: bool(made), "the topic")
         self.topic_id = made[0]
-        Asking(
+        RetriedRequest(
             admin,
             FindCoordinatorRequest(coordinator_keys=[GROUP]),
             4,
             FindCoordinatorResponse,
             lambda answer: answer.coordinators[0].error_code == 0,
-        ).until(self)
+        ).run(self)
         small = AlterConfigsResource(
             resource_type=2,
             resource_name="__consumer_offsets",
@@ -128,15 +128,15 @@ class CompactionWorld:
                 for name, value in TOPIC_SETTINGS[1:]
             ],
         )
-        Asking(
+        RetriedRequest(
             admin,
             IncrementalAlterConfigsRequest(resources=[small], validate_only=False),
             1,
             IncrementalAlterConfigsResponse,
             lambda answer: answer.responses[0].error_code == 0,
-        ).until(self)
+        ).run(self)
 
-    def _until(self, condition: Callable[[], bool], what: str) -> None:
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
         if not condition():
             limit_ns = self.scheduler.now_ns + LIMIT_NS
             assert self.scheduler.run(limit_ns, condition), f"no end of waiting for {what}"
@@ -157,27 +157,27 @@ class CompactionWorld:
 
 
 @dataclass(slots=True)
-class Asking:
+class RetriedRequest:
     """One request, repeated until its answer is right."""
 
     client: WireClient
     request: Any
     version: int
     response: type[Any]
-    is_right: Callable[[Any], bool]
+    succeeded: Callable[[Any], bool]
     done: bool = False
 
-    def until(self, world: CompactionWorld) -> None:
-        self.client.process.run(self._ask)
-        world._until(lambda: self.done, type(self.request).__name__)
+    def run(self, world: CompactionWorld) -> None:
+        self.client.process.run(self._send)
+        world.wait_until(lambda: self.done, type(self.request).__name__)
 
-    def _ask(self) -> None:
-        self.client.call(self.request, self.version, self.response, self._answered, self._again)
+    def _send(self) -> None:
+        self.client.call(self.request, self.version, self.response, self._answered, self._retry)
 
     def _answered(self, answer: Any) -> None:
-        self.done = self.is_right(answer)
+        self.done = self.succeeded(answer)
         if not self.done:
-            self._again()
+            self._retry()
 
-    def _again(self) -> None:
-        self.client.process.post(100 * MS, "again", self._ask)
+    def _retry(self) -> None:
+        self.client.process.post(100 * MS, "again", self._send)

@@ -1,4 +1,4 @@
-"""Members of a group in simulated time, and the books they keep.
+"""Members of a group in simulated time, and the journal they keep.
 
 A member is what a face makes of a `GroupRunner`: an application that polls every now and then,
 works on what it owns (it counts positions up, from what is committed), commits or leaves that to
@@ -34,7 +34,7 @@ AUTO_COMMIT_MS = 1_500
 
 
 @dataclass(slots=True)
-class Books:
+class Journal:
     """What everybody saw, put together."""
 
     owners: dict[tuple[int, TopicPartition], str] = field(default_factory=dict)
@@ -43,33 +43,33 @@ class Books:
     """The highest offset of which somebody knows that it is committed."""
     at_broker: dict[TopicPartition, int] = field(default_factory=dict)
     """What is committed, by a look at the broker that runs."""
-    worked: dict[TopicPartition, int] = field(default_factory=dict)
+    positions_read: dict[TopicPartition, int] = field(default_factory=dict)
     """How far somebody has read."""
-    found_behind: list[str] = field(default_factory=list)
+    read_again: list[str] = field(default_factory=list)
     """Who began behind that: what comes twice."""
-    wrong: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
 
-    def took(self, who: str, generation: int, partition: TopicPartition) -> None:
+    def assigned(self, who: str, generation: int, partition: TopicPartition) -> None:
         other = self.owners.setdefault((generation, partition), who)
         if other != who:
-            self.wrong.append(f"{partition} of generation {generation} is {other}'s and {who}'s")
+            self.violations.append(f"{partition} of generation {generation} is {other}'s and {who}'s")
 
-    def kept(self, partition: TopicPartition, offset: int) -> None:
+    def commit_confirmed(self, partition: TopicPartition, offset: int) -> None:
         """Somebody learnt, sooner or later, that this was committed."""
         self.confirmed[partition] = max(offset, self.confirmed.get(partition, 0))
 
-    def found(self, who: str, partition: TopicPartition, offset: int, floor: int) -> None:
+    def offset_fetched(self, who: str, partition: TopicPartition, offset: int, floor: int) -> None:
         """Somebody looked up what is committed, when `floor` was confirmed."""
-        if offset < self.worked.get(partition, 0):
-            self.found_behind.append(f"{who}: {partition} at {offset}")
+        if offset < self.positions_read.get(partition, 0):
+            self.read_again.append(f"{who}: {partition} at {offset}")
         if offset < floor:
-            self.wrong.append(f"{who} finds {partition} at {offset}, and {floor} was confirmed")
+            self.violations.append(f"{who} finds {partition} at {offset}, and {floor} was confirmed")
 
-    def seen(self, partition: TopicPartition, offset: int) -> None:
+    def broker_offset(self, partition: TopicPartition, offset: int) -> None:
         """The broker has this committed now."""
         before = self.at_broker.get(partition, 0)
         if offset < before:
-            self.wrong.append(f"{partition} is committed at {offset}, and was at {before}")
+            self.violations.append(f"{partition} is committed at {offset}, and was at {before}")
         self.at_broker[partition] = offset
 
 
@@ -80,23 +80,23 @@ class SimMember:
         self,
         scheduler: Scheduler,
         fabric: Fabric,
-        books: Books,
+        journal: Journal,
         name: str,
         instance_id: str | None,
         *,
         strategy: str,
         auto_commit: bool,
     ) -> None:
-        self.books = books
+        self.journal = journal
         self.name = name
         self.auto_commit = auto_commit
         self.chance = scheduler.stream(f"application/{name}")
-        self.side = ClientProcess(scheduler, fabric, name)
-        self.process = self.side.process
+        self.client = ClientProcess(scheduler, fabric, name)
+        self.process = self.client.process
         config = ClientConfig.load({"bootstrap.servers": f"{HOST}:{PORT}"})
-        self.engine = Engine(self.side.env, self.side.timer, config, on_bug=bug)
+        self.engine = Engine(self.client.env, self.client.timer, config, on_bug=bug)
         self.subscriptions = SubscriptionState(EARLIEST)
-        given = {
+        settings = {
             "group.id": GROUP,
             "group.instance.id": instance_id,
             "session.timeout.ms": SESSION_MS,
@@ -105,24 +105,24 @@ class SimMember:
             "enable.auto.commit": auto_commit,
             "auto.commit.interval.ms": AUTO_COMMIT_MS,
         }
-        settings = GroupConfig.of(ConsumerConfig.load(given))
+        group_config = GroupConfig.of(ConsumerConfig.load(settings))
         self.coordinator = ConsumerCoordinator(
-            settings,
+            group_config,
             self.subscriptions,
             assignors(strategy.split(",")),
-            self.side.env.random,
-            self.side.timer.now_ms,
+            self.client.env.random,
+            self.client.timer.now_ms,
         )
-        self.group = GroupRunner(self.engine, self.coordinator, self._wanted)
+        self.group = GroupRunner(self.engine, self.coordinator, self._poll_soon)
         self.process.run(self.engine.start)
         self.positions: dict[TopicPartition, int] = {}
         self.calls: list[tuple[RebalanceEvent, list[TopicPartition]]] = []
         self.raised: list[BaseException] = []
-        self.wanted = False
+        self.poll_due = False
         self.closed = False
 
-    def _wanted(self) -> None:
-        self.wanted = True
+    def _poll_soon(self) -> None:
+        self.poll_due = True
 
     # What it does.
 
@@ -136,11 +136,11 @@ class SimMember:
 
     def kill(self) -> None:
         """kill -9."""
-        self.side.kill()
+        self.client.kill()
 
     def pause(self, seconds: float) -> None:
         """SIGSTOP, and SIGCONT later."""
-        self.side.pause(int(seconds * SECOND))
+        self.client.pause(int(seconds * SECOND))
 
     def close(self) -> None:
         """A clean end."""
@@ -162,8 +162,8 @@ class SimMember:
             return
         for partition in self.positions:
             self.subscriptions.state(partition).position.mark_consumed()
-        if self.wanted:
-            self.wanted = False
+        if self.poll_due:
+            self.poll_due = False
             self.group.poll()
             self._serve()
         else:
@@ -191,7 +191,7 @@ class SimMember:
             generation = self.coordinator.member.generation.generation_id
             for partition in self.subscriptions.assigned_partitions:
                 who = self.coordinator.config.group_instance_id or self.name
-                self.books.took(who, generation, partition)
+                self.journal.assigned(who, generation, partition)
             if call.partitions:
                 self._look_up(list(call.partitions))
             return
@@ -202,8 +202,8 @@ class SimMember:
 
     def _look_up(self, partitions: list[TopicPartition]) -> None:
         """Where to begin."""
-        books = self.books
-        floor = {partition: books.confirmed.get(partition, 0) for partition in partitions}
+        journal = self.journal
+        floor = {partition: journal.confirmed.get(partition, 0) for partition in partitions}
 
         def found(waiter: Waiter[dict[TopicPartition, OffsetAndMetadata | None]]) -> None:
             if isinstance(waiter.error, KafkaError):
@@ -212,7 +212,7 @@ class SimMember:
                 return
             for partition, at in waiter.result().items():
                 offset = 0 if at is None else at.offset
-                books.found(self.name, partition, offset, floor[partition])
+                journal.offset_fetched(self.name, partition, offset, floor[partition])
                 if self.subscriptions.is_assigned(partition):
                     self.positions[partition] = offset
                     self.subscriptions.state(partition).seek_unvalidated(FetchPosition(offset))
@@ -228,8 +228,8 @@ class SimMember:
                 continue
             self.positions[partition] += self.chance.below(10)
             position.offset = self.positions[partition]
-            worked = self.books.worked
-            worked[partition] = max(position.offset, worked.get(partition, 0))
+            positions_read = self.journal.positions_read
+            positions_read[partition] = max(position.offset, positions_read.get(partition, 0))
         if self.positions and not self.auto_commit and self.chance.chance(300):
             self._commit(list(self.positions))
 
@@ -239,12 +239,12 @@ class SimMember:
         def done(waiter: Waiter[None]) -> None:
             if waiter.error is None:
                 for partition, offset in at.items():
-                    self.books.kept(partition, offset)
+                    self.journal.commit_confirmed(partition, offset)
 
         offsets = {partition: OffsetAndMetadata(offset) for partition, offset in at.items()}
         self.group.commit(offsets).add_callback(done)
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         """For messages."""
         member = self.coordinator.member
         owned = " ".join(map(str, sorted(self.subscriptions.assigned_partitions)))

@@ -1,7 +1,7 @@
 """A consumer group in simulated time: our members, our broker, and what happens to them.
 
     group = GroupWorld(seed, topics={"t": 6}, strategy="cooperative-sticky")
-    group.start("a"); group.start("b"); group.settle()
+    group.start("a"); group.start("b"); group.wait_until_stable()
 
 What a member is and does is in `group_clients`. Held all the while, by every member that notices
 something, and by a look at the broker:
@@ -11,7 +11,7 @@ something, and by a look at the broker:
 - what the broker has committed never becomes less while it runs;
 - nobody works on a partition that it was told to have lost.
 
-`settle` lets time pass until the group is whole: all members stable in one generation, every
+`wait_until_stable` lets time pass until the group is whole: all members stable in one generation, every
 partition owned once.
 """
 
@@ -41,7 +41,7 @@ from odradek.testing.prng import SplitMix64
 from odradek.testing.process import SimProcess
 from odradek.testing.scheduler import SECOND, Scheduler
 from odradek.testing.transport import Link
-from sim.group_clients import GROUP, HEARTBEAT_MS, SESSION_MS, Books, SimMember
+from sim.group_clients import GROUP, HEARTBEAT_MS, SESSION_MS, Journal, SimMember
 
 SETTINGS = {
     "listeners": f"PLAINTEXT://0.0.0.0:{PORT}",
@@ -92,48 +92,48 @@ class GroupWorld:
         self.topics = topics
         self.strategy = strategy
         self.auto_commit = auto_commit
-        self.books = Books()
+        self.journal = Journal()
         self._boots_seen = 0
         config = BrokerConfig.load(SETTINGS)
 
-        def start(env: Env, process: SimProcess) -> object:
+        def start_broker(env: Env, process: SimProcess) -> object:
             node = start_node(config, env, process)
             chance = self.scheduler.stream("refusing")
             node.broker.groups = ReluctantCoordinator(node.groups, chance, refused_commits)
             return node
 
-        self.machine = SimMachine(self.scheduler, self.fabric, History(), Wiring(start))
+        self.machine = SimMachine(self.scheduler, self.fabric, History(), Wiring(start_broker))
         self.machine.boot()
         self.members: list[SimMember] = []
         self.starts = 0
         self._create_topics()
 
     def _create_topics(self) -> None:
-        side = self._member("admin")
-        wanted = [
+        admin = self._member("admin")
+        new_topics = [
             CreatableTopic(
                 name=name, num_partitions=count, replication_factor=1, assignments=[], configs=[]
             )
             for name, count in self.topics.items()
         ]
-        request = CreateTopicsRequest(topics=wanted, timeout_ms=10_000)
+        request = CreateTopicsRequest(topics=new_topics, timeout_ms=10_000)
 
         async def create() -> CreateTopicsResponse:
-            await side.engine.cluster_image()
-            node = await side.engine.any_node()
-            return await side.engine.call(node, request, CreateTopicsResponse)
+            await admin.engine.cluster_image()
+            node = await admin.engine.any_node()
+            return await admin.engine.call(node, request, CreateTopicsResponse)
 
         made: list[Waiter[CreateTopicsResponse]] = []
-        side.process.run(lambda: made.append(spawn(create())))
+        admin.process.run(lambda: made.append(spawn(create())))
         self.until(lambda: made[0].done, 30)
         assert all(topic.error_code == 0 for topic in made[0].result().topics)
-        side.process.kill()
+        admin.process.kill()
 
     def _member(self, name: str, instance_id: str | None = None) -> SimMember:
         return SimMember(
             self.scheduler,
             self.fabric,
-            self.books,
+            self.journal,
             name,
             instance_id,
             strategy=self.strategy,
@@ -160,17 +160,17 @@ class GroupWorld:
         if self.machine.boots != self._boots_seen:
             # What was appended and not confirmed may be gone.
             self._boots_seen = self.machine.boots
-            self.books.at_broker.clear()
+            self.journal.at_broker.clear()
         if self.machine.running and isinstance(node, Node):
             for shard in node.groups.runtime.state_machines():
                 for topic, partitions in shard.offsets.of_group(GROUP).items():
                     for number, value in partitions.items():
-                        self.books.seen(TopicPartition(topic, number), value.offset)
-        return bool(self.books.wrong)
+                        self.journal.broker_offset(TopicPartition(topic, number), value.offset)
+        return bool(self.journal.violations)
 
     def run(self, seconds: float) -> None:
         self.scheduler.run(self.scheduler.now_ns + int(seconds * SECOND), self._look)
-        assert not self.books.wrong, self.books.wrong
+        assert not self.journal.violations, self.journal.violations
 
     def until(self, condition: object, seconds: int) -> None:
         """Let time pass until it is so."""
@@ -179,21 +179,21 @@ class GroupWorld:
         if not condition() and not self.scheduler.run(
             limit_ns, lambda: self._look() or bool(condition())
         ):
-            told = "; ".join(member.tell() for member in self.members)
-            raise AssertionError(f"not within {seconds} s of virtual time: {told}")
-        assert not self.books.wrong, self.books.wrong
+            states = "; ".join(member.describe() for member in self.members)
+            raise AssertionError(f"not within {seconds} s of virtual time: {states}")
+        assert not self.journal.violations, self.journal.violations
 
-    def settle(self, seconds: int = 90) -> None:
+    def wait_until_stable(self, seconds: int = 90) -> None:
         """Until the group is whole, and stays so for longer than a session."""
         for _ in range(20):
-            self.until(self.is_whole, seconds)
+            self.until(self.is_stable, seconds)
             before = [member.coordinator.member.generation for member in self.alive]
             self.run((SESSION_MS + HEARTBEAT_MS) / 1000)
-            if self.is_whole() and before == [m.coordinator.member.generation for m in self.alive]:
+            if self.is_stable() and before == [m.coordinator.member.generation for m in self.alive]:
                 return
         raise AssertionError("the group does not come to rest")
 
-    def is_whole(self) -> bool:
+    def is_stable(self) -> bool:
         """Whether all members are in one generation, and every partition has one owner."""
         members = self.alive
         owned = [p for member in members for p in member.subscriptions.assigned_partitions]

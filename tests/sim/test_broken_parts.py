@@ -44,7 +44,7 @@ class EagerOffload:
             self._offload.submit(work, done, failed)
 
 
-class Forgetful(ProducerState):
+class NoProducerEntries(ProducerState):
     """Knows no producer when it is asked."""
 
     def entry(self, producer_id: int) -> ProducerStateEntry | None:
@@ -82,17 +82,17 @@ def test_acks_before_fsync_are_found_on_the_platter_without_any_fault() -> None:
 
 
 def test_a_recovery_without_checksums_serves_torn_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    def believed(file: File, position: int, chunk: bytes, at: int, size: int) -> int:
+    def stored_crc(file: File, position: int, chunk: bytes, at: int, size: int) -> int:
         return int.from_bytes(chunk[at + 17 : at + 21], "big")
 
-    monkeypatch.setattr(scan, "_crc", believed)
+    monkeypatch.setattr(scan, "_crc", stored_crc)
     outcome = first_failure(real_broker, POWER[1:2])
     assert outcome.report is not None
     assert any(line.startswith("corrupt") for line in outcome.report.violations)
 
 
 def test_a_log_that_forgets_its_producers_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "ProducerState", Forgetful)
+    monkeypatch.setattr(recovery, "ProducerState", NoProducerEntries)
     outcome = first_failure(real_broker, ("cut", "half open"))
     assert outcome.report is not None
     assert "is there 2 times" in outcome.report.violations[0]

@@ -36,14 +36,14 @@ def retention_never_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Housekeeping, "retention", lambda self: None)
 
 
-def retention_takes_what_is_young(patch: pytest.MonkeyPatch) -> None:
+def retention_deletes_young_records(patch: pytest.MonkeyPatch) -> None:
     def expired(log: Log, segment: Segment, now_ms: int) -> bool:
         return log.config.retention_ms >= 0 and segment.largest_timestamp() >= 0
 
     patch.setattr(retention, "_expired", expired)
 
 
-def retention_by_size_takes_all_it_can(patch: pytest.MonkeyPatch) -> None:
+def retention_by_size_deletes_all_closed(patch: pytest.MonkeyPatch) -> None:
     deletable = retention._deletable
 
     def all_closed(log: Log, now_ms: int) -> int:
@@ -53,11 +53,11 @@ def retention_by_size_takes_all_it_can(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(retention, "_deletable", all_closed)
 
 
-def deletions_are_not_noted(patch: pytest.MonkeyPatch) -> None:
+def log_start_is_not_written(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DurableEnd, "write_log_start", lambda self, log_start: None)
 
 
-def deletions_are_answered_before_they_are_synced(patch: pytest.MonkeyPatch) -> None:
+def deletions_are_answered_before_sync(patch: pytest.MonkeyPatch) -> None:
     def request(self: LogStartSyncer, partition: Partition) -> None:
         partition.log.durable_log_start = partition.log.log_start_offset
 
@@ -69,7 +69,7 @@ def deleted_topics_stay(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partitions, "topic_deleted", lambda self, topic: None)
 
 
-def a_stop_flushes_nothing_and_says_it_was_clean(patch: pytest.MonkeyPatch) -> None:
+def unflushed_stop_is_marked_clean(patch: pytest.MonkeyPatch) -> None:
     class NoFlush(ShutdownFlush):
         def start(self) -> None:
             self._waiting = iter(())
@@ -85,22 +85,22 @@ def a_stop_flushes_nothing_and_says_it_was_clean(patch: pytest.MonkeyPatch) -> N
     patch.setattr(LogDirectory, "_can_mark_clean", lambda self: True)
 
 
-def recovery_believes_checksums(patch: pytest.MonkeyPatch) -> None:
-    def believed(file: File, position: int, chunk: bytes, at: int, size: int) -> int:
+def recovery_skips_checksums(patch: pytest.MonkeyPatch) -> None:
+    def stored_crc(file: File, position: int, chunk: bytes, at: int, size: int) -> int:
         return int.from_bytes(chunk[at + 17 : at + 21], "big")
 
-    patch.setattr(scan, "_crc", believed)
+    patch.setattr(scan, "_crc", stored_crc)
 
 
 def damage_is_taken_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recovery.LogVerifier, "_accept_torn_tail", lambda self, *_: None)
 
 
-def as_drawn(plan: Schedule) -> Schedule:
+def unchanged(plan: Schedule) -> Schedule:
     return plan
 
 
-def old_records_go(plan: Schedule) -> Schedule:
+def short_retention_ms(plan: Schedule) -> Schedule:
     """One topic, whose records soon go; producers that are silent for longer than that; kills."""
     settings = {"internal.segment.bytes": "4096", "retention.ms": "400"}
     topic = replace(
@@ -136,7 +136,7 @@ def old_records_go(plan: Schedule) -> Schedule:
     )
 
 
-def small_logs_are_kept(plan: Schedule) -> Schedule:
+def small_retention_bytes(plan: Schedule) -> Schedule:
     """One topic, of which some segments stay."""
     settings = {
         "internal.segment.bytes": "4096",
@@ -155,15 +155,15 @@ def small_logs_are_kept(plan: Schedule) -> Schedule:
 
 
 BROKEN: Sequence[tuple[Patch, tuple[str, ...], Callable[[Schedule], Schedule]]] = (
-    (retention_never_runs, (), as_drawn),
-    (retention_takes_what_is_young, (), as_drawn),
-    (retention_by_size_takes_all_it_can, ("cut",), small_logs_are_kept),
-    (deletions_are_not_noted, ("kill",), as_drawn),
-    (deletions_are_answered_before_they_are_synced, POWER, as_drawn),
-    (deleted_topics_stay, (), as_drawn),
-    (a_stop_flushes_nothing_and_says_it_was_clean, ("stop and unplug",), as_drawn),
-    (recovery_believes_checksums, ("bit flip",), as_drawn),
-    (damage_is_taken_for_a_torn_tail, ("bit flip",), as_drawn),
+    (retention_never_runs, (), unchanged),
+    (retention_deletes_young_records, (), unchanged),
+    (retention_by_size_deletes_all_closed, ("cut",), small_retention_bytes),
+    (log_start_is_not_written, ("kill",), unchanged),
+    (deletions_are_answered_before_sync, POWER, unchanged),
+    (deleted_topics_stay, (), unchanged),
+    (unflushed_stop_is_marked_clean, ("stop and unplug",), unchanged),
+    (recovery_skips_checksums, ("bit flip",), unchanged),
+    (damage_is_taken_for_a_torn_tail, ("bit flip",), unchanged),
 )
 """What is broken, the faults that bring it out, and what to look at."""
 
@@ -180,7 +180,7 @@ def test_a_broken_removal_is_found(
     assert not all(run_seed(world).kept for world in worlds)
 
 
-@pytest.mark.parametrize("adjust", [old_records_go, small_logs_are_kept])
+@pytest.mark.parametrize("adjust", [short_retention_ms, small_retention_bytes])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_correct_broker_has_no_violation(
     seed: int, adjust: Callable[[Schedule], Schedule]

@@ -44,7 +44,7 @@ class ChecksNoCrc(ToyBroker):
         return True
 
 
-class Forgets(ToyBroker):
+class NoDeduplication(ToyBroker):
     """Nothing is a duplicate."""
 
     def sequence_error(self, partition: Partition, h: RecordBatchHeader) -> tuple[ErrorCode, int]:
@@ -67,14 +67,14 @@ class WrongOffsetForDuplicates(ToyBroker):
         return error, (partition.end if base >= 0 else base)
 
 
-class TrustsThePageCache(ToyBroker):
+class TrustsPageCache(ToyBroker):
     """What a killed process had written counts as durable when the next one reads it."""
 
-    def settle(self, partition: Partition, data: bytes) -> None:
+    def sync_recovered(self, partition: Partition, data: bytes) -> None:
         partition.durable = partition.end
 
 
-class TriesFsyncAgain(ToyBroker):
+class RetriesFailedFsync(ToyBroker):
     """After a failed fsync, the next one that succeeds is believed."""
 
     def flush(self, partition: Partition) -> None:
@@ -110,27 +110,27 @@ class NeverSyncsDirectories(ToyBroker):
         super().__init__(replace(env, disk=NoDirectorySync(env.disk)), process, durability)
 
 
-class LeavesTheTornTail(ToyBroker):
+class KeepsTornTail(ToyBroker):
     """Appends go behind what recovery did not understand."""
 
-    def cut(self, file: File, size: int) -> None:
+    def truncate(self, file: File, size: int) -> None:
         pass
 
 
-class ReadsElsewhere(ToyBroker):
+class ReadsWrongBatch(ToyBroker):
     """Now and then a fetch is answered with the batch after the one asked for."""
 
-    def read(self, partition: Partition, asked: Any) -> Any:
-        if asked.fetch_offset % 7 == 3:
-            asked.fetch_offset += 1
-        return super().read(partition, asked)
+    def read(self, partition: Partition, requested: Any) -> Any:
+        if requested.fetch_offset % 7 == 3:
+            requested.fetch_offset += 1
+        return super().read(partition, requested)
 
 
-class ForgetsTheEnd(ToyBroker):
+class LowersHighWatermark(ToyBroker):
     """Where there is nothing to read, the high watermark is said to be lower than it was."""
 
-    def read(self, partition: Partition, asked: Any) -> Any:
-        answer = super().read(partition, asked)
+    def read(self, partition: Partition, requested: Any) -> Any:
+        answer = super().read(partition, requested)
         if not answer.records and partition.end % 3 == 2:
             answer.high_watermark -= 1
         return answer
@@ -147,14 +147,14 @@ class WrongOffsetInAcks(ToyBroker):
 class EndsAtReadErrors(ToyBroker):
     """An I/O error looks like the end of the log."""
 
-    def read(self, partition: Partition, asked: Any) -> Any:
-        answer = super().read(partition, asked)
+    def read(self, partition: Partition, requested: Any) -> Any:
+        answer = super().read(partition, requested)
         if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
             answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
         return answer
 
 
-class LosesItself(ToyBroker):
+class StopsAnswering(ToyBroker):
     """Sits there after the tenth batch of a partition."""
 
     def do_Produce(self, version: int, request: Any, respond: Any) -> None:
@@ -172,21 +172,21 @@ MUTANTS: tuple[tuple[type[ToyBroker], tuple[str, ...], int], ...] = (
     (AcksBeforeFsync, POWER, 0),
     (ServesUnsynced, POWER, 0),
     (ChecksNoCrc, POWER[1:2], 70),
-    (LeavesTheTornTail, ("crash point", "power loss at a crash point"), 20),
+    (KeepsTornTail, ("crash point", "power loss at a crash point"), 20),
     (NeverSyncsDirectories, POWER, 0),
-    (TrustsThePageCache, ("kill", "power loss"), 160),
-    (TriesFsyncAgain, ("fsync error", "power loss"), 0),
-    (Forgets, ("cut", "half open"), 0),
+    (TrustsPageCache, ("kill", "power loss"), 160),
+    (RetriesFailedFsync, ("fsync error", "power loss"), 0),
+    (NoDeduplication, ("cut", "half open"), 0),
     (WrongOffsetForDuplicates, ("cut", "half open"), 0),
     (AcceptsGaps, ("write error",), 0),
     (EndsAtReadErrors, ("read error",), 0),
-    (ReadsElsewhere, (), 0),
+    (ReadsWrongBatch, (), 0),
     (WrongOffsetInAcks, (), 0),
-    (LosesItself, (), 0),
+    (StopsAnswering, (), 0),
 )
 
 
-def wired(broker: type[ToyBroker]) -> Callable[[Schedule], Wiring]:
+def wiring_of(broker: type[ToyBroker]) -> Callable[[Schedule], Wiring]:
     return lambda plan: Wiring(lambda env, process: broker(env, process, plan.durability))
 
 
@@ -195,7 +195,7 @@ def test_a_broken_broker_is_found(
     mutant: type[ToyBroker], faults: tuple[str, ...], first: int
 ) -> None:
     worlds = (
-        World(seed, STEPS, wired(mutant), faults, white_box=False, extras=False)
+        World(seed, STEPS, wiring_of(mutant), faults, white_box=False, extras=False)
         for seed in range(first, first + SEEDS)
     )
     assert not all(run_seed(world).kept for world in worlds)
@@ -208,7 +208,7 @@ def test_a_falling_high_watermark_between_power_failures_is_found() -> None:
         return replace(plan, durability="os")
 
     def violations(seed: int) -> Sequence[str]:
-        broken = wired(ForgetsTheEnd)
+        broken = wiring_of(LowersHighWatermark)
         world = World(seed, STEPS, broken, POWER[:1], extras=False, adjust=in_page_cache)
         report = run_seed(world).report
         return report.violations if report and world.history.losses else ()
@@ -219,5 +219,5 @@ def test_a_falling_high_watermark_between_power_failures_is_found() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_correct_toy_broker_has_no_violation(seed: int) -> None:
-    outcome = run_seed(World(seed, STEPS, wired(ToyBroker), extras=False))
+    outcome = run_seed(World(seed, STEPS, wiring_of(ToyBroker), extras=False))
     assert outcome.kept, "\n".join(explain(outcome))

@@ -10,17 +10,17 @@ from odradek.protocol.record_batch import RecordBatchHeader
 from sim.compaction_world import CompactionWorld
 
 POWER = ("power loss", "power loss at a crash point", "power loss after an ack")
-ENDS = ("kill", "crash point", *POWER)
+BROKER_ENDS = ("kill", "crash point", *POWER)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_happens(seed: int) -> None:
+def test_random_faults(seed: int) -> None:
     assert CompactionWorld(seed).run() == []
 
 
 @pytest.mark.parametrize("seed", range(100, 115))
 def test_compaction_survives_the_end_of_the_broker(seed: int) -> None:
-    assert CompactionWorld(seed, ENDS).run() == []
+    assert CompactionWorld(seed, BROKER_ENDS).run() == []
 
 
 def test_the_seeds_cover_compaction() -> None:
@@ -28,22 +28,22 @@ def test_the_seeds_cover_compaction() -> None:
     for world in worlds:
         world.run()
     assert sum(world.compacted() for world in worlds) > 300
-    assert sum(len(world.books.log) for world in worlds) * 2 < sum(
-        len(world.books.seen) for world in worlds
+    assert sum(len(world.journal.log) for world in worlds) * 2 < sum(
+        len(world.journal.seen) for world in worlds
     ), "less than half of what was read is left"
 
 
 # Broken parts, and that they are noticed.
 
 
-def first_wrong(faults: tuple[str, ...] = ()) -> list[str]:
+def first_violation(faults: tuple[str, ...] = ()) -> list[str]:
     for seed in range(30):
         try:
-            wrong = CompactionWorld(seed, faults).run()
+            violations = CompactionWorld(seed, faults).run()
         except Exception as error:
             return [repr(error)]
-        if wrong:
-            return wrong
+        if violations:
+            return violations
     raise AssertionError("30 seeds saw nothing wrong")
 
 
@@ -56,7 +56,7 @@ def test_a_compaction_map_that_is_off_by_one_is_found(monkeypatch: pytest.Monkey
         return header.count
 
     monkeypatch.setattr(cleaner, "add_keys", off_by_one)
-    assert "was acked" in first_wrong()[0]
+    assert "was acked" in first_violation()[0]
 
 
 def test_a_segment_swap_without_a_sync_is_found(
@@ -69,4 +69,4 @@ def test_a_segment_swap_without_a_sync_is_found(
         )
 
     monkeypatch.setattr(segment_swap.SegmentSwap, "commit", commit)
-    assert first_wrong(POWER)
+    assert first_violation(POWER)

@@ -54,7 +54,7 @@ def test_the_seeds_have_everything_in_them() -> None:
     assert sum(reader.sessions for world in worlds for reader in world.plan.readers) > 5
 
 
-def summary_in_a_process_of_its_own(seed: int, hash_seed: str) -> str:
+def summary_of_subprocess(seed: int, hash_seed: str) -> str:
     return subprocess.run(
         [
             *(sys.executable, "-m", "odradek.testing.sim"),
@@ -70,7 +70,7 @@ def summary_in_a_process_of_its_own(seed: int, hash_seed: str) -> str:
 @pytest.mark.parametrize("seed", [3, 8, 10, 12])
 def test_the_same_seed_is_the_same_run_byte_for_byte_whatever_the_hash_seed(seed: int) -> None:
     here = summary(run_seed(World(seed, 40)))
-    lines = [summary_in_a_process_of_its_own(seed, hash_seed) for hash_seed in ("0", "1", "4711")]
+    lines = [summary_of_subprocess(seed, hash_seed) for hash_seed in ("0", "1", "4711")]
     assert "digest" in here
     assert lines == [here] * 3
 

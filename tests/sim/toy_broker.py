@@ -1,4 +1,4 @@
-"""A broker of one file per partition: just enough to be right, so that it can be broken in known
+"""A broker of one file per partition: just enough to be right, so that it can be broken in last_batches
 ways.
 
 It tests the simulator, not the product: workload, nemesis and checker must pass it over many
@@ -45,7 +45,7 @@ REQUESTS: dict[int, type[Any]] = {
 
 
 @dataclass(eq=False)
-class Slot:
+class ResponseSlot:
     """The place of a response in its connection's order."""
 
     parts: bytes | None = None
@@ -67,8 +67,8 @@ class Partition:
         self.batches.append((base, base + header.count, position, header.size))
         if header.producer_id >= 0:
             last = (header.base_sequence, header.base_sequence + header.count, base)
-            known = self.producers.setdefault(header.producer_id, [])
-            self.producers[header.producer_id] = [*known[-4:], last]
+            last_batches = self.producers.setdefault(header.producer_id, [])
+            self.producers[header.producer_id] = [*last_batches[-4:], last]
         self.end = base + header.count
 
 
@@ -110,14 +110,14 @@ class ToyBroker:
                 good = header.end
         except record_batch.CorruptBatch:
             pass
-        self.cut(partition.file, good)
-        self.settle(partition, data[:good])
+        self.truncate(partition.file, good)
+        self.sync_recovered(partition, data[:good])
         return partition
 
-    def cut(self, file: File, size: int) -> None:
+    def truncate(self, file: File, size: int) -> None:
         file.truncate(size)
 
-    def settle(self, partition: Partition, data: bytes) -> None:
+    def sync_recovered(self, partition: Partition, data: bytes) -> None:
         """What was read may be in the page cache only, and after a failed fsync marked clean."""
         if data:
             partition.file.write(0, data)
@@ -136,7 +136,7 @@ class ToyBroker:
     # Connections.
 
     def accepted(self, transport: Transport) -> None:
-        framing, slots, outbox = Framing(1 << 26), deque[Slot](), bytearray()
+        framing, slots, outbox = Framing(1 << 26), deque[ResponseSlot](), bytearray()
 
         def pump() -> None:
             while slots and slots[0].parts is not None:
@@ -161,13 +161,13 @@ class ToyBroker:
                 return
             framing.feed(data)
             while (request := framing.next_frame()) is not None:
-                slot = Slot()
+                slot = ResponseSlot()
                 slots.append(slot)
                 self.received(request, slot, pump)
 
         self.env.network.register(transport, readable, pump)
 
-    def received(self, request: bytes, slot: Slot, pump: Any) -> None:
+    def received(self, request: bytes, slot: ResponseSlot, pump: Any) -> None:
         header, position = decode_request_header(request)
         body = decode(REQUESTS[header.api_key], header.api_version, request, position)
 
@@ -313,10 +313,10 @@ class ToyBroker:
         """The error, or the offset of the batch this is a duplicate of, or (NONE, -1)."""
         if h.producer_id < 0:
             return ErrorCode.NONE, -1
-        known = partition.producers.get(h.producer_id, [])
-        if h.base_sequence == (known[-1][1] if known else 0):
+        last_batches = partition.producers.get(h.producer_id, [])
+        if h.base_sequence == (last_batches[-1][1] if last_batches else 0):
             return ErrorCode.NONE, -1
-        for first, after, base in known:
+        for first, after, base in last_batches:
             if (first, after) == (h.base_sequence, h.base_sequence + h.count):
                 return ErrorCode.NONE, base
         return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
@@ -359,20 +359,20 @@ class ToyBroker:
             )
         respond(fetch.FetchResponse(responses=topics))
 
-    def read(self, partition: Partition, asked: Any) -> fetch.PartitionData:
+    def read(self, partition: Partition, requested: Any) -> fetch.PartitionData:
         visible = self.visible_end(partition)
         error, records = ErrorCode.NONE, b""
-        if asked.fetch_offset > visible:
+        if requested.fetch_offset > visible:
             error = ErrorCode.OFFSET_OUT_OF_RANGE
         for _, end, position, size in partition.batches:
-            if end > asked.fetch_offset and end <= visible:
+            if end > requested.fetch_offset and end <= visible:
                 try:
                     records = partition.file.read(position, size)
                 except OSError:
                     error = ErrorCode.KAFKA_STORAGE_ERROR
                 break
         return fetch.PartitionData(
-            partition_index=asked.partition,
+            partition_index=requested.partition,
             error_code=error,
             high_watermark=visible,
             aborted_transactions=None,

@@ -205,7 +205,7 @@ class Driver:
         if of == "executor":
             applications = {each.get("application") for each in self.said} - {None}
             found = [pid for pid, line in command_lines() if VICTIMS[of] in line]
-            return [pid for pid in found if any(a in command_line(pid) for a in applications)]
+            return [pid for pid in found if any(a in command_line(pid) for a in applications)]  # type: ignore[operator]
         return [pid for pid, line in self.alive(self.sessions[-1:]) if VICTIMS[of] in line]
 
     def alive(self, sessions: list[int]) -> list[tuple[int, str]]:
@@ -493,7 +493,7 @@ def read_back(bootstrap: str) -> Iterator[tuple[bytes, list[tuple[str, bytes]]]]
             for message in consumer.consume(1000, 1.0):
                 error = message.error()
                 if error is None:
-                    yield message.value(), message.headers() or []
+                    yield message.value(), message.headers() or []  # type: ignore[misc]
                 elif error.code() == KafkaError._PARTITION_EOF:
                     left -= 1
                 else:

@@ -187,4 +187,4 @@ def test_a_group_with_an_empty_name_has_offsets_but_no_members(known: Wire) -> N
         known.ask(beat, 3, HeartbeatResponse),
         known.ask(leave, 4, LeaveGroupResponse),
     ]
-    assert {answer.error_code for answer in answers} == {ErrorCode.INVALID_GROUP_ID}
+    assert {answer.error_code for answer in answers} == {ErrorCode.INVALID_GROUP_ID}  # type: ignore[attr-defined]

@@ -48,7 +48,7 @@ class TestReading:
     ) -> None:
         topic = new_topic()
         produce(topic, b"1")
-        with Consumer(brokers=broker.bootstrap, value=value) as consumer:
+        with Consumer(brokers=broker.bootstrap, value=value) as consumer:  # type: ignore[call-overload]
             consumer.assign({(topic, 0): 0})
             record = consumer.poll(LONG_S)
             assert record is not None
@@ -181,7 +181,7 @@ class TestArrow:
                 (0, 1, b"k1", None, topic),
                 (1, 0, b"k0", b"c", topic),
             ]
-            [headers] = batches[0].slice(0, 1)["headers"].to_pylist()
+            [headers] = batches[0].slice(0, 1)["headers"].to_pylist()  # type: ignore[attr-defined]
             assert headers == [{"key": "n", "value": b"0"}]
             assert batches[0].schema.field("timestamp").type == pa.timestamp("ms", tz="UTC")
             committed = [consumer.commit(batch) for batch in batches]

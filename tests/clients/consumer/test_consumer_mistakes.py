@@ -29,11 +29,11 @@ from odradek.testing.broker import Broker
 class TestBadInput:
     def test_invalid_settings_are_refused(self) -> None:
         with pytest.raises(ConfigError, match=r"did you mean auto\.offset\.reset"):
-            Consumer("t", brokers="localhost:9092", auto_ofset_reset="earliest")
+            Consumer("t", brokers="localhost:9092", auto_ofset_reset="earliest")  # type: ignore[call-overload]
         with pytest.raises(ConfigError, match=r"bootstrap\.servers is empty"):
             Consumer("t")
         with pytest.raises(ConfigError, match="no deserializer"):
-            Consumer("t", brokers="localhost:9092", value="avro")
+            Consumer("t", brokers="localhost:9092", value="avro")  # type: ignore[call-overload]
         with pytest.raises(ConfigError, match="names of topics, or one mapping"):
             Consumer({"group.id": "a"}, {"group.id": "b"})
 
@@ -127,7 +127,7 @@ class TestBadInput:
                     with pytest.raises(TypeError, match=f"{number}.* is no partition"):
                         consumer.assign([one])
             with pytest.raises(TypeError, match="does not say what to commit"):
-                consumer.commit(object())
+                consumer.commit(object())  # type: ignore[arg-type]
             for offset in (-1, OffsetAndMetadata(-1)):
                 with pytest.raises(ValueError, match=r"offsets begin with 0; -1 is none.*\"end\""):
                     consumer.commit({(topic, 0): offset})

@@ -90,7 +90,7 @@ class ConfluentProducer:
                 value,
                 key,
                 partition,
-                headers=headers,
+                headers=headers,  # type: ignore[arg-type]
                 timestamp=timestamp,
                 on_delivery=delivered,
             )
@@ -109,8 +109,8 @@ class ConfluentConsumer:
             assert messages, f"only {len(rows)} of {count} records came"
             for m in messages:
                 assert m.error() is None, m.error()
-                sent = Sent(m.key(), m.value(), m.headers() or [], m.timestamp()[1])
-                rows.append((m.partition(), sent))
+                sent = Sent(m.key(), m.value(), m.headers() or [], m.timestamp()[1])  # type: ignore[arg-type]
+                rows.append((m.partition(), sent))  # type: ignore[arg-type]
         return rows
 
 

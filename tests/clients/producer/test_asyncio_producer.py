@@ -65,7 +65,7 @@ def test_invalid_asyncio_calls_are_refused(broker, topic):
 def test_a_cancelled_enqueue_frees_its_buffer(broker, topic):
     async def main() -> None:
         settings = {"batch_size": 1_000, "buffer_memory": 1_000}
-        async with odradek.aio.Producer(brokers=broker.bootstrap, **settings) as producer:
+        async with odradek.aio.Producer(brokers=broker.bootstrap, **settings) as producer:  # type: ignore[call-overload]
             waiting = asyncio.ensure_future(producer.enqueue("nowhere", "x"))
             await asyncio.sleep(0)
             waiting.cancel()

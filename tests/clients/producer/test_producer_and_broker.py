@@ -174,14 +174,14 @@ def test_every_acks_setting_delivers(broker, topic, acks):
 def test_invalid_records_are_refused_by_the_call(broker, topic):
     with Producer(brokers=broker.bootstrap, max_request_size=1_000) as producer:
         with pytest.raises(SerializationError, match='value="json"'):
-            producer.send(topic, {"a": 1})
+            producer.send(topic, {"a": 1})  # type: ignore[arg-type]
         with pytest.raises(RecordTooLarge, match=r"max\.request\.size=1000"):
             producer.send(topic, "x" * 1_000)
         with pytest.raises(ValueError, match="no partition -5"):
             producer.send(topic, "x", partition=-5)
         for timestamp in (-7, "now", 1.5):
             with pytest.raises(SerializationError, match="give a datetime, or milliseconds"):
-                producer.send(topic, "x", timestamp=timestamp)
+                producer.send(topic, "x", timestamp=timestamp)  # type: ignore[arg-type]
     with pytest.raises(ClientClosed, match="closed"):
         producer.send(topic, "x")
 
@@ -194,7 +194,7 @@ def test_an_unreachable_broker_ends_in_a_max_block_timeout():
 
 def test_with_on_full_raise_a_full_buffer_is_an_error_at_once(broker, topic):
     settings = {"batch_size": 1_000, "buffer_memory": 1_000, "linger_ms": 60_000}
-    with Producer(brokers=broker.bootstrap, on_full="raise", **settings) as producer:
+    with Producer(brokers=broker.bootstrap, on_full="raise", **settings) as producer:  # type: ignore[call-overload]
         producer.send(topic, "x" * 500, partition=0)
         with pytest.raises(BufferFull, match=r"buffer\.memory=1000") as caught:
             producer.send(topic, "x" * 500, partition=1)

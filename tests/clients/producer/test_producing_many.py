@@ -22,22 +22,22 @@ def test_produce_batch_works_as_in_confluent_kafka(broker, topic):
         {"value": b"c", "timestamp": 5, "headers": {"h": b"x"}, "callback": lambda *_: None},
     ]
     with Producer(brokers=broker.bootstrap) as producer:
-        assert producer.produce_batch(topic, messages, 2, on_delivery=tell) == 2
-        assert [type(message.get("_error")) for message in messages] == [
+        assert producer.produce_batch(topic, messages, 2, on_delivery=tell) == 2  # type: ignore[arg-type]
+        assert [type(message.get("_error")) for message in messages] == [  # type: ignore[attr-defined]
             type(None),
             SerializationError,
             type(None),
         ]
-        messages[1]["value"] = "b"
-        assert producer.produce_batch(topic, messages[1:2], partition=0) == 1
-        assert "_error" not in messages[1]
+        messages[1]["value"] = "b"  # type: ignore[index]
+        assert producer.produce_batch(topic, messages[1:2], partition=0) == 1  # type: ignore[arg-type]
+        assert "_error" not in messages[1]  # type: ignore[operator]
         with pytest.raises(TypeError, match="give a dict of callback, headers, key"):
             producer.produce_batch(topic, [{"value": "x"}, {"valeu": "x"}])
     assert told == [(None, 1)]
     found = [(m.partition(), m.value(), m.key(), m.headers()) for m in read(broker, topic, 3)]
     assert found == [(0, b"b", None, None), (1, b"a", b"k", None), (2, b"c", None, [("h", b"x")])]
     with pytest.raises(ClientClosed):
-        producer.produce_batch(topic, messages)
+        producer.produce_batch(topic, messages)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -183,4 +183,4 @@ def test_send_arrow_refuses_invalid_data(broker, topic, data, arguments, said):
 def test_send_arrow_refuses_a_column_not_given_by_name(broker, topic):
     producer = Producer(brokers=broker.bootstrap)
     with producer, pytest.raises(TypeError, match=r'names no column: give .*value="json"'):
-        producer.send_arrow(topic, pa.table({"id": [1]}), value=["id"])
+        producer.send_arrow(topic, pa.table({"id": [1]}), value=["id"])  # type: ignore[arg-type]

@@ -24,9 +24,9 @@ input()
 @pytest.fixture
 def cpu_below():
     spec = importlib.util.spec_from_file_location("cpu_below", SOURCE)
-    module = importlib.util.module_from_spec(spec)
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     sys.modules["cpu_below"] = module
-    spec.loader.exec_module(module)
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
     yield module
     del sys.modules["cpu_below"]
 

@@ -68,7 +68,7 @@ class SentRequest:
         self.key = next(row.key for row in MESSAGES.values() if row.request is type(request))
         self.version = version
         parts = request_parts(self.key, version, 1, "test", encode(request, version))
-        self.frame = b"".join(bytes(part) for part in parts)[4:]
+        self.frame = b"".join(bytes(part) for part in parts)[4:]  # type: ignore[arg-type]
         self.parts: Sequence[Any] | None = None
         self.closed: str | None = None
         self.waiting: Any = None

@@ -61,7 +61,7 @@ def test_a_sessionless_request_lists_all_partitions_and_makes_no_session() -> No
     sessions = cache()
     plan = sessions.plan(request(0, -1, (0, 7), (1, 8)), V, 0)
     assert asked(plan) == [(0, 7), (1, 8)]
-    assert listed(plan, {}) == [0, 1] and plan.session_id == 0
+    assert listed(plan, {}) == [0, 1] and plan.session_id == 0  # type: ignore[union-attr]
     assert not sessions.sessions
 
 

@@ -276,7 +276,7 @@ def test_closing_ends_all_waits_and_leaves_nothing_behind() -> None:
     ]
     side.do(engine.close)
     side.do(engine.close)
-    assert all(isinstance(waiter.error, ClientClosed) for waiter in waiters)
+    assert all(isinstance(waiter.error, ClientClosed) for waiter in waiters)  # type: ignore[attr-defined]
     asked = len(cluster[1].asked)
     cluster.run(3600 * SECOND)
     assert len(cluster[1].asked) == asked

@@ -59,7 +59,7 @@ def test_timers_of_the_engine_run(run: Run) -> None:
             timer = engine.environment.timer
             timer.call_later(30, lambda: (ran.append(30), done.complete(None)))
             timer.call_later(10, lambda: ran.append(10))
-            engine.environment.env.call_soon(lambda: soon.complete(None))
+            engine.environment.env.call_soon(lambda: soon.complete(None))  # type: ignore[arg-type]
 
         engine.run(begin)
         await engine.wait(lambda: done, LONG_S)
@@ -76,7 +76,7 @@ def test_a_posted_action_runs_without_other_events(run: Run) -> None:
         ran: Waiter[None] = Waiter()
         waiting = asyncio.ensure_future(engine.wait(lambda: ran, LONG_S))
         await asyncio.sleep(0)
-        engine.post(lambda: ran.complete(None))
+        engine.post(lambda: ran.complete(None))  # type: ignore[arg-type]
         await waiting
         await engine.close(lambda: None)
 
@@ -89,7 +89,7 @@ def test_other_threads_wake_the_loop(run: Run) -> None:
         waiter: Waiter[int] = Waiter()
         reactor = engine.environment.reactor
         other = threading.Thread(
-            target=lambda: reactor.call_soon_threadsafe(lambda: waiter.complete(1) and None)
+            target=lambda: reactor.call_soon_threadsafe(lambda: waiter.complete(1) and None)  # type: ignore[arg-type]
         )
         other.start()
         assert await engine.wait(lambda: waiter, LONG_S) == 1
@@ -211,7 +211,7 @@ def test_an_engine_in_the_loop_reaches_a_real_broker(run: Run) -> None:
         engine = Engine(environment.env, environment.timer, config, allow_auto_topic_creation=True)
         loop.run(engine.start)
         topics = await asyncio.gather(
-            *(loop.wait(lambda n=n: engine.wait_for_topic(f"t{n}"), LONG_S) for n in range(5))
+            *(loop.wait(lambda n=n: engine.wait_for_topic(f"t{n}"), LONG_S) for n in range(5))  # type: ignore[misc]
         )
         assert [topic.count for topic in topics] == [1] * 5
         image = await loop.wait(lambda: spawn(engine.fresh_image()), LONG_S)

@@ -28,7 +28,7 @@ def advising(advice: str) -> KafkaError:
     return errors.Disconnected(f"it broke. {MARK}: {advice}")
 
 
-@pytest.mark.parametrize("kind", sorted(set(kinds()), key=lambda kind: kind.__name__))
+@pytest.mark.parametrize("kind", sorted(set(kinds()), key=lambda kind: kind.__name__))  # type: ignore[attr-defined]
 def test_the_advice_of_the_outer_error_is_kept(kind: type[KafkaError]) -> None:
     within = kind(f"not sent: {advising('wait')}. {MARK}: go")
     error = kind(f"not done: {within}. {MARK}: look")

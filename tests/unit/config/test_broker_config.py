@@ -48,7 +48,7 @@ def test_the_error_for_an_invalid_value_has_its_origin() -> None:
 
 def test_setting_an_attribute_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="snapshot"):
-        BrokerConfig().num_partitions = 3  # type: ignore[misc]
+        BrokerConfig().num_partitions = 3
 
 
 def test_broker_values_override_cluster_values_and_those_override_static_ones() -> None:

@@ -22,7 +22,7 @@ def queries(progress=QUICK):
 def screen(*parts):
     console = Console(file=io.StringIO(), width=140, color_system=None)
     console.print(terminal.draw(*parts))
-    return cast(io.StringIO, console.file).getvalue()
+    return cast("io.StringIO", console.file).getvalue()
 
 
 def window(hours_ago, carrier):

@@ -257,7 +257,7 @@ def serve(
 ) -> tuple[MemoryNetwork, SocketServer]:
     """Return a server on a network of its own."""
     network = MemoryNetwork()
-    server = SocketServer(network, network.call_soon, network.timer, handler, limits)
+    server = SocketServer(network, network.call_soon, network.timer, handler, limits)  # type: ignore[arg-type]
     server.listen("memory", 0)
     return network, server
 

@@ -130,10 +130,10 @@ class Scripted:
         self.attempts: list[ConnectAttempt] = []
         self.watched: dict[ConnectAttempt, Callable[[], None]] = {}
         self.connector = Connector(
-            self,
+            self,  # type: ignore[arg-type]
             self.timer,
             lambda callback: callback(),
-            self,
+            self,  # type: ignore[arg-type]
             "name",
             9092,
             self.outcome.connected,
@@ -236,7 +236,7 @@ class Undecided(socket.socket):
 
     def answered(self) -> None:
         self.setblocking(True)
-        self.connect(self.wanted)
+        self.connect(self.wanted)  # type: ignore[arg-type]
         self.setblocking(False)
 
 
@@ -249,7 +249,7 @@ def test_an_event_of_an_earlier_owner_of_the_descriptor_is_ignored(
     script.tell()
     (attempt,) = script.attempts
     script.ready(attempt)
-    assert script.outcome.errors == script.outcome.transports == []
+    assert script.outcome.errors == script.outcome.transports == []  # type: ignore[comparison-overlap]
     undecided.answered()
     script.ready(attempt)
     (transport,) = script.outcome.transports

@@ -62,7 +62,7 @@ def poller(clock: SetClock) -> SleepingPoller:
 
 @pytest.fixture
 def reactor(clock: SetClock, poller: SleepingPoller) -> Iterator[Reactor]:
-    reactor = Reactor(clock, SystemTimer(clock.now_ms), poller=poller)
+    reactor = Reactor(clock, SystemTimer(clock.now_ms), poller=poller)  # type: ignore[arg-type]
     yield reactor
     reactor.close()
 
@@ -157,7 +157,7 @@ def test_a_bug_in_a_callback_is_logged_and_counted_and_the_loop_goes_on(
     ran: list[str] = []
     reactor.call_soon(lambda: [].pop())
     reactor.call_soon(lambda: ran.append("next"))
-    reactor.timer.call_later(1, lambda: {}["missing"])
+    reactor.timer.call_later(1, lambda: {}["missing"])  # type: ignore[index]
     reactor.run_once()
     reactor.run_once()
     assert (reactor.bugs, ran) == (2, ["next"])

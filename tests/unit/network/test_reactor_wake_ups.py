@@ -138,7 +138,7 @@ def test_many_callbacks_of_another_thread_cost_one_wake_up(real: Reactor) -> Non
 
     def many() -> None:
         for number in range(1000):
-            real.call_soon_threadsafe(lambda number=number: ran.append(number))
+            real.call_soon_threadsafe(lambda number=number: ran.append(number))  # type: ignore[misc]
         real.stop()
 
     # All are added before the loop's first round, whatever the system's scheduler does.
@@ -156,7 +156,7 @@ def test_no_wake_up_from_another_thread_is_lost(real: Reactor) -> None:
 
     def one_by_one() -> None:
         for number in range(300):
-            real.call_soon_threadsafe(lambda number=number: (ran.append(number), turn.release()))
+            real.call_soon_threadsafe(lambda number=number: (ran.append(number), turn.release()))  # type: ignore[arg-type, misc]
             turn.acquire()
         real.stop()
 

@@ -45,7 +45,7 @@ def test_a_result_is_delivered_on_the_owner_thread(owner: Owner, workers: Worker
         where.append(threading.current_thread())
         return 42
 
-    workers.submit(work, lambda r: owner.told.append((r, threading.current_thread())), pytest.fail)
+    workers.submit(work, lambda r: owner.told.append((r, threading.current_thread())), pytest.fail)  # type: ignore[arg-type]
     assert owner.told == []
     owner.run()
     assert owner.told == [(42, threading.current_thread())]
@@ -60,10 +60,10 @@ def test_any_exception_is_delivered_on_the_owner_thread(
     def work() -> None:
         raise error
 
-    workers.submit(work, pytest.fail, owner.told.append)
+    workers.submit(work, pytest.fail, owner.told.append)  # type: ignore[misc]
     owner.run()
     assert owner.told == [error]
-    workers.submit(lambda: "still there", owner.told.append, pytest.fail)
+    workers.submit(lambda: "still there", owner.told.append, pytest.fail)  # type: ignore[arg-type]
     owner.run()
     assert owner.told[1] == "still there"
 
@@ -71,7 +71,7 @@ def test_any_exception_is_delivered_on_the_owner_thread(
 def test_work_runs_in_parallel_up_to_the_number_of_threads(owner: Owner, workers: Workers) -> None:
     both_here = threading.Barrier(2, timeout=30)
     for _ in range(2):
-        workers.submit(both_here.wait, lambda _: owner.told.append("met"), pytest.fail)
+        workers.submit(both_here.wait, lambda _: owner.told.append("met"), pytest.fail)  # type: ignore[arg-type]
     owner.run(2)
     assert owner.told == ["met", "met"]
 
@@ -87,7 +87,7 @@ def test_work_beyond_the_queue_size_fails(owner: Owner) -> None:
     workers = Workers(owner.post, threads=1, queue_size=2)
     go_on = threading.Event()
     for _ in range(2):
-        workers.submit(lambda: go_on.wait(30), owner.told.append, pytest.fail)
+        workers.submit(lambda: go_on.wait(30), owner.told.append, pytest.fail)  # type: ignore[arg-type]
     workers.submit(lambda: pytest.fail("it never runs"), pytest.fail, owner.told.append)
     owner.run()
     assert isinstance(owner.told.pop(), WorkersOverloadedError)
@@ -100,7 +100,7 @@ def test_work_beyond_the_queue_size_fails(owner: Owner) -> None:
 def test_close_finishes_submitted_work_and_refuses_new_work(owner: Owner) -> None:
     workers = Workers(owner.post, threads=1)
     for number in range(10):
-        workers.submit(lambda number=number: number, owner.told.append, pytest.fail)
+        workers.submit(lambda number=number: number, owner.told.append, pytest.fail)  # type: ignore[arg-type, misc]
     workers.close()
     owner.run(10)
     assert owner.told == list(range(10))

@@ -47,10 +47,10 @@ class MemoryReplicas:
         env = Env(
             Clock(),
             Random(1),
-            None,
+            None,  # type: ignore[arg-type]
             disk or MemoryDisk(),
             self,
-            self.soon.append,  # type: ignore
+            self.soon.append,
         )
         self.directory = LogDirectory(env.disk, "data", env.random, cluster_id=None, node_id=1)
         self.config = config or LogConfig()

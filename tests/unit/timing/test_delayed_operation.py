@@ -146,12 +146,12 @@ def test_with_a_lock_tries_and_completion_run_under_it() -> None:
 
     lock = Lock()
     operation = Looks()
-    operation.lock = lock  # type: ignore[assignment]
+    operation.lock = lock
     assert not operation.safe_try_complete()
     operation.ready = True
     assert operation.safe_try_complete()
     other = Looks()
-    other.lock = lock  # type: ignore[assignment]
+    other.lock = lock
     other.run()
     assert other.events == ["complete", "expire"]
     assert lock.depth == 0

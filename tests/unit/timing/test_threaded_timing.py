@@ -256,7 +256,7 @@ def test_no_wakeup_is_lost_between_the_watch_and_the_check(timer: ThreadedTimer)
             purgatory.check_and_complete(number % 5)
 
         race(
-            lambda operation=operation, number=number: purgatory.try_complete_else_watch(
+            lambda operation=operation, number=number: purgatory.try_complete_else_watch(  # type: ignore[misc]
                 operation, [number % 5, "other"]
             ),
             happen,

@@ -190,7 +190,7 @@ def test_the_queue_orders_buckets_by_expiration_and_on_a_tie_the_higher_level_fi
         queue.offer(bucket)
         buckets.append(bucket)
     polled = []
-    while (bucket := queue.poll(10**6)) is not None:
+    while (bucket := queue.poll(10**6)) is not None:  # type: ignore[assignment]
         polled.append((bucket.expiration_ms, bucket.tick_ms))
     assert polled == [(400, 400), (400, 20), (400, 1), (420, 20)]
 

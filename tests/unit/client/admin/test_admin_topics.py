@@ -157,4 +157,4 @@ def test_an_unknown_broker_raises_at_once(admin: Admin) -> None:
         with pytest.raises(UnknownTopicOrPartition, match=r"broker 99: .*brokers 1\. What to do"):
             admin.log_dirs(broker_ids)
     assert list(admin.log_dirs(1)) == list(admin.log_dirs([1])) == [1]
-    assert list(admin.log_dirs(iter([1]))) == [1]
+    assert list(admin.log_dirs(iter([1]))) == [1]  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ def refused(p: Producing, value: bytes = b"x", topic: str = "t", **given: Any) -
     assert waiter.error is not None
     assert p.told == []
     assert len(p.core.accumulator.incomplete) == 0
-    return waiter.error
+    return waiter.error  # type: ignore[return-value]
 
 
 def test_an_unknown_topic_fails_after_max_block_ms():
@@ -149,7 +149,7 @@ def test_waiting_records_are_queued_in_order():
     p = Producing(batch_bytes=1_000, buffer_bytes=1_000, linger_ms=0)
     waiters = [p.begin(b"%d" % n * 900, callback=None) for n in range(5)]
     for waiter in waiters:
-        p.cluster.until(lambda waiter=waiter: waiter.done)
+        p.cluster.until(lambda waiter=waiter: waiter.done)  # type: ignore[misc]
     p.flush()
     assert [value[:1] for value in p.values() if value] == [b"0", b"1", b"2", b"3", b"4"]
 
@@ -196,7 +196,7 @@ def held_up(partitioner, **settings: Any) -> tuple[Producing, list[ProduceReques
     right = p.cluster[1].answers[ProduceRequest]
     p.cluster[1].answers[ProduceRequest] = lambda r, v: DelayedAnswer(1_000, right(r, v))
     p.send(b"first" * 180)
-    return p, right
+    return p, right  # type: ignore[return-value]
 
 
 def test_a_partitioner_is_called_once_for_a_record_that_waits_for_memory():
@@ -210,7 +210,7 @@ def test_a_partitioner_is_called_once_for_a_record_that_waits_for_memory():
     waiting = [p.begin(b"second" * 150), p.begin(b"third." * 150)]
     assert not any(waiter.done for waiter in waiting), "there is no room"
     for waiter in waiting:
-        p.cluster.until(lambda waiter=waiter: waiter.done)
+        p.cluster.until(lambda waiter=waiter: waiter.done)  # type: ignore[misc]
         p.outcome(waiter.result())
     assert asked == [b"warm u", b"firstf", b"second", b"third."]
     assert p.core.accumulator.pool.charged_bytes == 0
@@ -230,11 +230,11 @@ def test_a_partitioner_is_called_once_for_a_waiting_record_of_many():
     rows = [send_path.source("t", [value * 150], None, None) for value in (b"second", b"third.")]
     many = send_path.bulk("t", rows, None, None)
     while (record := p.side.do(many.step)) is not None:
-        many.add_queued(p.side.wait(lambda record=record: p.core.send_later(record).waiter))
+        many.add_queued(p.side.wait(lambda record=record: p.core.send_later(record).waiter))  # type: ignore[misc]
     p.flush()
     assert len(many.deliveries) == 2
     assert asked == [b"second", b"third."]
-    assert [value[:6] for value in p.values()[2:]] == [b"second", b"third."]
+    assert [value[:6] for value in p.values()[2:]] == [b"second", b"third."]  # type: ignore[index]
 
 
 def test_a_partitioner_that_raises_leaves_nothing_queued():

@@ -123,7 +123,7 @@ def test_partitions_for_makes_a_topic_known():
     assert isinstance(before, SerializedRecord), "it would have to wait"
     assert p.side.wait(lambda: p.core.partitions_for("t")) == [0, 1]
     future = p.side.do(lambda: p.core.router.send("t", 1, 1, None, b"x", NO_HEADERS, None))
-    assert p.outcome(future).partition == 1
+    assert p.outcome(future).partition == 1  # type: ignore[arg-type]
 
 
 def test_the_producer_id_is_requested_again_while_brokers_are_not_ready():
