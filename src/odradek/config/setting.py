@@ -11,7 +11,7 @@ of their type.
 
 A `Validator` is a rule that a parsed value must satisfy beyond its type. It returns the problem in
 the words of Kafka's tools, or None, and never changes a value. Its `text` is the same rule as a
-phrase for the reference page.
+phrase for the documentation.
 
 A setting in milliseconds may have coarser relatives (`log.roll.ms`, `log.roll.hours`): it is null
 until set, and its `fallbacks` name the settings whose value counts then, each with its factor in

@@ -224,7 +224,7 @@ def test_the_error_for_a_misspelt_argument_has_the_right_name(
 def test_an_argument_of_the_constructor_given_as_a_setting_raises_config_error(
     config: type[ClientSettings], argument: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A constructor removes its own arguments first. Other kinds of clients may get the same mapping."""
+    """A constructor removes its own arguments first; other clients may get the same mapping."""
     for name in (argument, argument.upper().replace("_", ".")):
         if normalised(name) in ALIASES:
             assert config.resolve(name)
