@@ -1,8 +1,8 @@
-"""Our own clients with one broken part each, in the simulation: `broken_clients.py NAME [SEEDS]`.
+"""This project's clients with one broken part each, simulated: `broken_clients.py NAME [SEEDS]`.
 
-Parts are replaced within their modules, which compiled ones do not allow: this runs in a process of
-its own, interpreted. It ends with 0 and the violation if a seed finds the break, with 1 if none
-does. `INTACT` is broken nowhere.
+The breaks patch modules, which compiled modules do not allow, so this runs in a process of its own
+with interpreted modules. It exits with 0 and prints the violation if a seed finds the break, and
+with 1 if none does. `INTACT` breaks nothing.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def only_groups(plan: EnginesPlan) -> EnginesPlan:
 
 
 def without_idempotence(plan: EnginesPlan) -> EnginesPlan:
-    """What got no answer is sent again, and nobody notices that it was written."""
+    """Retries are not deduplicated by the broker."""
     plain = (("enable.idempotence", "false"),)
     senders = [replace(sender, settings=sender.settings + plain) for sender in plan.senders]
     return replace(only_senders(plan), senders=senders)
 
 
 def renumber_retries() -> None:
-    """What is sent again gets the next sequence number."""
+    """A retried batch gets a new sequence number."""
     drained = TransactionManager.assign_sequence
 
     def as_new(self: TransactionManager, batch: ProducerBatch) -> None:
@@ -74,7 +74,7 @@ def renumber_retries() -> None:
 
 
 def leave_gaps() -> None:
-    """The sequence is not repaired when the broker misses a batch."""
+    """A gap in the sequence is not resolved after a failed batch."""
 
     def forget(self: TransactionManager) -> None:
         for partition in self._unresolved:
@@ -86,7 +86,7 @@ def leave_gaps() -> None:
 
 
 def short_timeouts(plan: EnginesPlan) -> EnginesPlan:
-    """Records are given up while requests that carry them are still on their way."""
+    """Records expire while requests with them are still in flight."""
     hasty = (
         ("request.timeout.ms", "400"),
         ("delivery.timeout.ms", "1000"),
@@ -99,7 +99,7 @@ def short_timeouts(plan: EnginesPlan) -> EnginesPlan:
 
 
 def renumber_unanswered() -> None:
-    """A batch that the broker does not have now is taken for one that it never will have."""
+    """A batch that is not yet in the log is treated as one that can no longer arrive."""
 
     def may_still_be_written(self: TxnPartitionEntry, batch: ProducerBatch) -> bool:
         return self.first_missing >= batch.ordinal and self.next_to_send_again is not batch
@@ -108,7 +108,7 @@ def renumber_unanswered() -> None:
 
 
 def drain_all_at_once() -> None:
-    """The first batches of an epoch do not wait for the very first one."""
+    """The first batches of an epoch do not wait for the first response."""
 
     def may_drain(self: TransactionManager, batch: ProducerBatch) -> bool:
         entry = self.entry(batch.topic_partition)
@@ -122,7 +122,7 @@ def drain_all_at_once() -> None:
 
 
 def call_back_twice() -> None:
-    """The answer to a batch that had expired is told, too."""
+    """The delivery callback runs again for the response to an expired batch."""
     ended = BatchCompletion.request_ended
 
     def finish(self: ProducerBatch) -> None:
@@ -144,7 +144,7 @@ def call_back_twice() -> None:
 
 
 def commit_unread() -> None:
-    """What the application was handed is committed before it came back."""
+    """Records are committed before the application has polled again."""
 
     def consumed(self: SubscriptionState) -> dict[Any, Any]:
         for state in self.states:
@@ -159,7 +159,7 @@ def commit_unread() -> None:
 
 
 def skip_first_record() -> None:
-    """Reading goes on behind the first record that nobody has read."""
+    """Reading starts one record after the committed offset."""
     initialize = SubscriptionState.initialize
 
     def one_further(self: SubscriptionState, committed: dict[Any, Any]) -> Any:
@@ -173,7 +173,7 @@ def skip_first_record() -> None:
 
 
 def drop_last_record() -> None:
-    """The last record that was gathered is not handed out."""
+    """The last record of each poll is not returned."""
     take = FetchCollector.take
 
     def all_but_one(self: FetchCollector, into: list[Any], limit: int) -> None:
@@ -185,7 +185,7 @@ def drop_last_record() -> None:
 
 
 def keep_fetched_after_seek() -> None:
-    """What was fetched for an older position is handed out."""
+    """Records fetched before a seek are returned after it."""
     move = Position.move
 
     def unnoticed(self: Position, offset: int, leader_epoch: int) -> None:
@@ -196,7 +196,7 @@ def keep_fetched_after_seek() -> None:
 
 
 def hide_lost_partitions() -> None:
-    """A member that has lost its generation does not tell its application."""
+    """A member that has lost its generation does not call the listener."""
     prepare = ListenerCalls.prepare
 
     def silent(self: ListenerCalls) -> CallSequence:
@@ -208,7 +208,7 @@ def hide_lost_partitions() -> None:
 
 
 def no_patch() -> None:
-    """For breaks that are a matter of settings."""
+    """Patch nothing; the break is in the settings."""
 
 
 BREAKS: dict[str, tuple[Callable[[], None], Adjust, int]] = {
@@ -225,17 +225,17 @@ BREAKS: dict[str, tuple[Callable[[], None], Adjust, int]] = {
     "keep_fetched_after_seek": (keep_fetched_after_seek, only_readers, 43),
     "hide_lost_partitions": (hide_lost_partitions, only_groups, 10),
 }
-"""What is broken, who works then, and the seed from which to search: starting near one that finds
-it keeps this quick."""
+"""The patch, the change of the plan, and the first seed: starting near a seed that finds the break
+keeps the test short."""
 
 
 LATE = {"renumber_unanswered": ("stall", "pause")}
-"""Breaks that show only where requests arrive late, and what else happens then."""
+"""Breaks that need late requests, with the faults that cause them."""
 SLOW = Link(slow_rate=100, slow_latency_ns=(MS, 900 * MS))
 
 
 class FailFast(History):
-    """The first surprise is enough."""
+    """Ends the run at the first surprise."""
 
     def surprise(self, kind: str, text: str) -> None:
         super().surprise(kind, text)
@@ -243,7 +243,7 @@ class FailFast(History):
 
 
 def violation(seed: int, adjust: Adjust, late: Sequence[str]) -> str | None:
-    """The first thing that is wrong in a seed's run."""
+    """Return the first violation of a seed, or None."""
 
     def adjusted(plan: Schedule) -> Schedule:
         assert plan.engines is not None
@@ -277,7 +277,7 @@ def main(arguments: Sequence[str]) -> int:
         if found is not None:
             print(f"{name}: seed {seed}: {found}")
             return 0
-    print(f"{name}: {count} seeds saw nothing wrong")
+    print(f"{name}: no violation in {count} seeds")
     return 1
 
 

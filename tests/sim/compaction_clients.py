@@ -1,6 +1,4 @@
-"""Who works on a compacted topic in simulated time: a writer, a committer, a reader; and the journal
-that they keep together.
-"""
+"""Clients of a compacted topic in simulated time: a writer, a committer and a reader."""
 
 from __future__ import annotations
 
@@ -44,13 +42,13 @@ KeyValue = tuple[bytes | None, bytes | None]
 
 @dataclass(slots=True)
 class Journal:
-    """What was promised, and what was seen."""
+    """What was acknowledged, what was read, and the violations found."""
 
     acked: dict[bytes, tuple[int, bytes | None]] = field(default_factory=dict)
     """The last acknowledged (offset, value) of each key."""
     seen: dict[int, KeyValue] = field(default_factory=dict)
     log: dict[int, KeyValue] = field(default_factory=dict)
-    """What the last reading found."""
+    """The records of the last complete read."""
     committed: int = 0
     sent: int = 0
     unanswered: set[int] = field(default_factory=set)
@@ -62,10 +60,12 @@ class Journal:
 
     def offset_fetched(self, offset: int, floor: int) -> None:
         if not floor <= offset <= self.sent and offset not in self.unanswered:
-            self.violations.append(f"committed is {offset}; {floor} was acked, {self.sent} was sent")
+            self.violations.append(
+                f"committed is {offset}; {floor} was acked, {self.sent} was sent"
+            )
 
     def check(self) -> list[str]:
-        """All that is wrong in the end."""
+        """Check the last read against the acknowledged records; return all violations."""
         last: dict[bytes, int] = {}
         for offset, (key, _) in self.log.items():
             assert key is not None
@@ -73,12 +73,14 @@ class Journal:
         for key, (offset, value) in self.acked.items():
             found = last.get(key, -1)
             if found < offset and (value is not None or found >= 0):
-                self.violations.append(f"{key!r}: {value!r} at {offset} was acked, the last is {found}")
+                self.violations.append(
+                    f"{key!r}: {value!r} at {offset} was acked, the last is {found}"
+                )
         return self.violations
 
 
 class CompactionClient:
-    """Something that asks one thing after the other until it is told to stop."""
+    """A client that sends one request after another until `stopping` is set."""
 
     def __init__(self, journal: Journal, client: WireClient, topic_id: UUID) -> None:
         self.journal = journal
@@ -92,7 +94,7 @@ class CompactionClient:
         self.client.process.run(self.step)
 
     def step(self) -> None:
-        """Ask the next thing."""
+        """Send the next request."""
         raise NotImplementedError
 
     def schedule_step(self, most_ms: int = 40) -> None:
@@ -103,7 +105,7 @@ class CompactionClient:
 
 
 class Writer(CompactionClient):
-    """Produces batches of keyed records with `acks=all`, one after the other, never again."""
+    """Produces batches of keyed records with `acks=all`, one at a time and without retries."""
 
     made = 0
 
@@ -134,7 +136,7 @@ class Writer(CompactionClient):
 
 
 class Committer(CompactionClient):
-    """Commits 1, 2, 3, ... for its group, and looks now and then what is committed."""
+    """Commits 1, 2, 3, ... for its group, and at random fetches the committed offset."""
 
     check_only = False
 
@@ -183,7 +185,7 @@ class Committer(CompactionClient):
 
 
 class Reader(CompactionClient):
-    """Reads the topic from its beginning to the end there is, over and over (or `once`)."""
+    """Reads the topic from beginning to end, repeatedly or `once`."""
 
     once = False
     position = end = 0

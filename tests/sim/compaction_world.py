@@ -1,14 +1,14 @@
-"""A compacted topic and committed offsets in simulated time, under everything that ends a broker.
+"""A compacted topic and committed offsets in simulated time, with faults that end the broker.
 
-A writer produces keyed records and tombstones (each value once), a committer moves a group on, a
-reader reads the topic over and over; the broker compacts all the while, `__consumer_offsets` too.
-Faults strike as in `World`; then all heals, and what is there is held against what was promised:
+A writer produces keyed records and tombstones (each value once), a committer commits rising
+offsets for a group, and a reader reads the topic repeatedly; meanwhile the broker compacts the
+topic and `__consumer_offsets`. Faults occur as in `World`, then end, and these rules are checked:
 
-- an offset that was read once has the same record whenever it is read: only less is there;
-- an acknowledged record is there, or a later one of its key is; of an acknowledged deletion it is
-  enough that nothing before it is there;
-- an acknowledged commit is never taken back, and none is found that was not made. (One that was
-  not answered may come to the broker late, over a connection that was given up: it may be found.)
+- an offset has the same record in every read, until compaction removes it;
+- an acknowledged record is present, or a later record of its key is; after an acknowledged
+  tombstone, no earlier record of its key is present;
+- an acknowledged commit is not lost, and no offset is found that was not committed. (A commit
+  without a response may reach the broker late, over an abandoned connection.)
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from odradek.testing.scheduler import MS, SECOND, Scheduler, SimClock
 from odradek.testing.workload.schedule import draw_faults, draw_link, draw_pace
 from odradek.testing.workload.topics import TopicCreator, TopicPlan
 from odradek.testing.workload.wire import WireClient
-from sim.compaction_clients import GROUP, TOPIC, Journal, Committer, Reader, Writer
+from sim.compaction_clients import GROUP, TOPIC, Committer, Journal, Reader, Writer
 
 WORK_NS = 6 * SECOND
 LIMIT_NS = 60 * SECOND
@@ -61,7 +61,7 @@ TOPIC_SETTINGS = (
 
 
 class CompactionWorld:
-    """One run."""
+    """One run of a seed."""
 
     def __init__(self, seed: int, faults: tuple[str, ...] = ()) -> None:
         self.scheduler = Scheduler(seed)
@@ -84,7 +84,7 @@ class CompactionWorld:
         self.machine.boot()
 
     def run(self) -> list[str]:
-        """What is wrong."""
+        """Run the seed to its end and return the violations."""
         self._create()
         writer = Writer(self.journal, self.client("writer"), self.topic_id)
         committer = Committer(self.journal, self.client("committer"), self.topic_id)
@@ -148,7 +148,7 @@ class CompactionWorld:
         return WireClient(process, network, chance, HOST, PORT)
 
     def compacted(self) -> int:
-        """How far the topic is clean, as the disk tells."""
+        """Return the cleaned end offset of the topic, from the checkpoint on disk."""
         path = f"{DATA_DIRECTORY}/cleaner-offset-checkpoint"
         if path not in self.machine.disk.paths():
             return 0
@@ -158,7 +158,7 @@ class CompactionWorld:
 
 @dataclass(slots=True)
 class RetriedRequest:
-    """One request, repeated until its answer is right."""
+    """One request, repeated until its response succeeds."""
 
     client: WireClient
     request: Any

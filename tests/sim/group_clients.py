@@ -1,9 +1,9 @@
-"""Members of a group in simulated time, and the journal they keep.
+"""Members of a group in simulated time, and the journal that they share.
 
-A member is what a face makes of a `GroupRunner`: an application that polls every now and then,
-works on what it owns (it counts positions up, from what is committed), commits or leaves that to
-its consumer (`auto_commit`), and calls its listener. It is a process of its own, which can be
-killed, paused, or closed.
+A member uses a `GroupRunner` as the consumer APIs do: an application that polls at random
+intervals, advances the positions of its partitions from the committed offsets, commits them or
+leaves that to the consumer (`auto_commit`), and runs the listener calls. It is a process of its
+own, which can be killed, paused and closed.
 """
 
 from __future__ import annotations
@@ -35,38 +35,42 @@ AUTO_COMMIT_MS = 1_500
 
 @dataclass(slots=True)
 class Journal:
-    """What everybody saw, put together."""
+    """What all members observed, and the violations found in it."""
 
     owners: dict[tuple[int, TopicPartition], str] = field(default_factory=dict)
-    """Who took a partition, by generation."""
+    """The member that was assigned a partition, by generation and partition."""
     confirmed: dict[TopicPartition, int] = field(default_factory=dict)
-    """The highest offset of which somebody knows that it is committed."""
+    """The highest offset whose commit was confirmed to a member."""
     at_broker: dict[TopicPartition, int] = field(default_factory=dict)
-    """What is committed, by a look at the broker that runs."""
+    """The committed offsets in the state of the running broker."""
     positions_read: dict[TopicPartition, int] = field(default_factory=dict)
-    """How far somebody has read."""
+    """The highest position that a member has reached."""
     read_again: list[str] = field(default_factory=list)
-    """Who began behind that: what comes twice."""
+    """Members that started below that position, and so read records again."""
     violations: list[str] = field(default_factory=list)
 
     def assigned(self, who: str, generation: int, partition: TopicPartition) -> None:
         other = self.owners.setdefault((generation, partition), who)
         if other != who:
-            self.violations.append(f"{partition} of generation {generation} is {other}'s and {who}'s")
+            self.violations.append(
+                f"{partition} of generation {generation} is {other}'s and {who}'s"
+            )
 
     def commit_confirmed(self, partition: TopicPartition, offset: int) -> None:
-        """Somebody learnt, sooner or later, that this was committed."""
+        """Note that the commit of an offset was confirmed to a member."""
         self.confirmed[partition] = max(offset, self.confirmed.get(partition, 0))
 
     def offset_fetched(self, who: str, partition: TopicPartition, offset: int, floor: int) -> None:
-        """Somebody looked up what is committed, when `floor` was confirmed."""
+        """Check an offset that a member fetched; `floor` was confirmed before the fetch."""
         if offset < self.positions_read.get(partition, 0):
             self.read_again.append(f"{who}: {partition} at {offset}")
         if offset < floor:
-            self.violations.append(f"{who} finds {partition} at {offset}, and {floor} was confirmed")
+            self.violations.append(
+                f"{who} finds {partition} at {offset}, and {floor} was confirmed"
+            )
 
     def broker_offset(self, partition: TopicPartition, offset: int) -> None:
-        """The broker has this committed now."""
+        """Check an offset that is committed in the state of the broker."""
         before = self.at_broker.get(partition, 0)
         if offset < before:
             self.violations.append(f"{partition} is committed at {offset}, and was at {before}")
@@ -74,7 +78,7 @@ class Journal:
 
 
 class SimMember:
-    """One application."""
+    """One member: an application in a process of its own."""
 
     def __init__(
         self,
@@ -124,7 +128,7 @@ class SimMember:
     def _poll_soon(self) -> None:
         self.poll_due = True
 
-    # What it does.
+    # Actions.
 
     def join(self, topics: list[str]) -> None:
         def begin() -> None:
@@ -135,16 +139,15 @@ class SimMember:
         self.process.run(begin)
 
     def kill(self) -> None:
-        """kill -9."""
+        """End the process without notice (kill -9)."""
         self.client.kill()
 
     def pause(self, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT later."""
+        """Stop the process for some time (SIGSTOP, SIGCONT)."""
         self.client.pause(int(seconds * SECOND))
 
     def close(self) -> None:
-        """A clean end."""
-
+        """Leave the group, then end the process."""
         self.closed = True
 
         def begin() -> None:
@@ -156,7 +159,7 @@ class SimMember:
         self.process.run(begin)
 
     def _poll(self) -> None:
-        """Poll, work a little, and come again."""
+        """Poll, advance the positions, and schedule the next poll."""
         if self.closed:
             self._serve()
             return
@@ -172,7 +175,7 @@ class SimMember:
         self.process.post(self.chance.between(20 * MS, 400 * MS), "poll", self._poll)
 
     def _serve(self) -> None:
-        """Do what the coordinator asks of the application."""
+        """Run the listener calls and raise the errors that the runner has for the application."""
         waiting = self.group.for_application
         while waiting:
             item = waiting.popleft()
@@ -201,7 +204,7 @@ class SimMember:
             self.positions.pop(partition, None)
 
     def _look_up(self, partitions: list[TopicPartition]) -> None:
-        """Where to begin."""
+        """Fetch the committed offsets to start from."""
         journal = self.journal
         floor = {partition: journal.confirmed.get(partition, 0) for partition in partitions}
 
@@ -220,7 +223,7 @@ class SimMember:
         self.group.committed(partitions, 10_000).add_callback(found)
 
     def _work(self) -> None:
-        """Read on, and commit now and then."""
+        """Advance the positions, and commit at random."""
         for partition in self.positions:
             assert self.subscriptions.is_assigned(partition), f"{self.name} has lost {partition}"
             position = self.subscriptions.state(partition).position
@@ -245,7 +248,7 @@ class SimMember:
         self.group.commit(offsets).add_callback(done)
 
     def describe(self) -> str:
-        """For messages."""
+        """Return the state of the member, for messages."""
         member = self.coordinator.member
         owned = " ".join(map(str, sorted(self.subscriptions.assigned_partitions)))
         alive = "" if self.process.alive else " (dead)"

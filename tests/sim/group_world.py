@@ -1,18 +1,18 @@
-"""A consumer group in simulated time: our members, our broker, and what happens to them.
+"""A consumer group in simulated time: members of this project, its broker, and faults.
 
     group = GroupWorld(seed, topics={"t": 6}, strategy="cooperative-sticky")
     group.start("a"); group.start("b"); group.wait_until_stable()
 
-What a member is and does is in `group_clients`. Held all the while, by every member that notices
-something, and by a look at the broker:
+`group_clients` has the members. These rules are checked throughout the run, by the members and
+by reading the state of the broker:
 
-- in one generation, nobody is assigned what another member of that generation owns;
-- what is committed is never less than what was confirmed before it was asked for;
-- what the broker has committed never becomes less while it runs;
-- nobody works on a partition that it was told to have lost.
+- in one generation, no member is assigned a partition that another member owns;
+- a fetched committed offset is not less than one that was confirmed before the fetch;
+- the committed offsets of the broker do not decrease while it runs;
+- no member reads a partition after the listener call that it has lost it.
 
-`wait_until_stable` lets time pass until the group is whole: all members stable in one generation, every
-partition owned once.
+`wait_until_stable` runs until all members are stable in one generation and every partition has
+one owner.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SETTINGS = {
 
 
 class ReluctantCoordinator(GroupCoordinator):
-    """Has so many commits of a thousand tried again; for the rest it is another."""
+    """A group coordinator that rejects `per_mille` of 1000 commits with a retriable error."""
 
     def __init__(self, other: GroupCoordinator, chance: SplitMix64, per_mille: int) -> None:
         super().__init__(other.config, other.runtime)
@@ -74,7 +74,7 @@ class ReluctantCoordinator(GroupCoordinator):
 
 
 class GroupWorld:
-    """One broker, the members of one group, and a seed for all of it."""
+    """One broker and the members of one group, run from one seed."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class GroupWorld:
         )
 
     def start(self, name: str, instance_id: str | None = None) -> SimMember:
-        """A member comes."""
+        """Start a member, which joins the group."""
         self.starts += 1
         member = self._member(f"{name}.{self.starts}", instance_id)
         self.members.append(member)
@@ -152,13 +152,13 @@ class GroupWorld:
     def alive(self) -> list[SimMember]:
         return [member for member in self.members if member.process.alive and not member.closed]
 
-    # Time.
+    # Running.
 
     def _look(self) -> bool:
-        """See what is committed at the broker; whether something is wrong."""
+        """Record the committed offsets of the broker; return whether there are violations."""
         node = self.machine.broker
         if self.machine.boots != self._boots_seen:
-            # What was appended and not confirmed may be gone.
+            # Commits that were appended but not confirmed may be lost.
             self._boots_seen = self.machine.boots
             self.journal.at_broker.clear()
         if self.machine.running and isinstance(node, Node):
@@ -173,7 +173,7 @@ class GroupWorld:
         assert not self.journal.violations, self.journal.violations
 
     def until(self, condition: object, seconds: int) -> None:
-        """Let time pass until it is so."""
+        """Run until the condition is true; fail after `seconds` of virtual time."""
         assert callable(condition)
         limit_ns = self.scheduler.now_ns + seconds * SECOND
         if not condition() and not self.scheduler.run(
@@ -184,17 +184,17 @@ class GroupWorld:
         assert not self.journal.violations, self.journal.violations
 
     def wait_until_stable(self, seconds: int = 90) -> None:
-        """Until the group is whole, and stays so for longer than a session."""
+        """Run until the group is stable, and has been for longer than a session timeout."""
         for _ in range(20):
             self.until(self.is_stable, seconds)
             before = [member.coordinator.member.generation for member in self.alive]
             self.run((SESSION_MS + HEARTBEAT_MS) / 1000)
             if self.is_stable() and before == [m.coordinator.member.generation for m in self.alive]:
                 return
-        raise AssertionError("the group does not come to rest")
+        raise AssertionError("the group does not become stable")
 
     def is_stable(self) -> bool:
-        """Whether all members are in one generation, and every partition has one owner."""
+        """Return whether all members share a generation and every partition has one owner."""
         members = self.alive
         owned = [p for member in members for p in member.subscriptions.assigned_partitions]
         everything = [

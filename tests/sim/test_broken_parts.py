@@ -1,4 +1,4 @@
-"""The real broker with one broken part is found: the canaries of its simulation."""
+"""Mutation tests of the simulator: the real broker with one broken part is found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POWER = ("power loss", "power loss at a crash point", "power loss after an ack")
 
 
 class EagerOffload:
-    """Says that an fsync is done before it has begun."""
+    """Reports an fsync as done before it has begun."""
 
     def __init__(self, offload: Offload) -> None:
         self._offload = offload
@@ -45,7 +45,7 @@ class EagerOffload:
 
 
 class NoProducerEntries(ProducerState):
-    """Knows no producer when it is asked."""
+    """Returns no entry for any producer."""
 
     def entry(self, producer_id: int) -> ProducerStateEntry | None:
         return None
@@ -62,13 +62,13 @@ def first_failure(
         outcome = run_seed(World(seed, STEPS, wire, faults, white_box=white_box, extras=False))
         if not outcome.kept:
             return outcome
-    raise AssertionError(f"{SEEDS} seeds saw nothing wrong")
+    raise AssertionError(f"no violation in {SEEDS} seeds")
 
 
 def test_acks_before_fsync_lose_records() -> None:
     outcome = first_failure(acks_before_fsync, POWER)
-    # Lost, or known to be lost: the broker finds its own file shorter than it was told it is, and
-    # if that is its metadata, it does not start.
+    # Either records are lost, or the broker notices the loss: if its metadata file is shorter than
+    # what was durable, it does not start.
     if outcome.report is None:
         assert "These bytes were durable" in str(outcome.error)
     else:

@@ -1,4 +1,4 @@
-"""The real broker with one broken part of what removes things, and what stops: it is found."""
+"""Mutation tests of the simulator: broken retention, deletion, shutdown and recovery are found."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def unchanged(plan: Schedule) -> Schedule:
 
 
 def short_retention_ms(plan: Schedule) -> Schedule:
-    """One topic, whose records soon go; producers that are silent for longer than that; kills."""
+    """One topic with a short `retention.ms`, producers that pause for longer, and kills."""
     settings = {"internal.segment.bytes": "4096", "retention.ms": "400"}
     topic = replace(
         plan.topics[0],
@@ -137,7 +137,7 @@ def short_retention_ms(plan: Schedule) -> Schedule:
 
 
 def small_retention_bytes(plan: Schedule) -> Schedule:
-    """One topic, of which some segments stay."""
+    """One topic with a small `retention.bytes`, which keeps some segments."""
     settings = {
         "internal.segment.bytes": "4096",
         "retention.bytes": "8192",
@@ -165,7 +165,7 @@ BROKEN: Sequence[tuple[Patch, tuple[str, ...], Callable[[Schedule], Schedule]]] 
     (recovery_skips_checksums, ("bit flip",), unchanged),
     (damage_is_taken_for_a_torn_tail, ("bit flip",), unchanged),
 )
-"""What is broken, the faults that bring it out, and what to look at."""
+"""The break, the faults that expose it, and the change of the schedule."""
 
 
 @pytest.mark.parametrize(("broken", "faults", "adjust"), BROKEN)

@@ -1,7 +1,7 @@
-"""Broken brokers are found: every mutant of a small, right broker fails within a few seeds.
+"""Mutation tests of the simulator: every broken variant of `ToyBroker` fails within a few seeds.
 
-If one of these tests fails, the simulator has gone blind: look at workload, nemesis and checker
-before anything else.
+If one of these tests fails, the simulator misses violations: check workload, nemesis and checker
+first.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,35 +24,35 @@ SEEDS = 300
 
 
 class AcksBeforeFsync(ToyBroker):
-    """`acks=all` answered from the page cache."""
+    """`acks=all` is answered before the fsync."""
 
     def acked_end(self, partition: Partition) -> int:
         return partition.end
 
 
 class ServesUnsynced(ToyBroker):
-    """Readers are given what a power failure can take back."""
+    """Fetches return records that a power failure can lose."""
 
     def visible_end(self, partition: Partition) -> int:
         return partition.end
 
 
 class ChecksNoCrc(ToyBroker):
-    """Recovery believes whatever has a header."""
+    """Recovery accepts any batch with a valid header."""
 
     def is_intact(self, data: bytes, header: RecordBatchHeader) -> bool:
         return True
 
 
 class NoDeduplication(ToyBroker):
-    """Nothing is a duplicate."""
+    """No batch is treated as a duplicate."""
 
     def sequence_error(self, partition: Partition, h: RecordBatchHeader) -> tuple[ErrorCode, int]:
         return ErrorCode.NONE, -1
 
 
 class AcceptsGaps(ToyBroker):
-    """A batch is taken before the one it follows."""
+    """A batch with a gap in its sequence is accepted."""
 
     def sequence_error(self, partition: Partition, h: RecordBatchHeader) -> tuple[ErrorCode, int]:
         error, base = super().sequence_error(partition, h)
@@ -60,7 +60,7 @@ class AcceptsGaps(ToyBroker):
 
 
 class WrongOffsetForDuplicates(ToyBroker):
-    """A duplicate is answered with where it would be if it were not one."""
+    """A duplicate is answered with the end offset, not with that of the original."""
 
     def sequence_error(self, partition: Partition, h: RecordBatchHeader) -> tuple[ErrorCode, int]:
         error, base = super().sequence_error(partition, h)
@@ -68,14 +68,14 @@ class WrongOffsetForDuplicates(ToyBroker):
 
 
 class TrustsPageCache(ToyBroker):
-    """What a killed process had written counts as durable when the next one reads it."""
+    """Recovery counts what it reads as durable, without an fsync."""
 
     def sync_recovered(self, partition: Partition, data: bytes) -> None:
         partition.durable = partition.end
 
 
 class RetriesFailedFsync(ToyBroker):
-    """After a failed fsync, the next one that succeeds is believed."""
+    """After a failed fsync, a later successful one counts."""
 
     def flush(self, partition: Partition) -> None:
         self.fenced = False
@@ -104,21 +104,21 @@ class NoDirectorySync:
 
 
 class NeverSyncsDirectories(ToyBroker):
-    """Files are synced; that they exist is not."""
+    """Files are synced, but their directory entries are not."""
 
     def __init__(self, env: Env, process: Any, durability: str) -> None:
         super().__init__(replace(env, disk=NoDirectorySync(env.disk)), process, durability)
 
 
 class KeepsTornTail(ToyBroker):
-    """Appends go behind what recovery did not understand."""
+    """Recovery does not truncate a torn tail, and appends follow it."""
 
     def truncate(self, file: File, size: int) -> None:
         pass
 
 
 class ReadsWrongBatch(ToyBroker):
-    """Now and then a fetch is answered with the batch after the one asked for."""
+    """Some fetches return the batch after the requested one."""
 
     def read(self, partition: Partition, requested: Any) -> Any:
         if requested.fetch_offset % 7 == 3:
@@ -127,7 +127,7 @@ class ReadsWrongBatch(ToyBroker):
 
 
 class LowersHighWatermark(ToyBroker):
-    """Where there is nothing to read, the high watermark is said to be lower than it was."""
+    """At the end of the log, some fetches return a high watermark that is too low."""
 
     def read(self, partition: Partition, requested: Any) -> Any:
         answer = super().read(partition, requested)
@@ -137,7 +137,7 @@ class LowersHighWatermark(ToyBroker):
 
 
 class WrongOffsetInAcks(ToyBroker):
-    """A batch's acknowledgement names the offset of its neighbour."""
+    """One batch is acknowledged with the offset after its own."""
 
     def append(self, partition: Partition, data: bytes) -> tuple[ErrorCode, int, int]:
         error, base, end = super().append(partition, data)
@@ -145,7 +145,7 @@ class WrongOffsetInAcks(ToyBroker):
 
 
 class EndsAtReadErrors(ToyBroker):
-    """An I/O error looks like the end of the log."""
+    """A read error is answered as an offset out of range."""
 
     def read(self, partition: Partition, requested: Any) -> Any:
         answer = super().read(partition, requested)
@@ -155,7 +155,7 @@ class EndsAtReadErrors(ToyBroker):
 
 
 class StopsAnswering(ToyBroker):
-    """Sits there after the tenth batch of a partition."""
+    """Does not answer produce requests after 30 records of a partition."""
 
     def do_Produce(self, version: int, request: Any, respond: Any) -> None:
         topic = request.topic_data[0]
@@ -166,8 +166,8 @@ class StopsAnswering(ToyBroker):
 
 POWER = ("power loss", "power loss at a crash point", "power loss after an ack")
 
-# The broken broker, the faults that bring it out, and the seed from which to search: some need a
-# rare sequence, and starting near it keeps this quick.
+# The mutant, the faults that expose it, and the first seed: some mutants need a rare sequence of
+# events, and starting near a seed that has it keeps the test short.
 MUTANTS: tuple[tuple[type[ToyBroker], tuple[str, ...], int], ...] = (
     (AcksBeforeFsync, POWER, 0),
     (ServesUnsynced, POWER, 0),
@@ -202,7 +202,7 @@ def test_a_broken_broker_is_found(
 
 
 def test_a_falling_high_watermark_between_power_failures_is_found() -> None:
-    """Not only where nothing may be lost: what was told since the last one stands."""
+    """Also where a power failure may lose records: between two of them the watermark only rises."""
 
     def in_page_cache(plan: Schedule) -> Schedule:
         return replace(plan, durability="os")

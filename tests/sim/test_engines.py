@@ -1,6 +1,6 @@
-"""Our own clients and our broker keep their word to applications, under many seeds.
+"""Simulation of this project's clients with its broker, over many seeds.
 
-What is checked is in `odradek.testing.engines`; `broken_clients` shows that it would be noticed.
+The checks are in `odradek.testing.engines`; `broken_clients` shows that they find violations.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_a_seed_of_engines_and_scripted_clients(seed: int) -> None:
 
 
 def test_the_seeds_have_everything_in_them() -> None:
-    """What can happen to records and to groups does happen."""
+    """Every kind of event occurs in at least one of the seeds."""
     seen: Counter[str] = Counter()
     for seed in SEEDS:
         count(outcome_of(seed).world, seen)
@@ -131,4 +131,4 @@ def test_a_broken_client_is_found(name: str) -> None:
 
 def test_a_correct_client_has_no_violation() -> None:
     run = search("INTACT", "2")
-    assert "2 seeds saw nothing wrong" in run.stdout, run.stdout + run.stderr
+    assert "no violation in 2 seeds" in run.stdout, run.stdout + run.stderr

@@ -1,4 +1,4 @@
-"""Groups of our members at our broker, through all that happens to members and brokers."""
+"""Simulation of consumer groups: joins, ends, pauses, network faults and broker restarts."""
 
 from __future__ import annotations
 
@@ -122,9 +122,9 @@ def test_a_group_keeps_its_generation_over_a_broker_restart() -> None:
     assert [len(member.calls) for member in members] == calls
 
 
-ONCE_FAILED = [1287, 1343]
-"""A member that lost its generation while it joined kept what it had had, and committed over the
-next owner's offsets."""
+REGRESSIONS = [1287, 1343]
+"""Seeds where a member that lost its generation while joining kept its partitions, and so overwrote
+the commits of the next owner."""
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -146,14 +146,14 @@ def test_with_automatic_commits_nothing_comes_twice_while_members_come_and_go(
     assert world.journal.read_again == []
 
 
-@pytest.mark.parametrize("seed", [*range(100, 112), *ONCE_FAILED])
+@pytest.mark.parametrize("seed", [*range(100, 112), *REGRESSIONS])
 @pytest.mark.parametrize(
     ("auto_commit", "refused_commits"),
     [(False, 0), (True, 0), (True, 750)],
     ids=["manual", "automatic", "refused"],
 )
-def test_whatever_happens(seed: int, auto_commit: bool, refused_commits: int) -> None:
-    """Joins, clean and sudden ends, pauses, bad connections, broker restarts; then rest."""
+def test_random_events(seed: int, auto_commit: bool, refused_commits: int) -> None:
+    """Random joins, ends, pauses, network faults and broker restarts, then a stable group."""
     strategy = STRATEGIES[seed % len(STRATEGIES)]
     world = GroupWorld(
         seed,

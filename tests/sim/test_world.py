@@ -1,4 +1,4 @@
-"""The real broker keeps its word under many seeds, and a seed is the same run everywhere."""
+"""Simulation of the real broker over many seeds, and that a seed always gives the same run."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def test_a_seed_that_once_failed(seed: int, steps: int, kind: str) -> None:
 
 
 def test_the_seeds_have_everything_in_them() -> None:
-    """What the swarm draws now and then is drawn often enough to be seen here."""
+    """Every rare kind of event occurs in these seeds."""
     worlds = [World(seed, STEPS) for seed in range(1, 41)]
     for world in worlds:
         world.run()

@@ -1,10 +1,9 @@
-"""A broker of one file per partition: just enough to be right, so that it can be broken in last_batches
-ways.
+"""A small correct broker with one file per partition; `test_canaries` makes mutants of it.
 
-It tests the simulator, not the product: workload, nemesis and checker must pass it over many
-seeds, and must find each of its mutants (`tests/sim/test_canaries.py`). Batches of any size,
-fsync before `acks=all`, recovery by scanning, deduplication of the last five batches per
-producer. It blocks where a real broker would not.
+It tests the simulator, not the product: workload, nemesis and checker must find no violation in
+it over many seeds, and must find each mutant. It has batches of any size, fsync before
+`acks=all`, recovery by scanning, and deduplication of the last five batches per producer. It
+blocks where a real broker would not.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ REQUESTS: dict[int, type[Any]] = {
 
 @dataclass(eq=False)
 class ResponseSlot:
-    """The place of a response in its connection's order."""
+    """The place of a response in the order of its connection."""
 
     parts: bytes | None = None
 
@@ -73,7 +72,7 @@ class Partition:
 
 
 class ToyBroker:
-    """Right in all that is checked. Mutants override a method each."""
+    """Correct in everything that is checked. Each mutant overrides a method."""
 
     def __init__(self, env: Env, process: SimProcess, durability: str) -> None:
         self.env, self.process, self.durability = env, process, durability
@@ -118,7 +117,7 @@ class ToyBroker:
         file.truncate(size)
 
     def sync_recovered(self, partition: Partition, data: bytes) -> None:
-        """What was read may be in the page cache only, and after a failed fsync marked clean."""
+        """Write and sync again: the data may be in the page cache only, and marked clean there."""
         if data:
             partition.file.write(0, data)
         partition.file.sync()
@@ -310,7 +309,7 @@ class ToyBroker:
         return ErrorCode.NONE, base, base + header.count
 
     def sequence_error(self, partition: Partition, h: RecordBatchHeader) -> tuple[ErrorCode, int]:
-        """The error, or the offset of the batch this is a duplicate of, or (NONE, -1)."""
+        """Return the error, or the offset of the batch that this duplicates, or (NONE, -1)."""
         if h.producer_id < 0:
             return ErrorCode.NONE, -1
         last_batches = partition.producers.get(h.producer_id, [])

@@ -15,7 +15,7 @@ def disk_of(seed: int = 1) -> tuple[SimDisk, Mount]:
     return disk, disk.mount()
 
 
-def settled(mount: Mount, path: str, data: bytes) -> None:
+def synced_file(mount: Mount, path: str, data: bytes) -> None:
     """A file that is surely there."""
     mount.make_directory("/data")
     mount.sync_directory("/")
@@ -60,7 +60,7 @@ def test_errors_carry_number_and_path() -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_a_power_failure_keeps_synced_bytes_and_adds_none(seed: int) -> None:
     disk, mount = disk_of(seed)
-    settled(mount, "/data/log", b"s" * 3000)
+    synced_file(mount, "/data/log", b"s" * 3000)
     file = mount.open("/data/log")
     for _ in range(9):
         file.append([b"u" * 700])
@@ -75,7 +75,7 @@ def images(seeds: int) -> list[bytes]:
     found = []
     for seed in range(seeds):
         disk, mount = disk_of(seed)
-        settled(mount, "/data/log", b"")
+        synced_file(mount, "/data/log", b"")
         for letter in b"abcdefgh":
             mount.open("/data/log").append([bytes([letter]) * 1000])
         disk.power_loss()
@@ -97,7 +97,7 @@ def test_every_kind_of_loss_occurs() -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_a_name_is_durable_once_its_directory_was_synced(seed: int) -> None:
     disk, mount = disk_of(seed)
-    settled(mount, "/data/kept", b"kept")
+    synced_file(mount, "/data/kept", b"kept")
     mount.open("/data/risky", create=True).append([b"risky"])
     mount.open("/data/risky").sync()
     mount.rename("/data/kept", "/data/renamed")
@@ -123,7 +123,7 @@ def test_a_file_synced_in_a_directory_that_was_not_can_be_gone() -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_replacing_a_file_is_all_or_nothing_and_durable(seed: int) -> None:
     disk, mount = disk_of(seed)
-    settled(mount, "/data/checkpoint", b"old")
+    synced_file(mount, "/data/checkpoint", b"old")
     mount.faults.crash_after_effects = seed % 7
     replaced = False
     try:
@@ -146,7 +146,7 @@ def test_a_crash_point_falls_before_after_or_inside_an_effect() -> None:
     seen = []
     for seed in range(60):
         disk, mount = disk_of(seed)
-        settled(mount, "/data/log", b"")
+        synced_file(mount, "/data/log", b"")
         mount.faults.crash_after_effects = 1
         mount.open("/data/log").append([b"first"])
         with pytest.raises(Crash):
@@ -164,7 +164,7 @@ def test_after_a_failed_sync_the_pages_are_never_written_by_later_syncs(
     seed: int,
 ) -> None:
     disk, mount = disk_of(seed)
-    settled(mount, "/data/log", b"")
+    synced_file(mount, "/data/log", b"")
     file = mount.open("/data/log")
     file.append([b"a" * 4096])
     mount.faults.sync_error_rate = 1000
@@ -183,7 +183,7 @@ def test_after_a_failed_sync_the_pages_are_never_written_by_later_syncs(
 
 def test_a_full_disk_refuses_growth_and_changes_nothing() -> None:
     _, mount = disk_of()
-    settled(mount, "/data/log", b"abc")
+    synced_file(mount, "/data/log", b"abc")
     mount.faults.full = True
     for call in (
         lambda: mount.open("/data/log").append([b"more"]),
@@ -200,7 +200,7 @@ def test_a_full_disk_refuses_growth_and_changes_nothing() -> None:
 @pytest.mark.parametrize("operation", ["read", "append"])
 def test_read_and_write_errors(operation: str) -> None:
     _, mount = disk_of()
-    settled(mount, "/data/log", b"abc")
+    synced_file(mount, "/data/log", b"abc")
     mount.faults.read_error_rate = mount.faults.write_error_rate = 1000
     file = mount.open("/data/log")
     with pytest.raises(OSError) as caught:
@@ -224,7 +224,7 @@ def test_the_lock_is_exclusive_until_released_or_the_process_is_gone() -> None:
 
 def test_a_flipped_bit_stays_flipped() -> None:
     disk, mount = disk_of()
-    settled(mount, "/data/log", b"\0\0\0")
+    synced_file(mount, "/data/log", b"\0\0\0")
     disk.flip_bit("/data/log", 9)
     disk.power_loss()
     assert disk.mount().read_file("/data/log") == b"\0\2\0"
