@@ -22,7 +22,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from odradek.spark import local_session
+from odradek.spark import cluster_session, local_session
 
 POLL_SECONDS = 0.05
 PARQUET, TOPIC = "parquet", "topic"
@@ -99,15 +99,21 @@ class Queries:
             writer.write_table(found)
 
 
-def main(job: dict[str, Any]) -> None:
-    directory = Path(job["directory"])
-    spark = local_session(
+def session(job: dict[str, Any]) -> SparkSession:
+    if not job["master"].startswith("local"):
+        return cluster_session(job["master"], "soak", config=job["config"])
+    return local_session(
         "soak",
         master=job["master"],
         quick_start=True,
-        log_file=directory / "spark.log",
+        log_file=Path(job["directory"]) / "spark.log",
         config=job["config"],
     )
+
+
+def main(job: dict[str, Any]) -> None:
+    directory = Path(job["directory"])
+    spark = session(job)
     say("ready", application=spark.sparkContext.applicationId)
     queries = Queries(spark, job)
     while not (directory / "finish").exists():
