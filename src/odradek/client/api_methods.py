@@ -19,7 +19,6 @@ from odradek.client.waiter import Waiter
 
 P = ParamSpec("P")
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
 
 Steps = Coroutine[Waiter[Any], None, R]
 

@@ -349,7 +349,7 @@ class Consumer(Client, Generic[K, V]):
         self._check_running()
         return self._core.snapshot()
 
-    # The end.
+    # Closing.
 
     async def close(self, timeout: float | None = CLOSE_TIMEOUT_S) -> None:
         """Commit the positions if commits are automatic, leave the group, and close all
@@ -365,9 +365,8 @@ class Consumer(Client, Generic[K, V]):
             finally:
                 await super().close()
         elif self._loop is not None and not self._loop.running:
-            await (
-                super().close()
-            )  # Wait for resources still being released, if an earlier call was cancelled.
+            # Wait for resources still being released, if an earlier call was cancelled.
+            await super().close()
 
     async def __aexit__(
         self,

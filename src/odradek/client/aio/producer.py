@@ -301,7 +301,7 @@ class Producer(Client, Generic[K, V]):
         self._check_running()
         return self._core.snapshot()
 
-    # The end.
+    # Closing.
 
     async def close(self, timeout: float | None = None) -> None:
         """Deliver the queued records and close; after `timeout` seconds, or when this is cancelled,

@@ -318,7 +318,7 @@ class Consumer(Client, Generic[K, V]):
         """Return the metrics by the names of Kafka's consumer: see `consumer.metrics`."""
         return self._thread.call(self._core.snapshot)
 
-    # The end.
+    # Closing.
 
     def close(self, timeout: float | None = CLOSE_TIMEOUT_S) -> None:
         """Commit the positions if commits are automatic, leave the group, and close all

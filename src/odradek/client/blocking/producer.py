@@ -318,7 +318,7 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         """Return the metrics by the names of Kafka's producer."""
         return self._thread.call(self._core.snapshot)
 
-    # The end.
+    # Closing.
 
     def close(self, timeout: float | None = None) -> None:
         """Deliver the queued records and close; after `timeout` seconds, fail the rest.

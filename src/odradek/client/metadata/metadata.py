@@ -77,9 +77,8 @@ class TopicsOfInterest:
 
     def set(self, topics: Iterable[str]) -> bool:
         """Replace all topics, until the next call; return True if some are new."""
-        wanted = dict.fromkeys(
-            sorted(topics), FOREVER_MS
-        )  # The order of a set differs between runs.
+        # Sorted, because the order of a set differs between runs.
+        wanted = dict.fromkeys(sorted(topics), FOREVER_MS)
         new = {topic: None for topic in wanted if topic not in self._until_ms}
         self._until_ms = wanted
         if self.all_topics:  # A request for all topics names none.
@@ -206,7 +205,8 @@ class Metadata:
         self._listeners: list[UpdateListener] = []
         self._waiters: list[tuple[int, Waiter[ClusterImage]]] = []
         self._need_full = self._need_new = False
-        self._requests = 0  # Counts `request_update`.
+        # Calls of `request_update`. A response serves only those before its request.
+        self._requests = 0
         self._attempts = 0
         self._same_answers = 0
         self._refreshed_ms: int | None = None
@@ -261,7 +261,7 @@ class Metadata:
 
     @property
     def update_requested(self) -> bool:
-        """True if somebody requested an update."""
+        """True if an update was requested."""
         return self._need_full or self._need_new
 
     def time_to_next_update_ms(self) -> int:

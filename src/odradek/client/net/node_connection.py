@@ -251,7 +251,7 @@ class NodeConnection:
         if deadlines:
             self._deadline_alarm.set_for(min(deadlines))
 
-    # The end.
+    # Closing.
 
     def _channel_closed(self, reason: str) -> None:
         """Disconnect after the current event: this may be called from within `send`."""

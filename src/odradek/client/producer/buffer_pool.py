@@ -79,7 +79,7 @@ class BufferPool:
         return self.total_bytes - self.unallocated_bytes
 
     def allocate(self, size: i64) -> Buffer | None:
-        """Return a buffer for `size` bytes; None if there is no room, or somebody waits already.
+        """Return a buffer for `size` bytes; None if there is no room, or others wait already.
 
         Raises `ClientClosed`, and `ValueError` for a size that will never fit.
         """

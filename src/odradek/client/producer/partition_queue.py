@@ -79,8 +79,6 @@ class TopicQueues:
         self.available: list[int] = []
         """The partitions that have a leader."""
         self.queues: list[PartitionQueue] = []
-        self.used = True
-        """A record was sent to the topic since somebody reset this."""
         self._load_stats_ms: i64 = -1
 
     def update(self, leaders: Sequence[tuple[int, int]]) -> None:

@@ -236,7 +236,7 @@ class ProducerBatch:
         """True if its records should have been acknowledged by now."""
         return now_ms - self.created_ms >= delivery_timeout_ms
 
-    # The end.
+    # Outcome.
 
     def complete(self, base_offset: i64, log_append_time_ms: i64) -> bool:
         """Complete with the offset of the written records; False if the batch was done already."""

@@ -272,7 +272,7 @@ class ProducerCore:
         found["records-in-queue"] = self.accumulator.incomplete_records
         return found
 
-    # The end.
+    # Closing.
 
     def abandon(self) -> None:
         """End at once, because the producer object was garbage collected."""

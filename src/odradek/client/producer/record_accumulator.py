@@ -244,7 +244,6 @@ class RecordAccumulator:
         queue.begin(batch)
         self._active[queue] = None
         self.incomplete[batch] = None
-        topic.used = True
 
     def buffer_size_for(
         self, key: bytes | None, value: bytes | None, encoded_headers: bytes
@@ -387,7 +386,7 @@ class RecordAccumulator:
         queue.insert(batch)
         self._active[queue] = None
 
-    # The end.
+    # Completion, flushing and closing.
 
     def deallocate(self, batch: ProducerBatch) -> None:
         """Forget a batch that is done, and free its memory unless a request still carries it."""

@@ -266,7 +266,7 @@ class Sender(ConnectionListener):
         finally:
             self._obtaining = False
 
-    # The end.
+    # Closing.
 
     def fail_all(self, error: KafkaError) -> None:
         """Fail all batches and all later sends with a fatal error."""

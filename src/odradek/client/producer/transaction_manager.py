@@ -323,9 +323,8 @@ class TransactionManager:
             return
         entry = self.entry(batch.topic_partition)
         entry.remove_in_flight(batch)
-        batch.may_arrive = (
-            batch.in_doubt
-        )  # The parts have the same doubt: they share its sequences.
+        # The parts share its sequences, and so its doubt.
+        batch.may_arrive = batch.in_doubt
         sequence = batch.base_sequence
         for part in parts:
             part.set_producer_state(batch.producer_id, batch.producer_epoch, sequence)
@@ -343,7 +342,7 @@ class TransactionManager:
         if error not in SEQUENCE_ERRORS:
             return error.retriable
         if error == ErrorCode.UNKNOWN_PRODUCER_ID and log_start_offset == -1:
-            return True  # Brokers before Produce v5 do not tell the log start.
+            return True  # An old broker, without the log start: too little is known.
         entry = self.entry(batch.topic_partition)
         if entry.written_past(batch):
             return False
@@ -363,9 +362,8 @@ class TransactionManager:
                 del self._unresolved[partition]
                 continue
             if not entry.has_gap and not entry.in_flight:
-                entry.first_missing = (
-                    entry.last_doubtful
-                )  # No batch is left that could prove it written.
+                # No batch is left that could prove it written.
+                entry.first_missing = entry.last_doubtful
             if entry.has_gap and entry.cannot_be_written:
                 gaps.append(partition)
         identity = self.identity

@@ -1,9 +1,9 @@
-"""An idempotent producer among failing brokers: every record once, in order, and told once.
+"""An idempotent producer with failing brokers: every record is written once, in order.
 
-Each seed is another story: answers that are errors, come late, or never; connections that break
-before or after the batch was written; requests that a broker finds in a buffer when their
-connection is long gone; leaders that move; batches that are too large; records whose time is over
-meanwhile. What must hold is the same in all of them.
+Each seed is another run: responses that are errors, come late, or never; connections that break
+before or after the batch is written; requests that a broker reads from a buffer long after their
+connection is closed; leaders that move; batches that are too large; records that expire meanwhile.
+The same must hold in all runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unit.client.producer.producing import Producing
 RECORDS = 120
 PARTITIONS = 3
 PATIENT_MS = 120_000
-"""Nothing takes that long, unless it is stuck."""
+"""No run takes that long, unless it is stuck."""
 PASSING = (
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.REQUEST_TIMED_OUT,
@@ -56,17 +56,17 @@ class Story:
         if splits:
             self.p.brokers.max_batch_bytes = 300
         self.refuses = not (splits and self.patience_ms == PATIENT_MS)
-        """Behind a part that is refused, of a batch without an answer, there is nothing to do but
-        to wait until the others expire."""
+        """False where a part of a batch without a response may be refused: then the records behind
+        it expire."""
         for node_id in (1, 2):
             self.p.cluster[node_id].answers[ProduceRequest] = self.failing(node_id)
         self.calm = False
         self.unread: list[tuple[int, int, ProduceRequest]] = []
-        """Behind how many others it is found, by whom, and what."""
+        """Late requests: after how many others, to which node, and the request."""
         self.asleep_until_ms = 0
-        """Until then no broker reads anything."""
+        """No broker reads requests until this time."""
         self.refused: set[tuple[int, int, int]] = set()
-        """What would be refused again."""
+        """The batches that a broker refuses again."""
         self.told: dict[int, list[Any]] = {}
         self.sent: dict[int, tuple[int, Any]] = {}
 
