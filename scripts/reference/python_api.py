@@ -139,7 +139,6 @@ LINKS = {
     "client.deserializers": "[keys and values](#keys-and-values)",
     "dead_letters": "below",
     "consumer.metrics": "[metrics](#metrics)",
-    "producer.metrics": "[metrics](#metrics)",
     "RebalanceListener": "[arguments](#arguments)",
 }
 """By names of modules and classes in docstrings: the link that replaces them on the page."""
@@ -150,14 +149,14 @@ ARGUMENTS = (
         "timestamp",
         "",
         "datetime | int",
-        "An int is milliseconds since 1970; a `datetime` without a zone is local time.",
+        "Milliseconds since 1970, or a `datetime`; without a zone it is local time.",
     ),
-    ("timeout, max_wait", "", "float", "Seconds; below 0, or infinity: for ever."),
+    ("timeout, max_wait", "", "float", "Seconds; negative or infinite: without a limit."),
     (
         "partition of a consumer or admin",
         "odradek.client.arguments",
         "PartitionLike",
-        "Or anything with `topic` and `partition`, such as a record; several as any iterable.",
+        "Also any object with `topic` and `partition`, such as a record. Several: any iterable.",
     ),
     (
         "something by partition",
@@ -182,8 +181,8 @@ ARGUMENTS = (
         "commit(what)",
         "odradek.client.consumer.arguments",
         "Committable",
-        "None: all that was handed out. By partition: the offset of the next record to read; so "
-        "too the offset of a partition that has one, as confluent-kafka's do.",
+        "None: the positions of all returned records. By partition: the offset of the next record "
+        "to read. The same holds for a partition that has an offset, as those of confluent-kafka.",
     ),
     ("OffsetLike", "odradek.client.consumer.arguments", "OffsetLike", ""),
 )
