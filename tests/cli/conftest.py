@@ -1,4 +1,4 @@
-"""A broker for the tests of a module, and commands that talk to it."""
+"""A broker for the tests of a module, and commands that connect to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def run(bootstrap: str) -> Iterator[Run]:
-    """With the topics `t` and `wide`, which has three partitions. Leaves no topic behind."""
+    """Run commands with the topics `t` and `wide` (three partitions); deletes all topics
+    afterwards.
+    """
     with Admin(brokers=bootstrap) as admin:
         admin.create_topic("t", partitions=1)
         admin.create_topic("wide", partitions=3)
@@ -30,7 +32,7 @@ def run(bootstrap: str) -> Iterator[Run]:
 
 @pytest.fixture
 def admin(bootstrap: str) -> Iterator[Admin]:
-    """Leaves no group behind."""
+    """An admin client; afterwards all groups are deleted."""
     with Admin(brokers=bootstrap) as client:
         yield client
         for group in client.groups():

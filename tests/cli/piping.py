@@ -1,4 +1,4 @@
-"""Commands called in this process, with what is piped into them, and what comes out."""
+"""Commands called in this process, with their standard input and output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Run = Callable[..., Result]
 
 
 def runner(bootstrap: str) -> Run:
-    """Calls a command; `stdin` is what is piped in, `code` the exit code it is to have."""
+    """Return a function that calls a command with `stdin` and checks its exit code."""
 
     def call(*arguments: str, stdin: bytes = b"", code: int = 0) -> Result:
         done = CliRunner().invoke(main, [*arguments, "-b", bootstrap], input=stdin)
@@ -23,10 +23,10 @@ def runner(bootstrap: str) -> Run:
 
 
 def read(run: Run, *arguments: str) -> bytes:
-    """What `consume` writes up to the end of the topics."""
+    """Return the output of `consume` up to the end of the topics."""
     return run("consume", *arguments, "-e").stdout_bytes
 
 
 def lines(result: Result) -> list[list[str]]:
-    """What a list is in a pipe."""
+    """Return the rows of a list, as written to a pipe."""
     return [line.split("\t") for line in result.stdout.splitlines()]

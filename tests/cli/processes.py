@@ -1,4 +1,4 @@
-"""`odradek up` as a process of its own, ended by its process id."""
+"""`odradek up` as a subprocess."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Self
 
 ODRADEK = (sys.executable, "-m", "odradek")
-PATIENCE_S = 60
-"""For a broker to stop: with many partitions, on a machine that has much else to do."""
+STOP_TIMEOUT_S = 60
+"""Time for a broker with many partitions to stop on a busy machine."""
 
 
 class Up:
-    """Started when entered; `ready` is the JSON line. Left: asked to stop, then killed."""
+    """`odradek up` as a context manager; `ready` is its JSON line. It is killed on exit."""
 
     def __init__(self, *arguments: str, command: tuple[str, ...] = ODRADEK) -> None:
         self.command = (*command, "up", "--json", *arguments)
@@ -48,13 +48,13 @@ class Up:
         return str(self.ready["bootstrap"])
 
     def stop(self, number: int = signal.SIGINT) -> int:
-        """Send the signal and wait; the exit code."""
+        """Send the signal, wait, and return the exit code."""
         os.kill(self.process.pid, number)
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(STOP_TIMEOUT_S)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command to its end."""
+    """Run a command to its end."""
     return subprocess.run(
         [*ODRADEK, *arguments], capture_output=True, text=True, timeout=60, check=False
     )

@@ -1,4 +1,4 @@
-"""What `docs/reference/command-line.md` shows is run as it stands, line by line."""
+"""Runs the examples of `docs/reference/command-line.md`, line by line."""
 
 from __future__ import annotations
 

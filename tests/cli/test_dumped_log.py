@@ -1,4 +1,4 @@
-"""`odradek dump-log`: lines or JSON of what is in segment files, and what is wrong with them."""
+"""`odradek dump-log`: the contents of segment files as lines or JSON, and their damage."""
 
 from __future__ import annotations
 

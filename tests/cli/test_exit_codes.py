@@ -1,4 +1,4 @@
-"""How commands end: nobody reads on, there is no room, Ctrl-C. With a code, and no traceback."""
+"""Exit codes without a traceback: closed output pipe, full disk, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMEOUT_S = 60
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    """Of a broker with a topic `t`."""
+    """A broker with a topic `t`."""
     with Broker() as broker:
         with Admin(brokers=broker.bootstrap) as admin:
             admin.create_topic("t")
@@ -48,13 +48,13 @@ COMMANDS = [
 
 
 def environment(bootstrap: str) -> dict[str, str]:
-    """As in a shell, where output that is no terminal is buffered."""
+    """The environment of a shell, where output to a pipe is buffered."""
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return {**inherited, "ODRADEK_BROKERS": bootstrap}
 
 
 def sleeps(pid: int) -> bool:
-    """It waits for something, not for a processor: Python misses a signal just before a wait."""
+    """Return whether the process sleeps. Python misses a signal just before a wait."""
     stat = Path(f"/proc/{pid}/stat")
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "S"
 
@@ -140,7 +140,7 @@ def test_a_full_pipe_does_not_delay_the_end(bootstrap: str, number: int, code: i
 
 
 def test_a_terminated_member_leaves_its_group(bootstrap: str) -> None:
-    """Its partitions are not kept for a session's time."""
+    """Its partitions are free at once, not after the session timeout."""
     with subprocess.Popen(
         [*ODRADEK, "consume", "t", "-g", "terminated", "-b", bootstrap],
         stdout=subprocess.PIPE,

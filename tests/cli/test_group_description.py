@@ -1,4 +1,4 @@
-"""`odradek group describe`: every member is shown; and groups whose members cannot be listed."""
+"""`odradek group describe`: the members of groups, and groups whose members cannot be listed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from odradek.protocol.api.describe_groups import DescribedGroup
 
 @pytest.fixture
 def two(run: Run, admin: Admin, bootstrap: str) -> Iterator[None]:
-    """Members of the group `g` on `t`, which has one partition."""
+    """Two members of the group `g` on `t`, which has one partition."""
 
     def member(client_id: str) -> Consumer[bytes, bytes]:
         return Consumer(
@@ -60,7 +60,7 @@ def test_a_member_without_partitions_has_a_row_and_no_lag(run: Run) -> None:
 def test_a_group_of_another_protocol_is_shown_without_its_members(
     run: Run, admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DescribeGroups does not know it (KIP-848), ListGroups and OffsetFetch do."""
+    """DescribeGroups does not return such a group (KIP-848), but ListGroups and OffsetFetch do."""
 
     def not_classic(described: DescribedGroup) -> None:
         raise GroupNotFound(f"Group {described.group_id} not found.")

@@ -1,4 +1,4 @@
-"""`odradek group`: how far groups are, and moving them, alone or after others."""
+"""`odradek group`: lag of groups, and changing their offsets."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.usefixtures("admin")
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 
 
-def helped(*arguments: str) -> str:
-    """The help of a command, as one line."""
+def help_text(*arguments: str) -> str:
+    """Return the help of a command as one line."""
     return " ".join(CliRunner().invoke(main, [*arguments, "--help"]).stdout.split())
 
 
@@ -145,7 +145,7 @@ def test_a_group_with_members_and_no_commits_is_not_moved(run: Run, bootstrap: s
             assert "group g has 1 member" in said
         said = run("group", "seek", "other", "--to-group", "g", "-y", code=1).stderr
         assert said == "odradek: g has committed nothing\n"
-    assert "[default: where it has committed]" in helped("group", "seek")
+    assert "[default: where it has committed]" in help_text("group", "seek")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_the_columns_of_piped_output_are_in_the_help_and_the_reference(
     run("topic", "create", "orders")
     admin.alter_group_offsets("g", {TopicPartition("orders", 0): 0})
     columns = ", ".join(json.loads(run("group", command, "g", *more, "--json").stdout))
-    assert columns in helped("group", command)
+    assert columns in help_text("group", command)
     assert f"`{command}` {columns}" in " ".join(REFERENCE.read_text().split())
 
 

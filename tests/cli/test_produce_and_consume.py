@@ -1,4 +1,4 @@
-"""`odradek produce` and `odradek consume` in a pipe: what goes in comes out, byte for byte."""
+"""`odradek produce` and `odradek consume` in a pipe: records pass through byte for byte."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_a_line_is_a_record_and_an_empty_one_too(run: Run) -> None:
 def test_invalid_input_is_reported_with_the_number_of_written_records(
     run: Run, arguments: list[str], good: bytes, bad: bytes, said: str
 ) -> None:
-    """Who mends it wants to know where to go on."""
-    told = run("produce", "t", *arguments, stdin=good * 2 + bad + good, code=1).stderr
-    assert said in told and "2 records were written before it" in told
+    """So that the rest can be sent once the input is corrected."""
+    error = run("produce", "t", *arguments, stdin=good * 2 + bad + good, code=1).stderr
+    assert said in error and "2 records were written before it" in error
     assert read(run, "t") == b"a\na\n"
-    told = run("produce", "t", *arguments, stdin=bad, code=1).stderr
-    assert "nothing was written" in told
+    error = run("produce", "t", *arguments, stdin=bad, code=1).stderr
+    assert "nothing was written" in error
 
 
 def test_a_key_delimiter_splits_lines_that_have_it(run: Run) -> None:
@@ -62,7 +62,7 @@ def test_a_template_reads_what_it_wrote(run: Run) -> None:
 
 
 def test_a_template_with_a_partition_selects_the_partition(run: Run) -> None:
-    """`-p` comes before what records say; -1 is any."""
+    """`-p` takes precedence over the partition of the record; -1 selects none."""
     run("produce", "wide", "-f", r"%p %v\n", stdin=b"2 two\n1 one\n")
     run("produce", "wide", "-f", r"%p %v\n", "-p", "0", stdin=b"1 none\n")
     assert read(run, "wide", "-p", "0", "-f", r"%p %v\n") == b"0 none\n"
@@ -73,7 +73,7 @@ def test_a_template_with_a_partition_selects_the_partition(run: Run) -> None:
 
 
 def test_bytes_that_are_not_utf_8_pass_through_unchanged(run: Run) -> None:
-    """Arguments with such bytes come to Python as surrogates."""
+    """Python has such bytes of arguments as surrogates."""
     ff, fe = "\udcff", "\udcfe"
     run("produce", "t", f"v{ff}", "-k", f"k{ff}", "-H", f"h={fe}")
     assert read(run, "t", "-f", f"{fe}%k|%v|%h") == b"\xfek\xff|v\xff|h=\xfe"

@@ -1,6 +1,4 @@
-"""`produce` that can send no more in the midst of its input says how far it came: who pipes into it
-wants to know what to send again.
-"""
+"""`produce` that fails in the middle of its input reports how many records were written."""
 
 from __future__ import annotations
 
@@ -21,8 +19,8 @@ NO_ROOM = MaxBlockTimeout("there was no room within max.block.ms=1000")
 TOO_LATE = DeliveryTimeout("not acknowledged within delivery.timeout.ms=2000")
 
 
-class Producer:
-    """Its broker takes so many records and is gone; its buffer then has room for so many."""
+class FailingProducer:
+    """A fake producer whose broker fails after some records, with a buffer for some more."""
 
     def __init__(self, taken: int, room: int) -> None:
         self.taken = taken
@@ -57,13 +55,13 @@ class Producer:
         self.close()
 
 
-def produced(monkeypatch: pytest.MonkeyPatch, producer: Producer, lines: int) -> Result:
+def produced(monkeypatch: pytest.MonkeyPatch, producer: FailingProducer, lines: int) -> Result:
     monkeypatch.setattr(odradek, "Producer", lambda settings: producer)
     return CliRunner().invoke(main, ["produce", "t", "-b", "gone:9092"], input="line\n" * lines)
 
 
 def test_the_outcome_of_all_read_records_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = produced(monkeypatch, Producer(taken=3, room=4), lines=100)
+    done = produced(monkeypatch, FailingProducer(taken=3, room=4), lines=100)
     assert done.exit_code == 3
     assert done.stderr.splitlines() == [
         f"odradek: {NO_ROOM}",
@@ -76,7 +74,7 @@ def test_the_outcome_of_all_read_records_is_reported(monkeypatch: pytest.MonkeyP
 
 
 def test_a_failure_of_the_first_record_is_reported_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = produced(monkeypatch, Producer(taken=0, room=0), lines=1)
+    done = produced(monkeypatch, FailingProducer(taken=0, room=0), lines=1)
     assert done.exit_code == 3
     assert [line.partition("?")[0] for line in done.stderr.splitlines()] == [
         f"odradek: {NO_ROOM}",
@@ -87,7 +85,7 @@ def test_a_failure_of_the_first_record_is_reported_alone(monkeypatch: pytest.Mon
 def test_records_that_fail_after_the_end_of_input_are_reported_with_a_hint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    done = produced(monkeypatch, Producer(taken=1, room=2), lines=3)
+    done = produced(monkeypatch, FailingProducer(taken=1, room=2), lines=3)
     assert done.exit_code == 3
     assert [line.partition("?")[0] for line in done.stderr.splitlines()] == [
         f"odradek: {TOO_LATE}",
@@ -98,10 +96,10 @@ def test_records_that_fail_after_the_end_of_input_are_reported_with_a_hint(
 
 
 def test_records_sent_before_a_failure_are_written_and_counted(run: Run) -> None:
-    """And counted: it was under way when a record came that has no place to go to."""
+    """They were in flight when a later record had no valid partition."""
     good, bad = b'{"value":"v","partition":0}\n', b'{"value":"v","partition":7}\n'
     options = ["--json", "--keep-partitions", "-X", "max.block.ms=3000"]
-    told = run("produce", "t", *options, stdin=good * 2 + bad + good, code=4).stderr.splitlines()
-    assert "partition 7" in told[0]
-    assert told[1] == "1 record not written, 2 written; the rest of the input was not read"
+    error = run("produce", "t", *options, stdin=good * 2 + bad + good, code=4).stderr.splitlines()
+    assert "partition 7" in error[0]
+    assert error[1] == "1 record not written, 2 written; the rest of the input was not read"
     assert read(run, "t") == b"v\nv\n"

@@ -1,4 +1,4 @@
-"""Commands on a terminal: tables, colours, questions, and text that leaves the terminal alone."""
+"""Commands on a terminal: tables, colours, confirmations, and escaped control characters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @pytest.fixture
 def admin(bootstrap: str) -> Iterator[Admin]:
-    """Of a cluster with one topic, `orders`."""
+    """An admin client of a cluster with one topic, `orders`."""
     with Admin(brokers=bootstrap) as client:
         client.create_topic("orders", partitions=2)
         yield client
@@ -30,7 +30,7 @@ def admin(bootstrap: str) -> Iterator[Admin]:
 def on_terminal(
     bootstrap: str, *arguments: str, typed: bytes = b"", columns: int = 80, **environment: str
 ) -> tuple[int, str]:
-    """Exit code, and all that the terminal was sent."""
+    """Run a command on a terminal; return its exit code and its output."""
     ours, theirs = pty.openpty()
     known = {"TERM": "xterm", "COLUMNS": str(columns), "ODRADEK_BROKERS": bootstrap}
     with subprocess.Popen(
@@ -57,7 +57,7 @@ def read(terminal: int) -> bytes:
 
 
 def rows(shown: str) -> list[list[str]]:
-    """Lines of a table that say something."""
+    """Return the lines of a table that are not empty."""
     plain = COLOUR.sub("", shown)
     return [line.split() for line in plain.splitlines() if line.strip(" ─")]
 
@@ -78,7 +78,7 @@ def test_no_color_disables_colours(bootstrap: str) -> None:
 
 @pytest.mark.usefixtures("admin")
 def test_long_rows_are_not_folded_on_a_narrow_terminal(bootstrap: str) -> None:
-    """So that they can be read, searched and copied."""
+    """So that they can be searched and copied."""
     _, shown = on_terminal(bootstrap, "topic", "describe", "orders", columns=30)
     assert [row[:3] for row in rows(shown)[-2:]] == [["orders", "0", "1"], ["orders", "1", "1"]]
 

@@ -21,7 +21,7 @@ from odradek.model.topics import TopicPartition
 
 @pytest.fixture
 def admin(bootstrap: str) -> Iterator[Admin]:
-    """Also leaves nothing behind."""
+    """An admin client; afterwards all topics and groups are deleted."""
     with Admin(brokers=bootstrap) as client:
         yield client
         for topic in client.topics():
@@ -32,7 +32,7 @@ def admin(bootstrap: str) -> Iterator[Admin]:
 
 @pytest.fixture
 def run(bootstrap: str, admin: Admin) -> Run:
-    """In a cluster without topics."""
+    """Run commands in a cluster without topics."""
     return runner(bootstrap)
 
 

@@ -1,4 +1,4 @@
-"""`odradek up`: the ready line, clean stops, and errors that say what to do."""
+"""`odradek up`: the ready line, clean stops, and error messages."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_setting_holds_and_is_shown_as_given() -> None:
 
 
 def test_a_second_signal_does_not_wait_for_the_stop() -> None:
-    """Of a broker whose disk does not answer, say: this one never comes to an end."""
+    """For a broker whose disk does not answer; here the stop never ends."""
     with subprocess.Popen(
         [sys.executable, "-c", NEVER_STOPS],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""What `odradek up` sets for its whole process."""
+"""Process-wide settings of `odradek up`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGES_OF_ALL_PIECES = (8 << 20) // 4096
 
 
 def page_faults(how: str) -> int:
-    """Taken by a hundred requests in pieces of 1 MiB, in a process of its own."""
+    """Return the page faults of a hundred requests in pieces of 1 MiB, in another process."""
     done = subprocess.run(
         [sys.executable, "-c", ALLOCATE_AND_FREE, how], capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""The built wheel installs into an environment of its own, and `odradek up` runs from there."""
+"""The built wheel can be installed in a new environment, and `odradek up` runs there."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Up to three attempts per task, so that a killed worker is a retry and not a failed query."""
+    """A session with up to three attempts per task, so that a killed worker is only a retry."""
     session = local_session("tests", master="local[2,3]", quick_start=True)
     yield session
     session.stop()
@@ -49,13 +49,15 @@ def spark() -> Iterator[SparkSession]:
 
 @dataclass
 class Topic:
-    """A topic of the test's own, written and read back with confluent-kafka."""
+    """A topic for one test, written and read back with confluent-kafka."""
 
     bootstrap: str
     name: str
 
     def produce(self, *values: object, partition: int = 0, **more: Any) -> None:
-        """One record per value, as text unless bytes or None; `more` as confluent's produce."""
+        """Produce one record per value, as text unless bytes or None; `more` goes to confluent's
+        produce.
+        """
         producer = confluent_kafka.Producer({"bootstrap.servers": self.bootstrap, "logger": None})
         for value in values:
             raw = value if value is None or isinstance(value, bytes) else str(value).encode()
@@ -63,7 +65,7 @@ class Topic:
         assert producer.flush(TIMEOUT_SECONDS) == 0
 
     def records(self, partition: int = 0) -> list[confluent_kafka.Message]:
-        """All records of a partition."""
+        """Return all records of a partition."""
         consumer = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -115,7 +117,7 @@ class Topics:
         self.numbers = itertools.count()
 
     def missing(self, name: str | None = None) -> Topic:
-        """One that nobody has made."""
+        """Return a topic that does not exist."""
         return Topic(self.bootstrap, name or f"t{next(self.numbers)}-{uuid.uuid4().hex[:8]}")
 
     def create(self, partitions: int = 1, *, name: str | None = None, **config: Any) -> Topic:

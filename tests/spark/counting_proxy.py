@@ -1,4 +1,4 @@
-"""Between clients and a broker: what the broker sends is counted."""
+"""A proxy that counts the bytes a broker sends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from odradek.testing import Broker
 
 
 class CountedBroker:
-    """A broker that clients reach through a forwarder of bytes, and by no other way."""
+    """A broker that clients reach only through a proxy that counts bytes."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -21,8 +21,8 @@ class CountedBroker:
         self.bootstrap = f"127.0.0.1:{self._listener.getsockname()[1]}"
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._port = free.getsockname()[1]
-        told = {"advertised.listeners": f"PLAINTEXT://{self.bootstrap}"}
-        self._broker = Broker(port=self._port, settings=told)
+        settings = {"advertised.listeners": f"PLAINTEXT://{self.bootstrap}"}
+        self._broker = Broker(port=self._port, settings=settings)
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
 

@@ -1,4 +1,4 @@
-"""Texts of JSON for a schema, right and wrong in the ways that tell two parsers apart."""
+"""Random JSON texts for a schema, valid and invalid, to compare two parsers."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ NO_UTF8 = (b"\xff", b"\xed\xa0\x80", b"\xed\xa0", b"\xe2\x82", b"\xc0\xaf", b"\x
 
 
 def texts(schema: sql.StructType, count: int, seed: int) -> list[bytes]:
-    """So many values of a topic whose records should have the schema; the same for a seed."""
-    maker = Maker(Random(seed))
+    """Return `count` values for the schema, the same for a seed."""
+    maker = TextGenerator(Random(seed))
     return [maker.record(schema) for _ in range(count)]
 
 
-class Maker:
-    """Makes texts by chance."""
+class TextGenerator:
+    """Generates random texts."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -102,7 +102,7 @@ class Maker:
         return data
 
     def damaged(self, text: str) -> str:
-        """The text cut off, or with a few characters too many, too few, or others."""
+        """Return the text truncated, or with a few characters added, removed or replaced."""
         first, last = sorted(self.random.randint(0, len(text)) for _ in range(2))
         changes: tuple[Callable[[], str], ...] = (
             lambda: text[:first],
@@ -115,7 +115,7 @@ class Maker:
         return self.any(changes)()
 
     def value(self, kind: sql.DataType, wrong: int) -> str:
-        """A text for the type, or in `wrong` of a hundred cases any other."""
+        """Return a text for the type, or in `wrong` percent of the cases any text."""
         if self.chance(wrong):
             return self.anything()
         if wrong and self.chance(5):

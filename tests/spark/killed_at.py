@@ -30,7 +30,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 class Points:
-    """Where to die: `names` of all points, of which those with a marker are passed."""
+    """The points to die at: `names`, without those that have a marker already."""
 
     def __init__(self, markers: str, names: str) -> None:
         self.markers = Path(markers)

@@ -39,7 +39,7 @@ ENDS = {"killed": killed, "failed": failed}
 
 
 class KilledReader(StreamReader):
-    """Dies after its first Arrow batch, once."""
+    """Dies once, after its first Arrow batch."""
 
     def __init__(self, options, marker):
         super().__init__(options)
@@ -54,8 +54,8 @@ class KilledReader(StreamReader):
             yield batch.slice(FIRST)
 
 
-class HalfWay:
-    """A task's rows; ends it once when the first of them are in the topic."""
+class EndsHalfWay:
+    """The rows of a task; ends the task once, when its first rows are in the topic."""
 
     def __init__(self, options, marker, end):
         self.options = options
@@ -116,4 +116,4 @@ class KilledOnce(OdradekSource):
         given = dict(self.options)
         marker, end = given.pop("marker"), given.pop("end")
         options = write_options(given)
-        return options, schema, HalfWay(options, marker, end)
+        return options, schema, EndsHalfWay(options, marker, end)

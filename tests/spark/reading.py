@@ -1,4 +1,4 @@
-"""What a DataFrame of records holds."""
+"""The values of a DataFrame of records."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pyspark.sql import DataFrame
 
 
 def values(frame: DataFrame) -> list[str | None]:
-    """The values as text, in the order of partition and offset."""
+    """Return the values as text, in the order of partition and offset."""
     rows = frame.selectExpr("partition", "offset", "cast(value as string) value").collect()
     return [row.value for row in sorted(rows, key=lambda row: (row.partition, row.offset))]

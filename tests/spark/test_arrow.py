@@ -1,5 +1,4 @@
-"""The consumer's Arrow batches to Spark's: no Spark is running, but its schema is what the columns
-must equal."""
+"""Arrow batches of the consumer, converted to the schema of Spark, without a running Spark."""
 
 import datetime as dt
 
@@ -14,7 +13,7 @@ def at(milliseconds):
 
 
 def consumed(*records):
-    """A consumer's batch of (key, value, topic, partition, offset, milliseconds, type, headers)."""
+    """Return a consumer batch of (key, value, topic, partition, offset, ms, type, headers)."""
     rows = [
         dict(zip(SCHEMA.names, (*record[:5], at(record[5]), *record[6:]), strict=True))
         for record in records
@@ -29,7 +28,7 @@ def converted(batch, headers=False):
     return found.to_pylist()
 
 
-def test_columns_are_those_of_sparks_kafka_source():
+def test_the_columns_equal_those_of_sparks_kafka_source():
     batch = consumed(
         (b"k", b"v", "t", 3, 7, 1, 0, []),
         (None, b"", "u", 0, 2**40, 1_700_000_000_123, 1, []),

@@ -11,7 +11,7 @@ EPOCH = datetime.datetime(1970, 1, 1)
 SECOND = 1_000_000_000
 
 
-def test_columns_are_those_of_sparks_kafka_source(topics, read):
+def test_the_columns_equal_those_of_sparks_kafka_source(topics, read):
     frame = read(topics.create(), includeHeaders=True)
     assert frame.schema.simpleString() == (
         "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,"
@@ -21,7 +21,7 @@ def test_columns_are_those_of_sparks_kafka_source(topics, read):
     assert "headers" not in read(topics.create()).columns
 
 
-def test_only_the_columns_that_are_wanted_come_in_their_order(topics, read):
+def test_a_read_returns_the_selected_columns_in_order(topics, read):
     topic = topics.create()
     topic.produce("v", key="k", headers=[("h", b"1")])
     frame = read(topic, columns="offset, value", includeHeaders=True)
@@ -34,7 +34,7 @@ def test_only_the_columns_that_are_wanted_come_in_their_order(topics, read):
         read(topic, columns="vlaue")
 
 
-def test_a_misspelt_option_is_told(topics, read):
+def test_an_unknown_option_is_reported(topics, read):
     with pytest.raises(PySparkException, match=r"startingofset'; did you mean startingOffsets\?"):
         read(topics.create(), startingOfset="earliest").collect()
 
@@ -53,7 +53,7 @@ def test_null_and_empty_keys_values_and_headers(topics, read):
     ]
 
 
-def test_timestamps_are_the_producers_or_the_brokers(topics, read):
+def test_timestamps_of_create_time_and_log_append_time(topics, read):
     topic = topics.create()
     topic.produce("then", timestamp=1_357_034_700_123)
     [row] = read(topic).selectExpr("unix_millis(timestamp) ms", "timestampType type").collect()
@@ -98,7 +98,7 @@ def test_partitions_coalesce_into_few_tasks_and_split_into_many(topics, read):
     assert values(read(topic)) == values(split) == values(capped) == expected
 
 
-def test_offsets_given_by_timestamp(topics, read):
+def test_starting_and_ending_offsets_by_timestamp(topics, read):
     topic = topics.create(2)
     for n in range(10):
         topic.produce(n, partition=n % 2, timestamp=1_000_000 + n * 1000)
@@ -108,7 +108,7 @@ def test_offsets_given_by_timestamp(topics, read):
     assert values(read(topic, startingOffsetsByTimestamp=by_partition)) == ["6", "8", "9"]
 
 
-def test_no_record_as_young_as_the_starting_timestamp(topics, read):
+def test_a_starting_timestamp_after_the_last_record(topics, read):
     topic = topics.create()
     topic.produce("old", timestamp=1_000)
     with pytest.raises(PySparkException, match="no record is as young"):
@@ -130,12 +130,12 @@ def test_topics_by_pattern_and_partitions_by_number(topics, read):
     assert read(subscribePattern=f"{prefix}-none").collect() == []
 
 
-def test_a_topic_that_is_not_there_is_named(topics, read):
+def test_a_missing_topic_is_named(topics, read):
     with pytest.raises(PySparkException, match=r"no-such-topic.*UNKNOWN_TOPIC_OR_PARTITION"):
         read(subscribe="no-such-topic").collect()
 
 
-def test_asking_for_more_than_there_is_fails_or_reads_what_there_is(topics, read):
+def test_offsets_out_of_range_fail_or_are_clamped(topics, read):
     topic = topics.create()
     topic.produce(*range(10))
     topic.delete_records(4)
@@ -148,7 +148,7 @@ def test_asking_for_more_than_there_is_fails_or_reads_what_there_is(topics, read
     assert values(read(topic, failOnDataLoss=False, **asked)) == ["4", "5", "6", "7", "8", "9"]
 
 
-def test_read_committed_reads_what_is_in_no_transaction(topics, read):
+def test_read_committed_reads_records_outside_of_transactions(topics, read):
     topic = topics.create()
     topic.produce("plain")
     assert values(read(topic, **{"kafka.isolation.level": "read_committed"})) == ["plain"]

@@ -1,4 +1,4 @@
-"""Spark's Declarative Pipelines, run by `spark-pipelines run`, with the format at both ends."""
+"""Spark Declarative Pipelines, run by `spark-pipelines run`, with the format as source and sink."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def sent():
 
 @pytest.fixture
 def run(tmp_path: Path):
-    """Run the pipeline in `tmp_path` to its end."""
+    """Run the pipeline in `tmp_path`."""
 
     def command() -> None:
         environment = {
@@ -79,7 +79,7 @@ def run(tmp_path: Path):
 
 
 @pytest.mark.timeout(400)
-def test_a_pipeline_copies_a_topic_and_goes_on_in_its_next_run(topics, bootstrap, run, tmp_path):
+def test_a_pipeline_copies_a_topic_and_its_next_run_continues(topics, bootstrap, run, tmp_path):
     source, target = topics.create(), topics.create()
     (tmp_path / "spark-pipeline.yml").write_text(
         SPECIFICATION.format(storage=(tmp_path / "storage").as_uri())

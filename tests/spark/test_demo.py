@@ -1,4 +1,4 @@
-"""The demo: its rules on flights made for them, and a small run from start to proof."""
+"""The demo: its rules on made-up flights, and a small run including the proof."""
 
 import itertools
 import json
@@ -73,8 +73,8 @@ def test_every_rule_has_a_flight_that_breaks_it(spark, topics):
     assert found == [None] * 3 + [reason for _, reason in BAD] + [rules.UNREADABLE] * 4
 
 
-def test_the_reference_agrees_with_the_rules_flight_by_flight():
-    """Those that a CSV can hold, by the code that knows nothing of Spark."""
+def test_the_reference_agrees_with_the_rules_on_each_flight():
+    """For the flights that fit in a CSV file; the reference does not use Spark."""
     import pandas as pd
 
     expected = [("", GOOD)]
@@ -85,7 +85,7 @@ def test_the_reference_agrees_with_the_rules_flight_by_flight():
     assert list(found) == [reason for reason, _ in expected]
 
 
-def test_events_are_the_rows_of_the_file_in_the_order_of_their_reports():
+def test_events_are_the_rows_of_the_file_by_report_time():
     events = flights.events()
     assert len(events) == flights.ROWS
     assert all(a.reported_ms <= b.reported_ms for a, b in itertools.pairwise(events))
@@ -100,7 +100,7 @@ def test_events_are_the_rows_of_the_file_in_the_order_of_their_reports():
 
 
 @pytest.mark.timeout(300)
-def test_a_small_run_proves_itself(tmp_path):
+def test_a_small_run_passes_its_proof(tmp_path):
     output = tmp_path / "demo"
     command = [sys.executable, "-m", "odradek", "demo", "--limit", "3000", "--output", str(output)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
@@ -114,7 +114,7 @@ def test_a_small_run_proves_itself(tmp_path):
 
 @pytest.fixture
 def demo_here(spark, monkeypatch, tmp_path):
-    """The command in this process, in the session that is there, on its first 2000 flights."""
+    """Run the command in this process and Spark session, with the first 2000 flights."""
     monkeypatch.setattr(run, "new_session", lambda stack, log_file: spark)
 
     def invoke(*arguments):
@@ -125,7 +125,7 @@ def demo_here(spark, monkeypatch, tmp_path):
 
 
 @pytest.mark.timeout(300)
-def test_a_result_that_is_not_what_it_must_be_is_exit_code_1(demo_here, monkeypatch):
+def test_a_failed_proof_exits_with_1(demo_here, monkeypatch):
     computed = reference.compute
 
     def one_minute_off(keep):
@@ -144,8 +144,8 @@ def test_a_result_that_is_not_what_it_must_be_is_exit_code_1(demo_here, monkeypa
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("place", ["warming up", "live"])
-def test_ctrl_c_ends_what_is_followed_and_proves_what_was_sent(demo_here, monkeypatch, place):
-    """At the first look at the queries' progress, or when the screen is drawn."""
+def test_ctrl_c_ends_the_replay_and_proves_what_was_sent(demo_here, monkeypatch, place):
+    """At the first check of the queries' progress, or while the screen is drawn."""
     drawn = []
     draw, progress = terminal.draw, run.DemoRun.progress
 
@@ -170,7 +170,7 @@ def test_ctrl_c_ends_what_is_followed_and_proves_what_was_sent(demo_here, monkey
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_ctrl_c_before_the_first_flight_ends_with_nothing_to_prove(demo_here, monkeypatch):
+def test_ctrl_c_before_the_first_flight_proves_nothing(demo_here, monkeypatch):
     read = flights.events
 
     def interrupt_and_read(limit):

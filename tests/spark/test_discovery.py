@@ -1,11 +1,11 @@
-"""A session that was never told of the source finds it by its name."""
+"""A session finds the data source by its name, without a registration."""
 
 from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
 
-def test_a_session_that_registered_nothing_knows_the_format(
+def test_a_session_without_a_registration_finds_the_format(
     spark: SparkSession, topics, bootstrap: str
 ) -> None:
     topic = topics.create()

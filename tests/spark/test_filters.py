@@ -1,4 +1,4 @@
-"""Filters on where records are: what a batch read fetches, by what the broker sent."""
+"""Filters on partition, offset and time: the bytes that a batch read fetches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def counted() -> Iterator[CountedBroker]:
 
 @pytest.fixture(scope="module")
 def wide(counted: CountedBroker) -> Topic:
-    """Four partitions of 1000 records of 1000 bytes, one a second, in batches of about 16 KB."""
+    """A topic with four partitions of 1000 records of 1000 bytes, one a second, in batches of 16
+    KB.
+    """
     topic = Topics(counted.bootstrap).create(PARTITIONS)
     producer = confluent_kafka.Producer(
         {
@@ -59,7 +61,9 @@ def wide_read(spark: SparkSession, counted: CountedBroker, wide: Topic):
 
 @pytest.fixture
 def fetched(counted: CountedBroker):
-    """`fetched(frame)`: its number of rows, and the share of the topic's bytes that were sent."""
+    """Return `fetched(frame)`: the number of rows, and the share of the topic's bytes that were
+    sent.
+    """
 
     def count(frame: DataFrame) -> tuple[int, float]:
         before = counted.sent
@@ -70,7 +74,7 @@ def fetched(counted: CountedBroker):
 
 
 def utc(seconds: float) -> str:
-    """SQL for a moment so many seconds after the first record."""
+    """Return SQL for the time so many seconds after the first record."""
     return f"timestamp_micros({BEGIN_MS * 1000 + int(seconds * 1_000_000)})"
 
 
@@ -89,14 +93,14 @@ def utc(seconds: float) -> str:
         (f"timestamp >= {utc(5000)}", 0, 0.0),
     ],
 )
-def test_what_is_fetched_falls_with_what_is_asked_for(wide_read, fetched, condition, rows, share):
+def test_filters_reduce_the_fetched_bytes(wide_read, fetched, condition, rows, share):
     found, sent = fetched(wide_read().where(condition))
     assert found == rows
     # A few answers too much for each partition, and metadata.
     assert share <= sent < share + 0.09
 
 
-def test_nothing_is_narrowed_where_spark_pushes_no_filters(spark, wide_read, fetched):
+def test_nothing_is_narrowed_without_filter_pushdown(spark, wide_read, fetched):
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
     try:
         found, sent = fetched(wide_read().where("partition = 1"))
@@ -106,7 +110,7 @@ def test_nothing_is_narrowed_where_spark_pushes_no_filters(spark, wide_read, fet
     assert sent >= 1
 
 
-def test_filters_meet_the_options(wide, wide_read):
+def test_filters_are_combined_with_the_offset_options(wide, wide_read):
     begin = json.dumps({wide.name: {str(number): 100 for number in range(PARTITIONS)}})
     end = json.dumps({wide.name: {str(number): 200 for number in range(PARTITIONS)}})
     frame = wide_read(startingOffsets=begin, endingOffsets=end, minPartitions=5)
@@ -115,8 +119,8 @@ def test_filters_meet_the_options(wide, wide_read):
     assert found.count() == 150
 
 
-def test_a_record_that_is_young_enough_is_found_behind_older_ones(topics, read):
-    """Times need not be in order, nor do those after a lower bound."""
+def test_a_matching_record_after_older_ones_is_found(topics, read):
+    """Times need not be in order."""
     topic = topics.create()
     for second in (5, 1, 9, 2, 7, 3):
         topic.produce(second, timestamp=BEGIN_MS + second * 1_000)
@@ -125,8 +129,8 @@ def test_a_record_that_is_young_enough_is_found_behind_older_ones(topics, read):
     assert values(read(topic, **pushed).where(f"timestamp < {utc(3)}")) == ["1", "2"]
 
 
-def test_without_the_option_a_filter_leaves_other_queries_of_the_frame_alone(topics, read):
-    """Spark keeps what was planned for a frame: narrowed, the others would lack rows."""
+def test_without_the_option_a_filter_does_not_affect_other_queries(topics, read):
+    """Spark keeps the plan of a frame: if it were narrowed, other queries would lack rows."""
     topic = topics.create()
     topic.produce(*range(10))
     frame = read(topic)
@@ -134,7 +138,7 @@ def test_without_the_option_a_filter_leaves_other_queries_of_the_frame_alone(top
     assert (late.count(), frame.count(), late.union(frame).count()) == (2, 10, 12)
 
 
-def test_what_is_filtered_away_is_no_data_loss(topics, read):
+def test_a_filtered_offset_is_not_data_loss(topics, read):
     topic = topics.create(2)
     topic.produce(*range(10))
     topic.produce(*range(10), partition=1)

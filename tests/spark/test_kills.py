@@ -1,7 +1,6 @@
-"""Queries whose processes are killed between plan, log, read and commit, and started again: nothing
-is lost, and nothing doubled beyond what the sink says.
-
-`tests/soak/spark_kills.py` kills at random; here each point has its turn.
+"""Queries whose processes are killed at each point of a micro-batch and restarted: no record is
+lost, and duplicates have headers that identify them. `tests/soak/spark_kills.py` kills at random
+points.
 """
 
 import json
@@ -22,7 +21,7 @@ TIMEOUT_SECONDS = 100
 
 @pytest.fixture
 def killed(spark, bootstrap, tmp_path):
-    """Options of a source or sink that dies at each of these points once."""
+    """Return options of a source or sink that dies once at each of these points."""
     spark.dataSource.register(killed_at.KilledAt)
 
     def options(*points):
@@ -38,8 +37,9 @@ def killed(spark, bootstrap, tmp_path):
 
 
 def deaths_until_finished(writing, checkpoint, markers, after_death=lambda: None):
-    """How often a query over what is there now fails because a process died that it needs, and is
-    started again, until it finishes."""
+    """Restart a query over the present records until it finishes; return how often a killed process
+    made it fail.
+    """
     writing = writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     deaths = 0
     while True:
@@ -59,8 +59,9 @@ def deaths_until_finished(writing, checkpoint, markers, after_death=lambda: None
 def test_a_source_killed_at_any_point_reads_each_record_once(
     spark, topics, killed, tmp_path, starting
 ):
-    """It dies in its first micro-batches, and again, at the same points, in later ones; a record
-    comes after each death."""
+    """It dies at each point in its first micro-batches, and again in later ones; a record is
+    produced after each death.
+    """
     topic = topics.create()
     topic.produce("before")
     found = Collected()
@@ -89,11 +90,10 @@ def test_a_source_killed_at_any_point_reads_each_record_once(
     assert found.all == expected
 
 
-def test_a_sink_killed_at_any_point_loses_nothing_and_headers_tell_its_copies(
+def test_a_sink_killed_at_any_point_loses_nothing_and_headers_identify_copies(
     topics, stream, killed, tmp_path
 ):
-    """Before and after the acknowledgement of its rows, which are two retries, and when it is to
-    be committed, which is a restart."""
+    """Before and after the rows are acknowledged (two retries), and at the commit (a restart)."""
     source, target = topics.create(), topics.create()
     source.produce(*range(100))
     given = killed("unacknowledged", "acknowledged", "commit")
@@ -110,9 +110,10 @@ def test_a_sink_killed_at_any_point_loses_nothing_and_headers_tell_its_copies(
     assert len({headers for headers, _ in found}) == 100
 
 
-def test_a_driver_killed_before_its_first_commit_begins_where_it_began(topics, bootstrap, tmp_path):
-    """From `latest`: Python and the JVM die with the first micro-batch logged and not committed,
-    and records come before the next driver."""
+def test_a_driver_killed_before_its_first_commit_keeps_its_start(topics, bootstrap, tmp_path):
+    """From `latest`: Python and the JVM die with the first micro-batch logged but not committed,
+    and records are produced before the next driver starts.
+    """
     topic = topics.create()
     topic.produce("before")
 
@@ -129,9 +130,10 @@ def test_a_driver_killed_before_its_first_commit_begins_where_it_began(topics, b
     assert [json.loads((tmp_path / f"{n}.json").read_text()) for n in (0, 1)] == [[], ["meanwhile"]]
 
 
-def test_queries_share_nothing_that_their_start_makes_grow(spark, topics, stream, tmp_path):
-    """What Spark puts into a `HashMap` of the session when a stream starts is there already: two
-    that start at once would break it, and with it every task of either."""
+def test_starting_queries_do_not_grow_shared_maps(spark, topics, stream, tmp_path):
+    """The keys that Spark puts into a `HashMap` of the session when a stream starts are set before:
+    two streams that start at once would corrupt it.
+    """
     manager = spark._jsparkSession.sessionState().dataSourceManager()
 
     def environment():

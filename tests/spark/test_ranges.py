@@ -1,4 +1,4 @@
-"""What a task reads, without Spark around it."""
+"""The records that a task reads, without a running Spark."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from odradek.spark.topics import DataLoss
 @pytest.fixture
 def read_range(bootstrap):
     def read(topic, *ranges, **options):
-        """Partition, offset and value of each record, sorted."""
+        """Return partition, offset and value of each record, sorted."""
         given = {"subscribe": topic.name, "kafka.bootstrap.servers": bootstrap, **options}
         wanted = [OffsetRange(topic.name, *each) for each in ranges]
         batches = list(read_ranges(read_options(given, streaming=False), wanted))
@@ -22,7 +22,7 @@ def read_range(bootstrap):
     return read
 
 
-def test_only_the_records_of_the_ranges(topics, read_range):
+def test_a_task_reads_only_its_ranges(topics, read_range):
     topic = topics.create(3)
     topic.produce("a", "b", "c", "d")
     topic.produce("e", "f", partition=2)
@@ -30,7 +30,7 @@ def test_only_the_records_of_the_ranges(topics, read_range):
     assert found == [(0, 1, b"b"), (0, 2, b"c"), (2, 0, b"e"), (2, 1, b"f")]
 
 
-def test_a_reader_that_is_left_early_leaves_nothing_to_the_next(topics, bootstrap, read_range):
+def test_a_reader_stopped_early_does_not_affect_the_next(topics, bootstrap, read_range):
     topic = topics.create()
     topic.produce(*range(20_000))
     given = {"subscribe": topic.name, "kafka.bootstrap.servers": bootstrap}
@@ -42,7 +42,7 @@ def test_a_reader_that_is_left_early_leaves_nothing_to_the_next(topics, bootstra
     assert read_range(topic, (0, 5, 7)) == [(0, 5, b"5"), (0, 6, b"6")]
 
 
-def test_records_deleted_since_they_were_planned_are_data_loss(topics, read_range):
+def test_records_deleted_after_planning_are_data_loss(topics, read_range):
     topic = topics.create(2)
     topic.produce(*range(10))
     topic.produce("x", partition=1)
@@ -53,7 +53,7 @@ def test_records_deleted_since_they_were_planned_are_data_loss(topics, read_rang
     assert found == [(0, 6, b"6"), (0, 7, b"7"), (1, 0, b"x")]
 
 
-def test_a_range_behind_the_end_of_its_log_is_data_loss(topics, read_range):
+def test_a_range_beyond_the_log_end_is_data_loss(topics, read_range):
     topic = topics.create()
     topic.produce("a")
     with pytest.raises(DataLoss, match="offset 1000000 should be read"):
@@ -61,7 +61,7 @@ def test_a_range_behind_the_end_of_its_log_is_data_loss(topics, read_range):
     assert read_range(topic, (0, 1_000_000, 2_000_000), failOnDataLoss="false") == []
 
 
-def test_records_that_do_not_come_end_the_task(topics, read_range):
+def test_records_that_do_not_arrive_fail_the_task(topics, read_range):
     topic = topics.create()
     topic.produce("a")
     patience = {"kafka.default.api.timeout.ms": "3000"}

@@ -1,4 +1,4 @@
-"""A schema that the user gives, and the format in SQL."""
+"""Schemas given by the user, and the format in SQL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_sources_own_schema_may_be_given(spark, topics, bootstrap, read):
 
 
 @pytest.mark.parametrize("given", ["a int", "key binary, value string", "key binary"])
-def test_another_schema_is_refused_with_the_columns_and_what_to_do(spark, bootstrap, given):
+def test_another_schema_is_refused_with_advice(spark, bootstrap, given):
     reader = spark.read.format("odradek").schema(given).option("subscribe", "t")
     frame = reader.option("kafka.bootstrap.servers", bootstrap).load()
     with pytest.raises(PySparkException) as refused:
@@ -44,7 +44,7 @@ def test_another_schema_of_a_stream_is_refused(spark, bootstrap):
 
 @pytest.fixture
 def sql(spark: SparkSession, bootstrap: str):
-    """`sql(text)` with `{bootstrap}` filled in."""
+    """Return `sql(text)`, which replaces `{bootstrap}`."""
 
     def run(text: str):
         return spark.sql(text.format(bootstrap=f"`kafka.bootstrap.servers` '{bootstrap}'"))
@@ -68,13 +68,13 @@ def test_a_temporary_view_is_read_and_inserted_into(sql, spark, topics):
 
 @pytest.fixture
 def table(sql, spark):
-    """A table of the catalog, whose options Spark does not keep for queries."""
+    """A table of the catalog; Spark does not keep its options for queries."""
     sql("CREATE TABLE kept USING odradek OPTIONS ({bootstrap}, subscribe 'nothing')")
     yield "kept"
     sql("DROP TABLE kept")
 
 
-def test_a_table_takes_its_options_with_the_query(spark, table, topics, bootstrap):
+def test_a_table_gets_its_options_with_the_query(spark, table, topics, bootstrap):
     topic = topics.create()
     topic.produce("a")
     servers = f"`kafka.bootstrap.servers` = '{bootstrap}'"
@@ -85,7 +85,7 @@ def test_a_table_takes_its_options_with_the_query(spark, table, topics, bootstra
     assert [row.value for row in found.collect()] == [b"a", b"b"]
 
 
-def test_a_table_without_them_says_where_options_go(spark, table):
+def test_a_table_without_options_reports_where_they_go(spark, table):
     with pytest.raises(PySparkException) as refused:
         spark.table(table).collect()
     assert "kafka.bootstrap.servers is missing" in str(refused.value)

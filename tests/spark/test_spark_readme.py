@@ -1,4 +1,4 @@
-"""The README's example for Spark, run as it stands, against a broker on another port."""
+"""Runs the Spark example of the README unchanged, with a broker on another port."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Streaming queries on a real Spark: where they begin, restarts, limits, losses, killed workers."""
+"""Streaming queries on a real Spark: start, restarts, limits, data loss, killed workers."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from spark.reading import values
 
 
 def run(frame, checkpoint, each):
-    """Run a query over what is there now; `each(batch, id)` gets every micro-batch."""
+    """Run a query over the present records; `each(batch, id)` gets every micro-batch."""
     query = (
         frame.writeStream.foreachBatch(each)
         .option("checkpointLocation", str(checkpoint))
@@ -23,7 +23,7 @@ def run(frame, checkpoint, each):
 
 
 class Collected:
-    """Values by micro-batch; a batch that is run again replaces itself."""
+    """The values of each micro-batch; a repeated batch replaces its earlier values."""
 
     def __init__(self):
         self.batches = {}
@@ -36,7 +36,7 @@ class Collected:
         return [value for _, found in sorted(self.batches.items()) for value in found]
 
 
-def test_available_now_reads_what_is_there_in_limited_batches(topics, stream, tmp_path):
+def test_available_now_reads_present_records_in_limited_batches(topics, stream, tmp_path):
     topic = topics.create(2)
     topic.produce(*range(60))
     topic.produce(*range(100, 140), partition=1)
@@ -49,7 +49,7 @@ def test_available_now_reads_what_is_there_in_limited_batches(topics, stream, tm
     assert json.loads(last.endOffset)[topic.name] == {"0": 60, "1": 40}
 
 
-def test_a_restart_goes_on_where_the_last_run_ended(topics, stream, tmp_path):
+def test_a_restart_continues_where_the_last_run_ended(topics, stream, tmp_path):
     topic = topics.create()
     found = Collected()
     topic.produce("a", "b")
@@ -66,10 +66,10 @@ class Crash(Exception):
 
 @pytest.mark.parametrize("kept_by", ["Spark's offset log", "the reader's checkpointLocation"])
 @pytest.mark.parametrize("failing", [0, 1])
-def test_a_stream_from_latest_that_fails_first_loses_nothing_that_came_meanwhile(
+def test_a_stream_from_latest_that_fails_first_loses_nothing(
     topics, stream, tmp_path, kept_by, failing
 ):
-    """Micro-batch 0 or 1 fails, and more comes before the query is started again."""
+    """Micro-batch 0 or 1 fails, and records are produced before the query is restarted."""
     topic = topics.create()
     topic.produce("before")
     found = Collected()
@@ -123,17 +123,17 @@ def test_a_topic_trimmed_below_the_checkpoint(topics, stream, tmp_path):
 
 
 def test_a_checkpoint_of_a_query_over_files(spark, topics, stream, tmp_path):
-    """What the user sees of it: once, in Spark's own words for an error of a Python source."""
+    """The message that the user sees, once, inside Spark's error for Python sources."""
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "one.txt").write_text("a line")
     run(spark.readStream.text(str(tmp_path / "files")), tmp_path / "checkpoint", lambda *_: None)
-    with pytest.raises(StreamingQueryException) as told:
+    with pytest.raises(StreamingQueryException) as raised:
         run(stream(topics.create()), tmp_path / "checkpoint", Collected())
-    assert str(told.value).count("the checkpoint is of a query over something else") == 1
-    assert "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR" in str(told.value)
+    assert str(raised.value).count("the checkpoint is of a query over something else") == 1
+    assert "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR" in str(raised.value)
 
 
-def test_a_live_query_gets_what_arrives(spark, topics, stream, tmp_path):
+def test_a_running_query_reads_new_records(spark, topics, stream, tmp_path):
     topic = topics.create()
     query = (
         stream(topic)
@@ -154,7 +154,7 @@ def test_a_live_query_gets_what_arrives(spark, topics, stream, tmp_path):
 
 
 def test_a_killed_worker_is_a_retry(spark, topics, bootstrap, tmp_path):
-    """The worker that reads dies by SIGKILL in the middle of its first range."""
+    """The reading worker is killed in the middle of its first range."""
     topic = topics.create()
     topic.produce(*range(1000))
     spark.dataSource.register(killed_once.KilledOnce)
@@ -172,8 +172,8 @@ def test_a_killed_worker_is_a_retry(spark, topics, bootstrap, tmp_path):
     assert found.all == [str(n) for n in range(1000)]
 
 
-def test_a_stream_from_a_time_on(topics, stream, tmp_path):
-    """The time says where the first run begins; the checkpoint, where the others do."""
+def test_a_stream_from_a_timestamp(topics, stream, tmp_path):
+    """The time applies to the first run; later runs start from the checkpoint."""
     topic = topics.create(2)
     for n in range(10):
         topic.produce(n, partition=n % 2, timestamp=1_000_000 + n * 1000)
@@ -192,7 +192,7 @@ def test_a_stream_from_a_time_on(topics, stream, tmp_path):
         del given[strongest]
 
 
-def test_a_restart_of_a_stream_from_a_time_on(topics, stream, tmp_path):
+def test_a_restart_of_a_stream_from_a_timestamp(topics, stream, tmp_path):
     topic = topics.create()
     topic.produce("before", timestamp=1_000_000)
     topic.produce("after", timestamp=1_001_000)
@@ -217,7 +217,7 @@ def test_a_stream_with_headers(topics, stream, tmp_path):
     assert found == [None, [("a", b"1"), ("a", None), ("b", b"")]]
 
 
-def test_a_micro_batch_is_cut_into_as_many_tasks_as_asked_for(topics, stream, tmp_path):
+def test_a_micro_batch_is_split_into_the_configured_tasks(topics, stream, tmp_path):
     topic = topics.create(3)
     for partition in range(3):
         topic.produce(*range(20), partition=partition)

@@ -1,4 +1,4 @@
-"""The stream reader's answers to Spark's questions, asked directly: no Spark is running here."""
+"""The methods of the stream reader, called directly without a running Spark."""
 
 import json
 
@@ -40,7 +40,7 @@ def of(topic, *offsets):
 
 
 def plain(offset):
-    """An offset without its notes, as Spark's own source reads it."""
+    """Return an offset without its notes, as Spark's own source reads it."""
     return {name: partitions for name, partitions in offset.items() if "@" not in name}
 
 
@@ -60,7 +60,7 @@ def test_start_and_end_of_a_stream(topics, reader):
     assert planned(follow, of(topic, 0, 0), of(topic, 2, 0)) == [(0, 0, 2)]
 
 
-def test_latest_is_where_it_was_first_asked(topics, reader):
+def test_latest_stays_at_the_first_answer(topics, reader):
     topic = topics.create()
     follow = reader(topic, startingOffsets="latest")
     topic.produce("a")
@@ -69,8 +69,8 @@ def test_latest_is_where_it_was_first_asked(topics, reader):
     assert follow.initialOffset() == of(topic, 1)
 
 
-def test_a_query_that_begins_where_it_may_move_reads_nothing_first(topics, reader):
-    """So Spark's offset log says where it began; a reader that is asked again has moved on."""
+def test_a_query_with_a_movable_start_has_an_empty_first_batch(topics, reader):
+    """The first batch is empty, so that the offset log of Spark has the start of the query."""
     topic = topics.create()
     topic.produce("before")
     follow = reader(topic, startingOffsets="latest")
@@ -99,7 +99,7 @@ def test_a_first_batch_of_another_source_whose_start_may_have_moved_is_data_loss
     assert planned(careless, careless.initialOffset(), of(topic, 3)) == []
 
 
-def test_a_first_batch_from_the_beginning_is_run_again_if_nothing_was_trimmed(topics, reader):
+def test_a_first_batch_from_the_beginning_runs_again_if_nothing_was_trimmed(topics, reader):
     topic = topics.create()
     topic.produce("a", "b", "c")
     again = reader(topic)
@@ -110,7 +110,7 @@ def test_a_first_batch_from_the_beginning_is_run_again_if_nothing_was_trimmed(to
         again.partitions(again.initialOffset(), of(topic, 2))
 
 
-def test_a_topic_made_again_is_data_loss_even_where_it_has_more_records(topics, reader):
+def test_a_recreated_topic_is_data_loss_even_with_more_records(topics, reader):
     topic = topics.create()
     topic.produce("a")
     first = reader(topic)
@@ -146,7 +146,7 @@ def test_the_groups_offsets_are_the_end_of_the_last_finished_batch(topics, reade
         assert committed.offset == 2
 
 
-def test_a_group_that_cannot_be_committed_for_does_not_stop_the_query(topics, reader, caplog):
+def test_a_failed_group_commit_does_not_stop_the_query(topics, reader, caplog):
     topic = topics.create()
     group = f"busy-{topic.name}"
     consumer = confluent_kafka.Consumer(
@@ -164,14 +164,14 @@ def test_a_group_that_cannot_be_committed_for_does_not_stop_the_query(topics, re
     assert f"cannot be committed for group {group}" in caplog.text
 
 
-def test_nothing_new_is_the_same_text(topics, reader):
+def test_offsets_without_new_records_are_the_same_text(topics, reader):
     topic = topics.create(12)
     follow = reader(topic)
     start = follow.initialOffset()
     assert json.dumps(follow.latestOffset(start, ALL)) == json.dumps(start)
 
 
-def test_a_wait_ends_when_something_arrives(topics, reader):
+def test_a_wait_ends_when_a_record_arrives(topics, reader):
     import threading
 
     topic = topics.create(3)
@@ -187,7 +187,7 @@ def test_a_wait_ends_when_something_arrives(topics, reader):
     assert plain(found) == of(topic, 0, 0, 1)
 
 
-def test_at_most_so_many_records(topics, reader):
+def test_max_offsets_per_trigger(topics, reader):
     topic = topics.create(2)
     topic.produce(*range(30))
     topic.produce(*range(10), partition=1)
@@ -197,7 +197,7 @@ def test_at_most_so_many_records(topics, reader):
     assert plain(follow.latestOffset(of(topic, 15, 5), ReadMaxRows(20))) == of(topic, 30, 10)
 
 
-def test_at_least_so_many_records_or_so_much_time(topics, reader):
+def test_min_offsets_per_trigger_and_max_trigger_delay(topics, reader):
     topic = topics.create()
     follow = reader(topic, minOffsetsPerTrigger="3", maxTriggerDelay="1h")
     topic.produce("a", "b")
@@ -210,7 +210,7 @@ def test_at_least_so_many_records_or_so_much_time(topics, reader):
     assert plain(follow.latestOffset(of(topic, 3), ALL)) == of(topic, 4)
 
 
-def test_available_now_ends_at_the_heads_of_its_beginning(topics, reader):
+def test_available_now_ends_at_the_end_offsets_of_its_start(topics, reader):
     topic = topics.create()
     topic.produce("a")
     follow = reader(topic)
@@ -220,8 +220,8 @@ def test_available_now_ends_at_the_heads_of_its_beginning(topics, reader):
     assert plain(follow.latestOffset(of(topic, 1), ALL)) == of(topic, 1)
 
 
-def test_batches_are_cut_at_one_record_time_in_all_partitions(topics, reader):
-    """Partition 0 has ten records a second, partition 1 one: equal times are unequal numbers."""
+def test_batches_end_at_one_record_time_in_all_partitions(topics, reader):
+    """Partition 0 has ten records a second and partition 1 has one."""
     topic = topics.create(3)
     for second in range(4):
         for tenth in range(10):
@@ -234,7 +234,7 @@ def test_batches_are_cut_at_one_record_time_in_all_partitions(topics, reader):
     assert plain(follow.latestOffset(of(topic, 40, 4, 0), ALL)) == of(topic, 40, 4, 0)
 
 
-def test_a_gap_in_time_is_jumped_and_disorder_does_not_stall(topics, reader):
+def test_a_gap_in_time_is_skipped_and_disorder_does_not_stall(topics, reader):
     topic = topics.create()
     for at in (1000, 9_000_000, 2000, 3000):
         topic.produce(at, timestamp=at)
@@ -244,7 +244,7 @@ def test_a_gap_in_time_is_jumped_and_disorder_does_not_stall(topics, reader):
     assert plain(follow.latestOffset(of(topic, 1), ALL)) == of(topic, 4)
 
 
-def test_a_partition_made_later_is_read_from_its_beginning(topics, reader):
+def test_a_new_partition_is_read_from_its_beginning(topics, reader):
     topic = topics.create()
     topic.produce("a")
     follow = reader(topic)
@@ -257,7 +257,7 @@ def test_a_partition_made_later_is_read_from_its_beginning(topics, reader):
     assert planned(follow, start, end) == [(0, 0, 1), (1, 0, 1)]
 
 
-def test_a_partition_that_is_gone(topics, reader):
+def test_a_missing_partition(topics, reader):
     topic = topics.create()
     start = of(topic, 0, 7)
     with pytest.raises(DataLoss, match=f"partitions are gone: {topic.name}-1"):
@@ -270,8 +270,8 @@ def both(one, other):
     return {"subscribe": f"{one.name},{other.name}"}
 
 
-def test_a_deleted_topic_is_named_and_can_be_gone_on_without(topics, reader):
-    """Deleted while the stream runs, found at once, and when it is started again."""
+def test_a_deleted_topic_is_named_and_can_be_dropped(topics, reader):
+    """Deleted while the stream runs; noticed at once, and after a restart."""
     kept, deleted = topics.create(), topics.create()
     deleted.produce("a", "b")
     strict = reader(None, **both(kept, deleted))
@@ -280,14 +280,14 @@ def test_a_deleted_topic_is_named_and_can_be_gone_on_without(topics, reader):
     checkpoint = strict.latestOffset(start, ALL)
     careless.latestOffset(start, ALL)
     deleted.delete()
-    told = (
+    message = (
         rf"topics are gone: {deleted.name} \(read: {deleted.name}-0 to offset 2\).*"
         "What to do: set failOnDataLoss to false to go on without them"
     )
     for running in (strict, reader(None, **both(kept, deleted))):
-        with pytest.raises(DataLoss, match=told):
+        with pytest.raises(DataLoss, match=message):
             running.latestOffset(checkpoint, ALL)
-    with pytest.raises(DataLoss, match=told):
+    with pytest.raises(DataLoss, match=message):
         reader(None, **both(kept, deleted)).partitions(start, checkpoint)
     kept.produce("c")
     for running in (careless, reader(None, **both(kept, deleted), failOnDataLoss="false")):
@@ -301,7 +301,7 @@ def test_a_deleted_topic_is_named_and_can_be_gone_on_without(topics, reader):
     assert planned(again, end, again.latestOffset(end, ALL)) == [(0, 0, 1)]
 
 
-def test_a_topic_that_never_was_there_is_refused_when_a_stream_goes_on(topics, reader):
+def test_a_topic_that_never_existed_is_refused_on_restart(topics, reader):
     topic, missing = topics.create(), topics.missing()
     with pytest.raises(UnknownTopicOrPartition, match=f"topic {missing.name}"):
         reader(None, **both(topic, missing)).latestOffset(of(topic, 0), ALL)
@@ -309,11 +309,11 @@ def test_a_topic_that_never_was_there_is_refused_when_a_stream_goes_on(topics, r
 
 def test_a_checkpoint_of_a_query_over_other_topics(topics, reader):
     topic, other = topics.create(3), topics.create()
-    told = (
+    message = (
         f"the checkpoint has {other.name}-0, which this query does not read .*{topic.name}.*"
         "give each query a checkpointLocation of its own"
     )
-    with pytest.raises(DataLoss, match=told):
+    with pytest.raises(DataLoss, match=message):
         reader(topic).latestOffset(of(other, 5), ALL)
     assigned = reader(None, assign=json.dumps({topic.name: [0]}))
     with pytest.raises(DataLoss, match=f"the checkpoint has {topic.name}-1, {topic.name}-2, which"):
@@ -333,9 +333,9 @@ def begin_to_write(given):
 
 
 @pytest.mark.parametrize("call", [start_stream, plan_batch, begin_to_write])
-def test_no_broker_is_told_with_its_address_when_the_time_for_a_call_is_up(call):
-    told = r"not done within 300 ms \(default.api.timeout.ms\); last error: .*127.0.0.1:1.*"
-    with pytest.raises(ApiTimeout, match=f"{told}What to do: check bootstrap.servers"):
+def test_a_timeout_without_a_broker_names_its_address(call):
+    message = r"not done within 300 ms \(default.api.timeout.ms\); last error: .*127.0.0.1:1.*"
+    with pytest.raises(ApiTimeout, match=f"{message}What to do: check bootstrap.servers"):
         call({"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "300"})
 
 
@@ -349,7 +349,7 @@ def test_a_log_that_ends_before_the_next_offset(topics, reader):
     assert planned(careless, of(topic, 5), of(topic, 1)) == [(0, 0, 1)]
 
 
-def test_a_log_that_starts_behind_the_next_offset(topics, reader):
+def test_a_log_that_starts_after_the_next_offset(topics, reader):
     topic = topics.create()
     topic.produce(*range(10))
     topic.delete_records(6)
@@ -378,9 +378,7 @@ def test_offsets_that_do_not_fit_the_topic_are_refused(topics, reader):
         lacking.initialOffset()
 
 
-def test_a_pattern_is_found_within_names_and_never_in_those_of_internal_topics(
-    topics, reader, bootstrap
-):
+def test_a_pattern_matches_within_names_but_not_internal_topics(topics, reader, bootstrap):
     middle = topics.create().name
     topics.create(name=f"my-{middle}.delays")
     commit_an_offset(bootstrap, middle)
@@ -396,7 +394,7 @@ def test_a_pattern_is_found_within_names_and_never_in_those_of_internal_topics(
 
 
 def commit_an_offset(bootstrap, topic):
-    """So that there is a topic of the broker's own."""
+    """So that the internal topic of the broker exists."""
     settings = {"bootstrap.servers": bootstrap, "group.id": f"g-{topic}", "logger": None}
     consumer = confluent_kafka.Consumer(settings)
     where = confluent_kafka.TopicPartition(topic, 0, 0)
@@ -405,7 +403,7 @@ def commit_an_offset(bootstrap, topic):
     consumer.close()
 
 
-def test_no_record_as_young_as_the_time_to_start_at(topics, reader):
+def test_a_start_time_after_the_last_record(topics, reader):
     topic = topics.create()
     topic.produce("old", timestamp=1_000)
     with pytest.raises(ValueError, match="no record is as young"):

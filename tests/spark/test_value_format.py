@@ -1,4 +1,4 @@
-"""Values decoded by the source are what `from_json` makes of them."""
+"""Values decoded by the source equal those of Spark's `from_json`."""
 
 import json
 
@@ -31,14 +31,14 @@ TIMES = "a timestamp, b date, c timestamp_ntz, k array<timestamp>, z struct<a: t
 
 @pytest.fixture
 def session_zone(spark):
-    """Sets the session's zone for a test."""
+    """Sets the time zone of the session for a test."""
     before = spark.conf.get(ZONE)
     yield lambda name: spark.conf.set(ZONE, name)
     spark.conf.set(ZONE, before)
 
 
 def as_numbers(kind: pa.DataType) -> pa.DataType:
-    """The type with times as numbers: Spark has more of them than Python."""
+    """Return the type with times as numbers: Spark's range of times exceeds Python's."""
     if pa.types.is_timestamp(kind):
         return pa.int64()
     if pa.types.is_date(kind):
@@ -50,8 +50,8 @@ def as_numbers(kind: pa.DataType) -> pa.DataType:
     return pa.map_(pa.string(), as_numbers(kind.item_type)) if pa.types.is_map(kind) else kind
 
 
-def shown(structs: pa.Array) -> list[str]:
-    """Each with all that tells values apart, as -0.0 from 0.0."""
+def exact(structs: pa.Array) -> list[str]:
+    """Return values so that all differences show, such as -0.0 and 0.0."""
     return [repr(each) for each in structs.cast(as_numbers(structs.type)).to_pylist()]
 
 
@@ -66,15 +66,16 @@ def decoder(ddl, zone="UTC"):
 
 
 def compare(spark, ddl, values, zone="UTC"):
-    """All together, where one that is refused is among many, and one by one, where what Arrow does
-    is not hidden by another that it refuses."""
-    expected = shown(from_json(spark, ddl, values))
+    """Compare all texts in one batch, and each one alone: one that Arrow rejects changes how a
+    whole batch is decoded.
+    """
+    expected = exact(from_json(spark, ddl, values))
     columns = decoder(ddl, zone)
     structs, errors = columns.decode(pa.array(values, pa.binary()))
     alone = pa.concat_arrays(
         [columns.decode(pa.array([value], pa.binary()))[0] for value in values]
     )
-    for found in (shown(structs), shown(alone)):
+    for found in (exact(structs), exact(alone)):
         wrong = [
             (value, want, got)
             for value, want, got in zip(values, expected, found, strict=True)
@@ -85,7 +86,7 @@ def compare(spark, ddl, values, zone="UTC"):
 
 
 @pytest.mark.parametrize("ddl", SCHEMAS)
-def test_texts_right_and_wrong_become_what_from_json_makes_of_them(spark, ddl):
+def test_valid_and_invalid_texts_decode_as_from_json(spark, ddl):
     @settings(
         max_examples=1, derandomize=True, database=None, deadline=None, phases=[Phase.generate]
     )
@@ -97,12 +98,12 @@ def test_texts_right_and_wrong_become_what_from_json_makes_of_them(spark, ddl):
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "+05:30"])
-def test_times_are_those_of_from_json_in_the_session_s_zone(spark, session_zone, zone):
+def test_times_equal_those_of_from_json_in_the_session_zone(spark, session_zone, zone):
     session_zone(zone)
     compare(spark, TIMES, json_texts.texts(parse_schema(TIMES), TEXTS, 7), zone)
 
 
-def test_what_only_one_of_the_parsers_takes(spark):
+def test_texts_that_only_one_parser_accepts(spark):
     ddl = "a int, d double, e decimal(28,0), _corrupt_record string"
     deep = [b'{"z":' + b"[" * depth + b"]" * depth + b',"a":1}' for depth in (998, 999, 1000)]
     long = [b'{"z":' + b"1" * digits + b',"a":1}' for digits in (999, 1000, 1001)]
@@ -161,7 +162,7 @@ NO_DDL = (
 )
 
 
-def test_schemas_are_read_as_spark_reads_them(spark):
+def test_schemas_are_parsed_as_by_spark(spark):
     for ddl in SAME_DDL:
         assert parse_schema(ddl) == StructType.fromDDL(ddl), ddl
         assert parse_schema(StructType.fromDDL(ddl).json()) == StructType.fromDDL(ddl)
@@ -201,7 +202,7 @@ def test_columns_of_a_topic(spark, read, topics, session_zone):
     ]
 
 
-def test_a_stream_decodes_what_comes(spark, stream, topics, tmp_path):
+def test_a_stream_decodes_values(spark, stream, topics, tmp_path):
     topic = topics.create()
     topic.produce(*(json.dumps({"n": number}) for number in range(10)), '{"n": 1e9}')
     frame = stream(topic, valueFormat="json", valueSchema="n int").select("data.n", "error")

@@ -1,4 +1,4 @@
-"""Writing rows to topics, in batch and from a stream; read back with confluent-kafka."""
+"""Writes of batches and streams to topics, read back with confluent-kafka."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def test_all_columns_arrive(spark, topics, save):
     assert [m.headers() for m in found] == [[("h", b"1"), ("h", None)], None, None]
 
 
-def test_text_columns_and_partitions_by_key_as_the_java_client_chooses(spark, topics, save):
+def test_text_columns_and_partitions_by_key_as_in_the_java_client(spark, topics, save):
     topic = topics.create(5)
     frame = spark.range(200).selectExpr("concat('key-', id) key", "cast(id as string) value")
     save(frame, topic=topic.name)
@@ -61,7 +61,7 @@ def test_text_columns_and_partitions_by_key_as_the_java_client_chooses(spark, to
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_compressed_batches_are_read_by_others(spark, topics, save, codec):
+def test_compressed_batches_are_readable_by_other_clients(spark, topics, save, codec):
     topic = topics.create()
     frame = spark.range(3).selectExpr("concat('value number ', id) value").coalesce(1)
     save(frame, topic=topic.name, **{"kafka.compression.type": codec})
@@ -77,7 +77,7 @@ def test_rows_without_keys_spread_over_partitions(spark, topics, save):
     assert min(counts) > 1000
 
 
-def test_rows_find_the_topics_that_they_name_in_their_order(spark, topics, save):
+def test_rows_are_written_to_their_topics_in_order(spark, topics, save):
     some, others = topics.create(), topics.create()
     frame = spark.range(100).selectExpr(
         f"if(id % 3 = 0, '{some.name}', '{others.name}') topic", "cast(id as string) value"
@@ -101,7 +101,7 @@ def test_rows_find_the_topics_that_they_name_in_their_order(spark, topics, save)
         ("'v' value, -1 partition", {"topic": None}, "UNKNOWN_TOPIC_OR_PARTITION"),
     ],
 )
-def test_what_cannot_be_written_is_refused(spark, topics, save, columns, options, complaint):
+def test_unsupported_columns_are_refused(spark, topics, save, columns, options, complaint):
     if "topic" in options and options["topic"] is None:
         options = {"topic": topics.create().name}
     with pytest.raises(PySparkException, match=complaint):
@@ -109,13 +109,13 @@ def test_what_cannot_be_written_is_refused(spark, topics, save, columns, options
 
 
 def test_further_columns_are_ignored(spark, topics, save):
-    """As Spark's own sink does; a column's name counts as it is written."""
+    """As in Spark's own sink; column names are case sensitive."""
     topic = topics.create()
     save(spark.sql("select 'v' value, 'k' key, array(1) more, 'x' Key"), topic=topic.name)
     assert [(m.key(), m.value()) for m in topic.records()] == [(b"k", b"v")]
 
 
-def test_columns_that_are_ignored_are_named_once(caplog):
+def test_ignored_columns_are_logged_once(caplog):
     writer.warn_of_ignored.cache_clear()
     schema = StructType.fromDDL("value string, b int, a int, topic string")
     for _ in range(3):
@@ -124,14 +124,14 @@ def test_columns_that_are_ignored_are_named_once(caplog):
     assert "ignores the columns a, b: a record has key" in warning
 
 
-def test_a_missing_topic_is_made_if_the_brokers_make_topics(spark, topics, save):
-    """As with Spark's own Kafka sink."""
+def test_a_missing_topic_is_created_if_the_broker_creates_topics(spark, topics, save):
+    """As in Spark's own Kafka sink."""
     topic = topics.missing()
     save(spark.range(3).selectExpr("cast(id as string) value").coalesce(1), topic=topic.name)
     assert [m.value() for m in topic.records()] == [b"0", b"1", b"2"]
 
 
-def test_a_missing_topic_that_nobody_makes_is_named_with_the_command_that_does(monkeypatch):
+def test_a_missing_topic_is_named_with_the_command_to_create_it(monkeypatch):
     monkeypatch.setattr(producers, "CREATION_WAIT_MS", 300)
     with Broker(settings={"auto.create.topics.enable": False}) as broker:
         options = WriteOptions(ClientOptions(broker.bootstrap), topic="orders")
@@ -176,7 +176,7 @@ def test_a_stream_from_topic_to_topic(topics, stream, read, bootstrap, tmp_path)
 
 @pytest.fixture
 def half_way(spark, bootstrap, tmp_path):
-    """Options of a sink whose first task ends half way; `marker` is there when it has."""
+    """Options of a sink whose first task ends half way; `marker` then exists."""
     spark.dataSource.register(killed_once.KilledOnce)
     return {
         "kafka.bootstrap.servers": bootstrap,
@@ -186,8 +186,9 @@ def half_way(spark, bootstrap, tmp_path):
 
 
 def check_at_least_once(topic, half_way, count, batch_id):
-    """Every row is there; those of the first attempt, which were, are there twice, and their
-    headers say so. The id of the query or job."""
+    """Check that every row is present, and those of the first attempt twice with the same headers;
+    return the id of the query or job.
+    """
     assert Path(half_way["marker"]).exists()
     found = [(int(message.value()), tuple(message.headers())) for message in topic.records()]
     assert len(found) > count
@@ -204,7 +205,7 @@ def check_at_least_once(topic, half_way, count, batch_id):
 
 
 @pytest.mark.parametrize("end", ["killed", "failed"])
-def test_a_stream_loses_nothing_when_a_task_ends_half_way_and_headers_tell_copies(
+def test_a_stream_loses_nothing_when_a_task_fails_and_headers_identify_copies(
     topics, stream, half_way, tmp_path, end
 ):
     source, target = topics.create(), topics.create()
@@ -224,7 +225,7 @@ def test_a_stream_loses_nothing_when_a_task_ends_half_way_and_headers_tell_copie
 
 
 @pytest.mark.parametrize("end", ["killed", "failed"])
-def test_a_batch_loses_nothing_when_a_task_ends_half_way_and_headers_tell_copies(
+def test_a_batch_loses_nothing_when_a_task_fails_and_headers_identify_copies(
     spark, topics, half_way, read, end
 ):
     target = topics.create()
@@ -244,7 +245,7 @@ def task_writer(options):
     return TaskWriter(options, protocol, Task("job", None, 2, 0))
 
 
-def test_a_task_says_what_it_wrote_and_leaves_its_producer_to_the_next(bootstrap, topics):
+def test_a_task_reports_its_writes_and_keeps_its_producer(bootstrap, topics):
     topic, other = topics.create(2), topics.create()
     options = WriteOptions(ClientOptions(bootstrap), topic=topic.name)
     rows = [
@@ -263,7 +264,7 @@ def test_a_task_says_what_it_wrote_and_leaves_its_producer_to_the_next(bootstrap
     kept.producer.close()
 
 
-def test_partitions_that_a_topic_gets_while_a_producer_is_kept_are_found(bootstrap, topics):
+def test_a_cached_producer_finds_new_partitions(bootstrap, topics):
     topic = topics.create()
     kept = producers.take_producer(WriteOptions(ClientOptions(bootstrap)))
     assert kept.partition_count(topic.name) == 1

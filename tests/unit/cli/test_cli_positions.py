@@ -1,4 +1,4 @@
-"""What people type for times and places."""
+"""Times, durations and positions as typed on the command line."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_time_is_parsed_to_milliseconds(text: str, ms: int) -> None:
     ["1969-12-31T23:59:59.999Z", "1969-12-31T23:59:58Z", "0001-01-01T00:00:00+23:00", "-60w"],
 )
 def test_a_time_before_1970_becomes_0(text: str) -> None:
-    """Brokers take negative times for other questions: where is the start, where the end."""
+    """Negative times are special values of ListOffsets, such as earliest and latest."""
     assert time_ms(text, now_ms=1000) == 0
 
 

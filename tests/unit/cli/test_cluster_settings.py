@@ -1,5 +1,5 @@
-"""Which of the settings that a command is given its client gets: flag, `-X`, file, environment, and
-then the command's own; a setting is the same one by all of its names.
+"""Precedence of client settings: flag, `-X`, file, environment, default of the command. A setting
+may be given by any of its names.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ GROUP = ("consume", "-r", "t", "-g", "g")
 """A member of a group that subscribes to a pattern asks no admin client first."""
 
 
-class Stopped(ConfigError):
-    """The client has its settings, and that is all there is to see."""
+class ClientMade(ConfigError):
+    """Raised by a fake client once it has its settings."""
 
 
 @pytest.fixture
-def understood(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """The settings of the first client that a command makes, as that client understands them."""
+def client_settings_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Return the parsed settings of the first client that a command creates."""
     loaded: list[ClientSettings] = []
 
-    def stand_in(kind: type[ClientSettings]) -> Callable[..., Any]:
-        def make(given: dict[str, Any]) -> None:
-            loaded.append(kind.load(given))
-            raise Stopped("seen")
+    def fake_client(kind: type[ClientSettings]) -> Callable[..., Any]:
+        def make(settings: dict[str, Any]) -> None:
+            loaded.append(kind.load(settings))
+            raise ClientMade("seen")
 
         return make
 
@@ -53,7 +53,7 @@ def understood(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     for name in BROKER_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     for name, kind in KINDS.items():
-        monkeypatch.setattr(odradek, name, stand_in(kind))
+        monkeypatch.setattr(odradek, name, fake_client(kind))
     return call
 
 
@@ -63,7 +63,7 @@ def refused(*arguments: str) -> Result:
     return done
 
 
-Understood = Callable[..., Any]
+ClientSettingsOf = Callable[..., Any]
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ Understood = Callable[..., Any]
     ],
 )
 def test_a_setting_is_accepted_by_any_of_its_names(
-    understood: Understood, arguments: tuple[str, ...], setting: str, value: object
+    client_settings_of: ClientSettingsOf, arguments: tuple[str, ...], setting: str, value: object
 ) -> None:
-    """Also where the command has a value of its own for it."""
-    assert getattr(understood(*arguments), setting) == value
+    """Also where the command has its own default for the setting."""
+    assert getattr(client_settings_of(*arguments), setting) == value
 
 
 @pytest.mark.parametrize(
@@ -122,21 +122,21 @@ def test_a_setting_is_accepted_by_any_of_its_names(
     ],
 )
 def test_a_flag_overrides_x_which_overrides_the_default_of_the_command(
-    understood: Understood, arguments: tuple[str, ...], setting: str, value: object
+    client_settings_of: ClientSettingsOf, arguments: tuple[str, ...], setting: str, value: object
 ) -> None:
-    assert getattr(understood(*arguments), setting) == value
+    assert getattr(client_settings_of(*arguments), setting) == value
 
 
 def test_the_bootstrap_servers_come_from_the_source_with_the_highest_precedence(
-    understood: Understood, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client_settings_of: ClientSettingsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the last resort to the first; each by another name of the same setting."""
+    """From the lowest precedence to the highest, each with another name of the setting."""
     file = tmp_path / "client.properties"
     file.write_text("# Where it is.\nmetadata.broker.list = file:1\n")
     arguments = ["topic", "ls"]
 
     def servers() -> list[str]:
-        return [*understood(*arguments).bootstrap_servers]
+        return [*client_settings_of(*arguments).bootstrap_servers]
 
     assert servers() == ["localhost:9092"]
     monkeypatch.setenv(BROKER_VARIABLES[1], "environment:2")
@@ -181,10 +181,9 @@ def test_an_unknown_setting_is_named_as_it_was_written() -> None:
 def test_an_argument_of_a_constructor_is_refused_as_a_setting(
     command: tuple[str, ...], name: str
 ) -> None:
-    """Keys and values are bytes to commands: a client that made something else of them would be of
-    no use."""
-    told = refused(*command, "-X", f"{name}=str").stderr
-    assert f"{name} is not a setting but an argument of the Python clients" in told
+    """Commands use keys and values as bytes, so serializers cannot be set."""
+    error = refused(*command, "-X", f"{name}=str").stderr
+    assert f"{name} is not a setting but an argument of the Python clients" in error
 
 
 @pytest.mark.parametrize(
@@ -208,41 +207,42 @@ def test_settings_are_listed_without_the_required_arguments(
 
 
 def test_settings_of_consumers_are_not_given_to_the_admin_client_of_consume(
-    understood: Understood, caplog: pytest.LogCaptureFixture
+    client_settings_of: ClientSettingsOf, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """`consume` asks an admin client where a topic's records are; that one is told of timeouts and
-    addresses, and nothing of what only consumers have."""
-    given = ("-X", "auto.offset.reset=latest", "-X", "default.api.timeout.ms=4000")
+    """The admin client with which `consume` lists offsets gets only the settings that all clients
+    have.
+    """
+    settings = ("-X", "auto.offset.reset=latest", "-X", "default.api.timeout.ms=4000")
     for group in ((), ("-g", "g")):
-        looking_up = understood("consume", "t", *group, *given)
+        looking_up = client_settings_of("consume", "t", *group, *settings)
         assert isinstance(looking_up, AdminConfig)
         assert looking_up.default_api_timeout_ms == 4000
     assert caplog.records == []
 
 
 def test_settings_without_effect_are_logged_once(
-    understood: Understood, caplog: pytest.LogCaptureFixture
+    client_settings_of: ClientSettingsOf, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        understood("topic", "ls", "-X", "linger.ms=5")
+        client_settings_of("topic", "ls", "-X", "linger.ms=5")
         assert "without effect on this admin client: linger.ms" in caplog.text
-        understood(*GROUP, "-X", "linger.ms=5")
+        client_settings_of(*GROUP, "-X", "linger.ms=5")
         assert "without effect on this consumer: linger.ms" in caplog.text
 
 
 def test_an_invalid_line_of_a_settings_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_bytes(b"# caf\xe9: nobody reads this\nlinger.ms=5\nclient.id=caf\xe9\n")
-    told = refused("topic", "ls", "--command-config", str(file)).stderr
-    assert "client.properties, line 3: b'client.id=caf\\xe9' is not UTF-8" in told
+    error = refused("topic", "ls", "--command-config", str(file)).stderr
+    assert "client.properties, line 3: b'client.id=caf\\xe9' is not UTF-8" in error
     file.write_bytes(b"linger.ms 5\n")
-    told = refused("topic", "ls", "--command-config", str(file)).stderr
-    assert "client.properties, line 1: 'linger.ms 5' is not NAME=VALUE" in told
+    error = refused("topic", "ls", "--command-config", str(file)).stderr
+    assert "client.properties, line 1: 'linger.ms 5' is not NAME=VALUE" in error
 
 
 def test_a_file_of_settings_may_have_comments_in_any_encoding(
-    understood: Understood, tmp_path: Path
+    client_settings_of: ClientSettingsOf, tmp_path: Path
 ) -> None:
     file = tmp_path / "client.properties"
     file.write_bytes(b"# caf\xe9\n\n! caf\xe9\nclient.id = caf\xc3\xa9\n")
-    assert understood("topic", "ls", "--command-config", str(file)).client_id == "caf\u00e9"
+    assert client_settings_of("topic", "ls", "--command-config", str(file)).client_id == "caf\u00e9"

@@ -1,4 +1,4 @@
-"""`consume -g` commits what was written out, also when the group rebalances in between."""
+"""`consume -g` commits the records that were written out, also during a rebalance."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def record(partition: int, offset: int) -> Record[bytes, bytes]:
     return Record(BatchInfo("t", partition, 0, TimestampType.CREATE_TIME), offset, 0, None, b"v")
 
 
-class Member:
-    """A consumer whose commits end as they are told to; `events` happen in its polls."""
+class FakeConsumer:
+    """A fake consumer whose commits have the given outcomes."""
 
     def __init__(self, *outcomes: Exception | None) -> None:
         self.outcomes = [*outcomes]
@@ -54,7 +54,7 @@ class Member:
         self.polls += 1
 
 
-class Out:
+class ListWriter:
     def __init__(self) -> None:
         self.lines: list[int] = []
 
@@ -62,69 +62,69 @@ class Out:
         self.lines.append(record.offset)
 
     def flush(self) -> None:
-        """It is out at once."""
+        """Nothing is buffered."""
 
 
-def read(
+def consume(
     member: Any, *batches: list[Record[bytes, bytes]], num: int | None = None, out: Any = None
-) -> Out:
+) -> ListWriter:
     member.batched = [*batches]
-    out = out or Out()
+    out = out or ListWriter()
     with Progress("read", quiet=True) as progress:
         read_as_member(member, ["t"], out, num, progress)
-    found: Out = out
+    found: ListWriter = out
     return found
 
 
 def test_printed_records_are_committed() -> None:
-    member = Member()
-    out = read(member, [record(0, 5), record(1, 7)], [record(0, 6)])
+    member = FakeConsumer()
+    out = consume(member, [record(0, 5), record(1, 7)], [record(0, 6)])
     assert out.lines == [5, 7, 6]
     assert member.committed == {A: 7, B: 8}
 
 
 def test_records_that_could_not_be_flushed_are_not_committed_at_a_revocation() -> None:
-    """As the consumer is closed by the very failure."""
+    """The failure closes the consumer, which revokes its partitions."""
 
-    class Full(Out):
+    class Full(ListWriter):
         def flush(self) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    member: Any = Member()
+    member: Any = FakeConsumer()
     with pytest.raises(OSError, match="No space"):
-        read(member, [record(0, 5)], out=Full())
+        consume(member, [record(0, 5)], out=Full())
     member.on_revoke(member, [A])
     assert member.committed == {}
 
 
 def test_with_a_limit_only_the_printed_records_of_a_batch_are_committed() -> None:
-    member = Member()
-    assert read(member, [record(0, 0), record(0, 1), record(0, 2)], num=2).lines == [0, 1]
+    member = FakeConsumer()
+    assert consume(member, [record(0, 0), record(0, 1), record(0, 2)], num=2).lines == [0, 1]
     assert member.committed == {A: 2}
 
 
 def test_a_commit_during_a_rebalance_is_made_with_the_next_batch() -> None:
-    member = Member(RebalanceInProgress("later"))
-    read(member, [record(0, 5)], [record(1, 7)])
+    member = FakeConsumer(RebalanceInProgress("later"))
+    consume(member, [record(0, 5)], [record(1, 7)])
     assert member.committed == {A: 6, B: 8}
 
 
 def test_the_last_commit_waits_for_the_end_of_a_rebalance() -> None:
-    member = Member(RebalanceInProgress("later"), RebalanceInProgress("later"))
-    read(member, [record(0, 5)], num=1)
+    member = FakeConsumer(RebalanceInProgress("later"), RebalanceInProgress("later"))
+    consume(member, [record(0, 5)], num=1)
     assert member.committed == {A: 6}
     assert member.polls == 2
 
 
 def test_a_rebalance_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consume_group, "FINISH_S", 0.0)
-    member = Member(*[RebalanceInProgress("never")] * 100)
+    member = FakeConsumer(*[RebalanceInProgress("never")] * 100)
     with pytest.raises(RebalanceInProgress, match="not committed"):
-        read(member, [record(0, 5)], num=1)
+        consume(member, [record(0, 5)], num=1)
 
 
 def test_revoked_partitions_are_committed_first() -> None:
-    member: Any = Member(RebalanceInProgress("later"))
+    member: Any = FakeConsumer(RebalanceInProgress("later"))
     written = UncommittedOffsets(member)
     written.add({A: 6})
     written.add({B: 8})
@@ -136,8 +136,8 @@ def test_revoked_partitions_are_committed_first() -> None:
 
 
 def test_lost_partitions_are_never_committed(capsys: pytest.CaptureFixture[str]) -> None:
-    """They may be further already."""
-    member: Any = Member(RebalanceInProgress("later"), RebalanceInProgress("later"))
+    """Their new owner may have committed higher offsets."""
+    member: Any = FakeConsumer(RebalanceInProgress("later"), RebalanceInProgress("later"))
     written = UncommittedOffsets(member)
     written.add({A: 6})
     written.commit()
@@ -153,7 +153,7 @@ def test_lost_partitions_are_never_committed(capsys: pytest.CaptureFixture[str])
 def test_a_member_that_was_removed_reports_it_and_goes_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    member = Member(CommitFailed("it took too long"))
-    read(member, [record(0, 5)], [record(1, 7)])
+    member = FakeConsumer(CommitFailed("it took too long"))
+    consume(member, [record(0, 5)], [record(1, 7)])
     assert member.committed == {B: 8}
     assert "t-0: some records will be read again" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Records as text and back: the verbs of kcat and rpk, and JSON that loses nothing."""
+"""Records as text and back: the verbs of kcat and rpk, and lossless JSON."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_null_is_an_empty_text_or_the_given_text() -> None:
     ],
 )
 def test_a_time_after_the_year_9999_is_printed_as_a_number(timestamp_ms: int, text: bytes) -> None:
-    """Microseconds where milliseconds belong: one such record must not hide those after it."""
+    """Such as microseconds in place of milliseconds; the records after it are still printed."""
     assert Template("%T{rfc3339}").render(CliRecord(timestamp_ms=timestamp_ms)) == text
 
 

@@ -1,4 +1,4 @@
-"""Which partitions are meant by `-p`."""
+"""Partition lists of `-p`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_numbers_and_ranges_select_partitions(text: str, numbers: list[int]) -> 
     ],
 )
 def test_the_first_missing_partition_is_named(text: str, missing: int) -> None:
-    """However many more are asked for: they are not counted out one by one."""
+    """Large ranges are not expanded to find it."""
     with pytest.raises(UnknownTopicOrPartition, match=f"no partition {missing}$"):
         select_partitions(KNOWN, text)
 

@@ -1,4 +1,4 @@
-"""The screen of the followed demo: what it shows of flights, delays and micro-batches."""
+"""The screen of `odradek demo`: flights, delays and micro-batches."""
 
 import io
 from types import SimpleNamespace

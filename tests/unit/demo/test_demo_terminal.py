@@ -1,4 +1,4 @@
-"""What the demo says where nobody sees it at once: in a pipe, a file, a log."""
+"""The output of the demo where standard error is not a terminal."""
 
 from __future__ import annotations
 

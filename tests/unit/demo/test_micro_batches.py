@@ -1,4 +1,4 @@
-"""Spark's progress reports as a time line."""
+"""The time line of micro-batches, made from the progress reports of Spark."""
 
 from types import SimpleNamespace
 
@@ -6,7 +6,7 @@ from odradek.demo.page import micro_batches, rows_of, time_line
 
 
 def report(number, at, **spent):
-    """What is used of Spark's report of one trigger."""
+    """The used parts of the progress report of one trigger."""
     return SimpleNamespace(
         batchId=number,
         numInputRows=10 * number,

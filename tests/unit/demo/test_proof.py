@@ -1,4 +1,4 @@
-"""The demo's proof fails when anything differs, and says what."""
+"""The proof of the demo fails if anything differs, and names the difference."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ EXPECTED = Result(rows=3, accepted=2, rejected={"no arrival time": 1}, windows={
 
 @pytest.fixture
 def found(monkeypatch):
-    """What is read back; tests change it."""
+    """The data that is read back; tests change it."""
     state = {
         "flights_in_topic": 3,
         "rejected_in_topic": {"no arrival time": 1},

@@ -1,4 +1,4 @@
-"""The pace of the replay, on a simulated clock: each flight leaves when its time has come."""
+"""The pace of the replay, on a simulated clock."""
 
 import threading
 
@@ -11,7 +11,7 @@ HOUR_MS = 3_600_000
 
 
 class SimulatedTime(threading.Event):
-    """A clock that only waiting moves, and the event waited for."""
+    """A clock that advances only when the replay waits, and the stop event."""
 
     def __init__(self, stops_at=None):
         super().__init__()

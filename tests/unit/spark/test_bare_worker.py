@@ -1,4 +1,4 @@
-"""Readers and writers that arrive where Odradek is missing, or another one."""
+"""Readers and writers unpickled on workers without Odradek, or with another version of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_reader_is_pickled_with_its_options() -> None:
 
 
 def test_unpickling_without_odradek_names_the_host_and_the_python() -> None:
-    """An isolated interpreter with nothing but PySpark's pickle, as a bare executor has it."""
+    """In an isolated interpreter with only PySpark's pickle, as on an executor without Odradek."""
     program = (
         "import sys, pickle, importlib.util\n"
         f"sys.path.insert(0, {str(cloudpickle.__path__[0])!r})\n"

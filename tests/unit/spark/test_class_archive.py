@@ -1,4 +1,4 @@
-"""The archive of Spark's classes: for which Java and Spark it is, and what happens without one."""
+"""The class data archive of Spark: the Java and Spark that it fits, and failures to make it."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from odradek.spark import class_archive
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A Java and a Spark that are no more than files."""
+    """Return a fake Java and a fake Spark, made of files only."""
     for directory in ("java/bin", "spark/jars"):
         (tmp_path / directory).mkdir(parents=True)
     (tmp_path / "java" / "bin" / "java").touch()
@@ -38,7 +38,7 @@ def test_options_name_the_archive_only_where_there_is_one(machine):
 
 
 def python_that(machine, monkeypatch, script):
-    """Let a shell script be the training run; its third argument is where the archive goes."""
+    """Replace the training run by a shell script; its third argument is the path of the archive."""
     program = machine / "python"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Which session is for which master, and the environment that a driver plans with."""
+"""The session of each kind of master, and the environment of a driver."""
 
 from __future__ import annotations
 

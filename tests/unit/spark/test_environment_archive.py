@@ -1,5 +1,6 @@
-"""What `odradek spark pack` refuses, what it asks for, and what it copies. The archive itself is
-made and used in `tests/cluster`."""
+"""What `odradek spark pack` rejects, requires and copies. `tests/cluster` makes and uses a real
+archive.
+"""
 
 from __future__ import annotations
 

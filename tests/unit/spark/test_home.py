@@ -1,4 +1,4 @@
-"""The Spark home: all of the installed PySpark but the zips that its workers would import from."""
+"""The Spark home: the installed PySpark without the zips that its workers would import from."""
 
 import importlib.util
 from pathlib import Path
@@ -10,7 +10,7 @@ from odradek.spark import home
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """A PySpark as pip installs it, in miniature; the cache directory is beside it."""
+    """A small fake of an installed PySpark, with the cache directory beside it."""
     package = tmp_path / "site-packages" / "pyspark"
     for directory in ("bin", "jars", "python/lib", "python/pyspark"):
         (package / directory).mkdir(parents=True)

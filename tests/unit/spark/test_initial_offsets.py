@@ -1,4 +1,4 @@
-"""Where a stream began stays where it was: in this process, and in a file for the next one."""
+"""The initial offsets of a stream are kept in this process, and in a file for the next one."""
 
 import json
 
@@ -18,8 +18,8 @@ def options(**more):
     return read_options(given, streaming=True)
 
 
-class Moving:
-    """A head that is further at each look, as that of a busy topic."""
+class MovingEnds:
+    """End offsets that rise at each call, as those of a topic that is written to."""
 
     def __init__(self):
         self.head = 100
@@ -30,13 +30,13 @@ class Moving:
 
 
 def test_without_a_checkpoint_the_first_answer_is_kept_in_memory():
-    initial, heads = InitialOffsets(options()), Moving()
+    initial, heads = InitialOffsets(options()), MovingEnds()
     assert initial.get(heads) == {T0: 110}
     assert initial.get(heads) == {T0: 110}
 
 
 def test_with_a_checkpoint_another_process_gives_the_same_answer(tmp_path):
-    heads = Moving()
+    heads = MovingEnds()
     given = options(checkpointLocation=str(tmp_path))
     assert InitialOffsets(given).get(heads) == {T0: 110}
     assert InitialOffsets(given).get(heads) == {T0: 110}
@@ -49,24 +49,24 @@ def test_the_first_writer_wins(tmp_path):
     given = options(checkpointLocation=str(tmp_path))
     late = InitialOffsets(given)
 
-    def meanwhile_another_one_answers():
+    def answered_by_another_reader():
         InitialOffsets(given).get(lambda: {T0: 1})
         return {T0: 2}
 
-    assert late.get(meanwhile_another_one_answers) == {T0: 1}
+    assert late.get(answered_by_another_reader) == {T0: 1}
     assert len(list((tmp_path / DIRECTORY).iterdir())) == 1
 
 
 def test_a_file_uri_is_a_directory(tmp_path):
     uri = (tmp_path / "with space").as_uri()
-    InitialOffsets(options(checkpointLocation=uri)).get(Moving())
+    InitialOffsets(options(checkpointLocation=uri)).get(MovingEnds())
     assert (tmp_path / "with space" / DIRECTORY).is_dir()
 
 
 def test_an_unknown_file_system_is_refused_with_what_to_do():
     for location in ("dbfs:/x", "mock-of-nothing://bucket/x"):
         with pytest.raises(ValueError, match="leave this option out on the reader"):
-            InitialOffsets(options(checkpointLocation=location)).get(Moving())
+            InitialOffsets(options(checkpointLocation=location)).get(MovingEnds())
 
 
 def test_hadoop_schemes_of_s3_are_rewritten_for_arrow():
@@ -77,14 +77,14 @@ def test_hadoop_schemes_of_s3_are_rewritten_for_arrow():
 
 @pytest.fixture
 def object_store(monkeypatch):
-    """A file system that is not the local one, under s3a:."""
+    """A file system under s3a:, which is not the local one."""
     store = fs._MockFileSystem()
     monkeypatch.setattr(initial_offsets, "file_system", lambda location: (store, "bucket/query"))
     return store
 
 
 def test_an_object_store_keeps_the_offsets_for_another_process(object_store):
-    heads = Moving()
+    heads = MovingEnds()
     given = options(checkpointLocation="s3a://bucket/query")
     for _ in range(2):
         initial = InitialOffsets(given)
@@ -94,13 +94,13 @@ def test_an_object_store_keeps_the_offsets_for_another_process(object_store):
 
 
 def test_a_query_of_sparks_own_source_begins_at_the_offsets_it_kept(tmp_path):
-    """With a NUL in front as Spark writes it, beside a source of other topics."""
+    """The file starts with a NUL, as Spark writes it, and is beside that of another source."""
     for number, content in enumerate(('{"u":{"0":5}}', '{"t":{"0":7}}')):
         directory = tmp_path / "sources" / str(number)
         directory.mkdir(parents=True)
         (directory / "0").write_bytes(b"\0v1\n" + content.encode())
     initial = InitialOffsets(options(checkpointLocation=str(tmp_path)))
-    assert initial.get(Moving()) == {T0: 7}
+    assert initial.get(MovingEnds()) == {T0: 7}
 
 
 @pytest.mark.parametrize(

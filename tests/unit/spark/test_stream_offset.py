@@ -1,4 +1,4 @@
-"""The JSON of a stream's offset: what Spark's own source reads of it, and what it does not."""
+"""The JSON of a stream offset, and its parts that Spark's own source reads."""
 
 import json
 
@@ -53,8 +53,8 @@ def test_offsets_of_another_source_have_no_notes():
 
 @pytest.mark.parametrize("other", [17, {"logOffset": 3}, {"offset": {"value": "x"}}])
 def test_an_offset_of_another_kind_of_source_is_refused_with_what_to_do(other):
-    told = "checkpoint is of a query over something else.*give each query a checkpointLocation"
-    with pytest.raises(ValueError, match=told):
+    message = "checkpoint is of a query over something else.*give each query a checkpointLocation"
+    with pytest.raises(ValueError, match=message):
         StreamOffset.from_json(other, "the start offset")
 
 

@@ -1,4 +1,4 @@
-"""With a version of PySpark that is not supported, the format says so."""
+"""An unsupported version of PySpark is reported."""
 
 import runpy
 

@@ -1,4 +1,4 @@
-"""What tasks say they wrote, and what the driver makes of it."""
+"""Reports of tasks about the records they wrote, and what the driver does with them."""
 
 import logging
 import pickle

@@ -1,4 +1,4 @@
-"""Each promise of a broker, broken once: the checker says so, and says nothing else."""
+"""The checker reports each kind of violation, and nothing else."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ def content(text: str) -> Content:
     return Content(None, text.encode(), (), 1000)
 
 
-class Story:
-    """A history told step by step; each step is one nanosecond later."""
+class HistoryBuilder:
+    """Builds a history step by step, one nanosecond apart."""
 
     def __init__(self) -> None:
         self.history, self.now = History(), 0
 
     def send(self, *texts: str, at: int = -1, **other: Any) -> Send:
-        """A batch, acknowledged at offset `at` (or not, if -1)."""
+        """Add a batch, acknowledged at offset `at` (or not, if -1)."""
         self.now += 2
         values = {"acks": -1, "idempotent": True, "in_order": True, "attempts": 1} | other
         send = Send(
@@ -38,7 +38,7 @@ class Story:
         return send
 
     def read(self, *texts: str, start: int = 0, final: bool = False, high: int = -1) -> None:
-        """A fetch that returned these records, side by side from `start`."""
+        """Add a fetch that returned these records, at consecutive offsets from `start`."""
         self.now += 2
         records = [(start + i, content(text)) for i, text in enumerate(texts)]
         high = start + len(texts) if high < 0 else high
@@ -55,7 +55,7 @@ class Story:
 
 
 def test_a_correct_history_has_no_violation() -> None:
-    story = Story()
+    story = HistoryBuilder()
     story.send("a", "b", at=0)
     story.read("a")
     story.send("c", at=2)
@@ -66,7 +66,7 @@ def test_a_correct_history_has_no_violation() -> None:
 
 
 def test_a_missing_acknowledged_record_is_a_violation() -> None:
-    story = Story()
+    story = HistoryBuilder()
     story.send("a", at=0)
     story.send("b", at=1)
     story.read("a", final=True)
@@ -78,7 +78,7 @@ def test_a_missing_acknowledged_record_is_a_violation() -> None:
 
 def test_records_that_a_power_failure_may_lose_depend_on_acks_and_durability() -> None:
     for acks, durability, lines in ((1, "fsync", 0), (-1, "os", 0), (1, "os", 0), (-1, "fsync", 1)):
-        story = Story()
+        story = HistoryBuilder()
         story.send("a", at=0, acks=acks)
         story.lose_power()
         story.read(final=True)
@@ -87,14 +87,14 @@ def test_records_that_a_power_failure_may_lose_depend_on_acks_and_durability() -
 
 def test_a_kill_may_lose_no_record() -> None:
     for acks, durability in ((1, "fsync"), (-1, "os"), (1, "os"), (-1, "fsync")):
-        story = Story()
+        story = HistoryBuilder()
         story.send("a", at=0, acks=acks)
         story.read(final=True)
         assert len(story.verdict(durability)) == 1, (acks, durability)
 
 
 def test_a_read_record_must_be_as_durable_as_an_acknowledged_one() -> None:
-    story = Story()
+    story = HistoryBuilder()
     story.send("a")
     story.read("a")
     story.lose_power()
@@ -105,7 +105,7 @@ def test_a_read_record_must_be_as_durable_as_an_acknowledged_one() -> None:
 
 
 def test_a_record_that_was_never_sent_is_a_violation() -> None:
-    story = Story()
+    story = HistoryBuilder()
     story.send("a", at=0)
     story.read("a", "forged", final=True)
     (line,) = story.verdict()
@@ -113,7 +113,7 @@ def test_a_record_that_was_never_sent_is_a_violation() -> None:
 
 
 def test_duplicates_of_an_idempotent_producer() -> None:
-    story = Story()
+    story = HistoryBuilder()
     story.send("a", at=0, attempts=2)
     story.read("a", "a", final=True)
     (line,) = story.verdict()
@@ -121,7 +121,7 @@ def test_duplicates_of_an_idempotent_producer() -> None:
 
 
 def test_a_plain_producer_may_duplicate_as_often_as_it_sent() -> None:
-    story = Story()
+    story = HistoryBuilder()
     story.send("a", at=0, attempts=2, idempotent=False)
     story.read("a", "a", final=True)
     assert story.verdict() == []
@@ -130,14 +130,14 @@ def test_a_plain_producer_may_duplicate_as_often_as_it_sent() -> None:
 
 
 def test_a_failed_record_in_the_log_is_a_violation() -> None:
-    story = Story()
+    story = HistoryBuilder()
     story.send("a", idempotent=False).outcome = "fail"
     story.read("a", final=True)
     assert len(story.verdict()) == 1
 
 
 def test_order_of_one_producer_and_real_time() -> None:
-    story = Story()
+    story = HistoryBuilder()
     story.send("b", at=1)
     story.send("a", at=0)
     story.read("a", "b", final=True)
@@ -147,7 +147,7 @@ def test_order_of_one_producer_and_real_time() -> None:
 
 
 def test_concurrent_batches_have_no_order_in_real_time() -> None:
-    story = Story()
+    story = HistoryBuilder()
     first = story.send("b", at=1, in_order=False)
     story.send("a", at=0, in_order=False)
     first.ended_ns = story.now + 10
@@ -156,7 +156,7 @@ def test_concurrent_batches_have_no_order_in_real_time() -> None:
 
 
 def test_two_values_at_one_offset_are_a_violation() -> None:
-    story = Story()
+    story = HistoryBuilder()
     story.send("a")
     story.send("b", at=0)
     story.read("a")
@@ -165,7 +165,7 @@ def test_two_values_at_one_offset_are_a_violation() -> None:
 
 
 def test_the_high_watermark_never_goes_back_and_bounds_reads() -> None:
-    story = Story()
+    story = HistoryBuilder()
     story.send("a", "b", at=0)
     story.read("a", high=2)
     story.read("b", start=1, high=1)
@@ -176,7 +176,7 @@ def test_the_high_watermark_never_goes_back_and_bounds_reads() -> None:
 
 
 def test_surprises_are_violations_except_allowed_losses_after_a_power_failure() -> None:
-    story = Story()
+    story = HistoryBuilder()
     story.history.surprise("lost", "a sequence")
     story.history.surprise("corrupt", "a batch")
     assert len(story.verdict("os")) == 2
@@ -188,20 +188,22 @@ def test_surprises_are_violations_except_allowed_losses_after_a_power_failure() 
 # What may be gone, and what may not be there any more.
 
 
-def start(story: Story, offset: int, *, final: bool = True) -> None:
+def start(story: HistoryBuilder, offset: int, *, final: bool = True) -> None:
     story.now += 2
     story.history.starts.append(Start(TP, offset, story.now, story.now, final))
 
 
-def trim(story: Story, target: int, *, outcome: str = "ok", low: int | None = None) -> None:
+def trim(
+    story: HistoryBuilder, target: int, *, outcome: str = "ok", low: int | None = None
+) -> None:
     story.now += 2
     low = target if low is None else low
     ended = Trim(TP, target, story.now, outcome, low if outcome == "ok" else -1, story.now + 1)
     story.history.trims.append(ended)
 
 
-def three_acked() -> Story:
-    story = Story()
+def three_acked() -> HistoryBuilder:
+    story = HistoryBuilder()
     for offset, text in enumerate("abc"):
         story.send(text, at=offset)
     return story
@@ -267,7 +269,7 @@ def test_a_low_watermark_below_the_deleted_offset_is_a_violation() -> None:
     assert "the low watermark is 1" in line
 
 
-def removed(story: Story, rule: RetentionRule, clocks: Clocks) -> list[str]:
+def removed(story: HistoryBuilder, rule: RetentionRule, clocks: Clocks) -> list[str]:
     return Checker(story.history, "fsync", {TP.topic: rule}, clocks).check()
 
 

@@ -1,4 +1,4 @@
-"""The simulated disk: what was synced is there after a power failure; of the rest, anything."""
+"""The simulated disk: synced data survives a power failure, other data may be lost."""
 
 import errno
 
@@ -16,7 +16,7 @@ def disk_of(seed: int = 1) -> tuple[SimDisk, Mount]:
 
 
 def synced_file(mount: Mount, path: str, data: bytes) -> None:
-    """A file that is surely there."""
+    """Create a file with this content, all synced."""
     mount.make_directory("/data")
     mount.sync_directory("/")
     mount.open(path, create=True).append([data])

@@ -1,4 +1,4 @@
-"""What a simulated connection promises (order, no loss while it lives) and all it does not."""
+"""Simulated connections: order, no loss while they are open, delays and faults."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from odradek.testing.transport import Link, SimTransport
 
 
 class Peer:
-    """Reads all there is into `got`; writes what it is given as fast as it is taken."""
+    """One end of a connection: reads everything into `got`, and writes as fast as possible."""
 
     def __init__(self, network: SimNetwork, transport: SimTransport) -> None:
         self.network, self.transport = network, transport
@@ -47,8 +47,8 @@ class Peer:
         self.network.unregister(self.transport)
 
 
-class Line:
-    """A server and a client process, connected."""
+class ConnectedPair:
+    """A server and a client process with a connection."""
 
     def __init__(self, seed: int = 1, link: Link | None = None, connections: int = 1) -> None:
         self.scheduler = Scheduler(seed)
@@ -83,130 +83,130 @@ class Line:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_bytes_arrive_once_in_order_however_they_are_cut(seed: int) -> None:
-    line = Line(seed, Link(capacity=700, chop_rate=500))
+    pair = ConnectedPair(seed, Link(capacity=700, chop_rate=500))
     data = bytes(range(256)) * 40
-    line.connected[0].write(data)
-    line.accepted[0].write(data[::-1])
-    line.run()
-    assert line.accepted[0].got == data
-    assert line.connected[0].got == data[::-1]
-    assert line.accepted[0].pieces > 15
+    pair.connected[0].write(data)
+    pair.accepted[0].write(data[::-1])
+    pair.run()
+    assert pair.accepted[0].got == data
+    assert pair.connected[0].got == data[::-1]
+    assert pair.accepted[0].pieces > 15
 
 
 def test_a_peer_that_does_not_read_is_not_sent_more_than_the_buffer_holds() -> None:
-    line = Line(link=Link(capacity=5000))
-    line.server.set_interest(line.accepted[0].transport, read=False, write=False)
-    line.connected[0].write(bytes(9000))
-    line.run()
-    assert len(line.accepted[0].transport.inbox) == 5000
-    assert line.connected[0].transport.send([b"more"]) == 0
-    line.server.set_interest(line.accepted[0].transport, read=True, write=False)
-    line.run()
-    assert len(line.accepted[0].got) == 9000
+    pair = ConnectedPair(link=Link(capacity=5000))
+    pair.server.set_interest(pair.accepted[0].transport, read=False, write=False)
+    pair.connected[0].write(bytes(9000))
+    pair.run()
+    assert len(pair.accepted[0].transport.inbox) == 5000
+    assert pair.connected[0].transport.send([b"more"]) == 0
+    pair.server.set_interest(pair.accepted[0].transport, read=True, write=False)
+    pair.run()
+    assert len(pair.accepted[0].got) == 9000
 
 
 def test_two_connections_overtake_each_other() -> None:
     orders = []
     for seed in range(20):
-        line = Line(seed, connections=2)
-        line.connected[0].write(b"1")
-        line.connected[1].write(b"2")
-        peers = line.accepted
-        line.scheduler.run(2 * SECOND, lambda peers=peers: any(peer.got for peer in peers))  # type: ignore[misc]
+        pair = ConnectedPair(seed, connections=2)
+        pair.connected[0].write(b"1")
+        pair.connected[1].write(b"2")
+        peers = pair.accepted
+        pair.scheduler.run(2 * SECOND, lambda peers=peers: any(peer.got for peer in peers))  # type: ignore[misc]
         orders += [bytes(peer.got) for peer in peers if peer.got]
     assert sorted(dict.fromkeys(orders)) == [b"1", b"2"]
 
 
 def test_connecting_is_refused_without_a_listener_and_unanswered_by_a_silent_host() -> None:
-    line = Line()
-    line.listening.close()
-    line.connect()
-    line.run()
-    assert [type(error) for error in line.refused] == [ConnectionRefusedError]
-    line.server.host.up = False
-    line.connect()
-    line.run()
-    assert len(line.refused) == 1
-    assert len(line.connected) == 1
+    pair = ConnectedPair()
+    pair.listening.close()
+    pair.connect()
+    pair.run()
+    assert [type(error) for error in pair.refused] == [ConnectionRefusedError]
+    pair.server.host.up = False
+    pair.connect()
+    pair.run()
+    assert len(pair.refused) == 1
+    assert len(pair.connected) == 1
 
 
 def test_a_port_in_use_is_an_error() -> None:
     with pytest.raises(OSError, match="in use"):
-        Line().server.listen("0.0.0.0", 9092, lambda _: None)
+        ConnectedPair().server.listen("0.0.0.0", 9092, lambda _: None)
 
 
 def test_close_delivers_sent_bytes_then_the_end_of_the_stream() -> None:
-    line = Line()
-    line.connected[0].write(b"last words")
-    line.connected[0].transport.close()
-    line.run()
-    assert line.accepted[0].got == b"last words"
-    assert line.accepted[0].ended
+    pair = ConnectedPair()
+    pair.connected[0].write(b"last words")
+    pair.connected[0].transport.close()
+    pair.run()
+    assert pair.accepted[0].got == b"last words"
+    assert pair.accepted[0].ended
 
 
 def test_sending_to_a_closed_connection_brings_a_reset() -> None:
-    line = Line()
-    line.accepted[0].transport.close()
-    line.scheduler.run(line.scheduler.now_ns)
-    line.connected[0].write(b"too late")
-    line.run()
-    assert isinstance(line.connected[0].transport.error, ConnectionResetError)
+    pair = ConnectedPair()
+    pair.accepted[0].transport.close()
+    pair.scheduler.run(pair.scheduler.now_ns)
+    pair.connected[0].write(b"too late")
+    pair.run()
+    assert isinstance(pair.connected[0].transport.error, ConnectionResetError)
 
 
 def test_a_killed_process_closes_its_connections() -> None:
-    line = Line()
-    line.server.process.kill()
-    line.server.process_ended()
-    line.run()
-    assert line.connected[0].ended
-    line.connect()
-    line.run()
-    assert len(line.refused) == 1
+    pair = ConnectedPair()
+    pair.server.process.kill()
+    pair.server.process_ended()
+    pair.run()
+    assert pair.connected[0].ended
+    pair.connect()
+    pair.run()
+    assert len(pair.refused) == 1
 
 
 def test_after_a_power_failure_peers_hear_nothing_until_the_host_is_back() -> None:
-    line = Line()
-    line.accepted[0].write(b"sent before")
-    line.server.process.kill()
-    line.server.power_failed()
-    line.connected[0].write(b"anybody there?")
-    line.run()
-    peer = line.connected[0]
+    pair = ConnectedPair()
+    pair.accepted[0].write(b"sent before")
+    pair.server.process.kill()
+    pair.server.power_failed()
+    pair.connected[0].write(b"anybody there?")
+    pair.run()
+    peer = pair.connected[0]
     assert bytes(peer.got) == b"sent before"
     assert (peer.ended, peer.error) == (False, None)
-    line.boot("server")
+    pair.boot("server")
     peer.write(b"and now?")
-    line.run()
+    pair.run()
     assert isinstance(peer.error, ConnectionResetError)
 
 
 def test_a_reset_fails_both_ends_and_loses_bytes_in_flight() -> None:
-    line = Line()
-    line.connected[0].write(b"lost")
-    line.fabric.connections()[0].reset()
-    line.run()
-    assert isinstance(line.connected[0].error, ConnectionResetError)
-    assert isinstance(line.accepted[0].error, ConnectionResetError)
-    assert line.accepted[0].got == b""
-    assert line.fabric.connections() == []
+    pair = ConnectedPair()
+    pair.connected[0].write(b"lost")
+    pair.fabric.connections()[0].reset()
+    pair.run()
+    assert isinstance(pair.connected[0].error, ConnectionResetError)
+    assert isinstance(pair.accepted[0].error, ConnectionResetError)
+    assert pair.accepted[0].got == b""
+    assert pair.fabric.connections() == []
 
 
 def test_a_half_open_connection_swallows_one_direction_only() -> None:
-    line = Line()
-    line.fabric.connections()[0].blackhole(to_server=False, to_client=True)
-    line.connected[0].write(b"heard")
-    line.accepted[0].write(b"unheard")
-    line.run()
-    assert line.accepted[0].got == b"heard"
-    assert line.connected[0].got == b""
+    pair = ConnectedPair()
+    pair.fabric.connections()[0].blackhole(to_server=False, to_client=True)
+    pair.connected[0].write(b"heard")
+    pair.accepted[0].write(b"unheard")
+    pair.run()
+    assert pair.accepted[0].got == b"heard"
+    assert pair.connected[0].got == b""
 
 
 def test_a_stalled_connection_delivers_later_in_order() -> None:
-    line = Line()
-    line.fabric.connections()[0].stall(line.scheduler.now_ns + 5 * SECOND)
-    line.connected[0].write(b"first ")
-    line.run()
-    assert line.accepted[0].got == b""
-    line.connected[0].write(b"second")
-    line.scheduler.run(line.scheduler.now_ns + 6 * SECOND)
-    assert line.accepted[0].got == b"first second"
+    pair = ConnectedPair()
+    pair.fabric.connections()[0].stall(pair.scheduler.now_ns + 5 * SECOND)
+    pair.connected[0].write(b"first ")
+    pair.run()
+    assert pair.accepted[0].got == b""
+    pair.connected[0].write(b"second")
+    pair.scheduler.run(pair.scheduler.now_ns + 6 * SECOND)
+    assert pair.accepted[0].got == b"first second"

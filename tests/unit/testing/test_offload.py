@@ -1,4 +1,4 @@
-"""Work that takes a while: a gap before its effects, a gap before the owner hears of them."""
+"""Simulated offloaded work: a delay before its effects, and another before its callback."""
 
 from odradek.testing.process import SimOffload, SimProcess
 from odradek.testing.scheduler import SECOND, Scheduler, SimClock

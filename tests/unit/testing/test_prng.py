@@ -1,4 +1,4 @@
-"""The simulator's chance: the same for ever, and one stream per purpose."""
+"""The random numbers of the simulator: fixed for a seed, with one stream per purpose."""
 
 from odradek.testing.prng import SplitMix64, stream
 

@@ -1,4 +1,4 @@
-"""One incarnation: its loop, its timer, its end."""
+"""A simulated process: its loop, its timer, its end."""
 
 from odradek.testing.process import Crash, SimProcess
 from odradek.testing.scheduler import MS, SECOND, Scheduler, SimClock

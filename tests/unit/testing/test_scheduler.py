@@ -1,4 +1,4 @@
-"""One time line: order, ties, digest, and no exception that goes unheard."""
+"""The scheduler: order, ties, digest, and exceptions of events."""
 
 import pytest
 

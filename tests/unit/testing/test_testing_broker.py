@@ -1,4 +1,4 @@
-"""The broker for tests: what differs from the one that `odradek up` runs."""
+"""The broker for tests: its differences from the one of `odradek up`."""
 
 from __future__ import annotations
 
