@@ -1,4 +1,4 @@
-# Every command sets up what it needs, once. `make` alone lists them.
+# Each target sets up what it needs, once. `make` alone lists the targets.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,22 +15,22 @@ setup: ## virtual environment, dependencies, compiled leaves, a Java runtime; le
 demo: setup ## the main job: 336,776 real flights through the broker and Spark to a verified result
 	@$(BIN)/odradek demo $(ARGS)
 
-test: setup ## all tests: units, properties, real clients, simulator, Spark
+test: setup ## all tests but interop: units, properties, real clients, simulator, Spark
 	@scripts/test $(ARGS)
 
 check: setup ## format, lint, types, import contracts
 	@scripts/check
 
-reference: setup ## write again what follows from the code: most of docs/reference, and config/keywords.py
+reference: setup ## regenerate most of docs/reference, and config/keywords.py, from the code
 	@$(BIN)/python -m scripts.reference
 
 interop: setup ## against Java clients and a real Apache Kafka (needs Java 17+ and Maven)
 	@$(BIN)/python -m pytest -m interop tests/interop $(ARGS)
 
-spark42: setup ## the Spark tests under PySpark 4.2, the oldest that is supported (3-5 minutes)
+spark42: setup ## the Spark tests under PySpark 4.2, the oldest supported version (3-5 minutes)
 	@scripts/spark42 $(ARGS)
 
-bench: setup ## the figures, each as a ratio to a peer in the same run
+bench: setup ## benchmarks, each as a ratio to a peer in the same run
 	@$(BIN)/python -m bench $(ARGS)
 
 compile: setup ## compile the leaves again (setup does it when a C compiler is found)
@@ -39,6 +39,6 @@ compile: setup ## compile the leaves again (setup does it when a C compiler is f
 sim: setup ## one seeded simulation of a broker with its clients: make sim SEED=7
 	@$(BIN)/python -m odradek.testing.sim --seed $(or $(SEED),1) $(ARGS)
 
-clean: ## remove what the commands made (not your data directories)
+clean: ## remove the virtual environment and build files (not your data directories)
 	rm -rf $(VENV) .setup build dist src/odradek.egg-info src/odradek/compiled_leaves.json
 	find src -name '*.so' -delete

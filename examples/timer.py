@@ -1,7 +1,7 @@
 """A timer that cancels in O(1), in real time: `python examples/timer.py`.
 
-First by a loop of one's own, as a server would do it that waits for its sockets in between; then
-by `ThreadedTimer`, for any program with threads.
+First with a loop, as in a server that waits for its sockets in between; then with `ThreadedTimer`,
+for any program with threads.
 """
 
 import threading
@@ -15,12 +15,12 @@ def clock_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
-def by_a_loop() -> None:
+def with_a_loop() -> None:
     timer = SystemTimer(clock_ms())
     timer.call_later(20, lambda: print("20 ms: first"))
     timer.call_later(40, lambda: print("40 ms: second"))
 
-    # The usual fate of a timeout: the answer comes in time. A hundred thousand of them.
+    # Most timeouts are cancelled because the answer comes in time. Here are a hundred thousand.
     timeouts = [timer.call_later(30_000, lambda: print("never seen")) for _ in range(100_000)]
     for timeout in timeouts:
         timeout.cancel()
@@ -31,15 +31,15 @@ def by_a_loop() -> None:
     print("nothing is pending")
 
 
-def by_the_reaper() -> None:
+def with_a_reaper_thread() -> None:
     rang = threading.Event()
     with ThreadedTimer("example") as timer:
         late = timer.call_later(60_000, lambda: print("never seen"))
         timer.call_later(20, rang.set)
         rang.wait()
-        print("rang; the other one was still to be cancelled:", late.cancel())
+        print("rang; the other timer was still pending and is cancelled:", late.cancel())
 
 
 if __name__ == "__main__":
-    by_a_loop()
-    by_the_reaper()
+    with_a_loop()
+    with_a_reaper_thread()

@@ -19,7 +19,7 @@ def test_the_example_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
         "20 ms: first",
         "40 ms: second",
         "nothing is pending",
-        "rang; the other one was still to be cancelled: True",
+        "rang; the other timer was still pending and is cancelled: True",
     ]
 
 
