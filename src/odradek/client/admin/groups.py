@@ -177,7 +177,7 @@ WITHOUT_MEMBERS = ("Empty", "Dead", "")
 
 
 class GroupOffsetCalls(GroupCalls, RecordCalls):
-    """The calls about what groups have committed."""
+    """The calls about committed offsets of groups."""
 
     async def group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets, sorted; an unknown group has none."""
@@ -301,7 +301,7 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         topics: str | Collection[str] = (),
         dry_run: bool = False,
     ) -> SeekPlan:
-        """Move a group that has no members.
+        """Set the committed offsets of a group without members.
 
         `to` is "start", "end", a time (the first record not older), an offset (limited to the range
         of each log), or exact offsets by partition. The group moves in those partitions, or in all

@@ -68,7 +68,7 @@ class ResourceType(IntEnum):
 
 
 class Source(Enum):
-    """Where a setting's value comes from."""
+    """The source of a setting's value."""
 
     UNKNOWN = 0
     TOPIC = 1

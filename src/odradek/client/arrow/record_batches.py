@@ -142,7 +142,7 @@ def record_batch(buffer: ColumnBuffer, values: JsonValues | None = None) -> Any:
 
 
 class ArrowBatches:
-    """Arrow batches as they come: iterate over it, or give it to what takes an Arrow stream.
+    """A stream of Arrow batches: iterate over it, or pass it to a consumer of Arrow streams.
 
     Iteration goes on for ever, or to the end of the assignment if that has one. As a stream
     (`__arrow_c_stream__`) it ends when no record came for the `max_wait` of a batch. A batch counts

@@ -55,7 +55,7 @@ class WakeSignal:
             os.sched_yield()
 
     def clear(self) -> None:
-        """Unset it. The caller must then check what it was set for."""
+        """Unset it. The caller must then check the condition that it signals."""
         if self._is_set:
             self._is_set = False
             self._drain()

@@ -87,7 +87,7 @@ class ConsumerOptions(ConsumerKeywords, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerArguments:
-    """What a consumer is made of."""
+    """The parts from which a consumer is made."""
 
     topics: list[str]
     config: ConsumerConfig

@@ -200,13 +200,13 @@ class ConsumerCore:
     # For the application.
 
     def fail(self, error: KafkaError) -> None:
-        """Have the application's next poll raise an error."""
+        """Make the application's next poll raise an error."""
         if len(self.errors) < MAX_ERRORS:
             self.errors.append(error)
         self.request_attention()
 
     def request_attention(self) -> None:
-        """Have the present or the next poll look for something besides records."""
+        """Make the current or the next poll check for more than records."""
         self.collector.attention = True
         self._wake()
 

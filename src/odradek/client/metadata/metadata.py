@@ -1,4 +1,4 @@
-"""Metadata: what is known of the cluster, when to ask again, and the waiters for an answer.
+"""Metadata: the known cluster image, the time of the next request, and the waiters for it.
 
     request_update ─► due, after the back-off ─► a request (MetadataUpdater) ─┬─ updated: new image
     max.age is over ─►                                                        └─ failed: back-off
@@ -45,7 +45,7 @@ FOREVER_MS = 1 << 62
 
 
 class TopicsOfInterest:
-    """The topics that a client wants to know: names, each until a time of the monotonic clock.
+    """The topics that a client needs: names, each until a time of the monotonic clock.
 
     A producer's topics are those it used lately: each use keeps a topic for another five minutes. A
     consumer's are those it is subscribed to, or all there are (for patterns). New topics are
@@ -298,7 +298,7 @@ class Metadata:
             self.give_up(error)
 
     def give_up(self, error: KafkaError) -> None:
-        """Stop for good after a fatal error, and fail all waiters."""
+        """Stop permanently after a fatal error, and fail all waiters."""
         self.fatal = error
         waiters, self._waiters = self._waiters, []
         for _, waiter in waiters:

@@ -49,7 +49,7 @@ class ConnectionListener:
         """The connection failed or was lost. The requests to the node have failed before."""
 
     def rebootstrap_required(self) -> None:
-        """A node says that it belongs to another cluster, or is another node, than expected."""
+        """Handle a node that belongs to another cluster, or is another node, than expected."""
 
 
 __all__ = ["ConnectionListener", "NetworkClient"]

@@ -286,7 +286,7 @@ class NodeConnection:
             self._client.drop(self)
 
     def abandon(self, error: KafkaError) -> None:
-        """Close the connection for good, and fail all requests."""
+        """Close the connection permanently, and fail all requests."""
         for call in self._release():
             self._client.finish(call, None, error)
 

@@ -1,12 +1,13 @@
 """BatchCompletion: what follows from the outcome of a batch: its end, a retry or a split.
 
-    outcome                                     what happens NONE
-    written; futures get their offsets DUPLICATE_SEQUENCE_NUMBER                   written before at
-    an unknown place: offset -1 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE    split, unless it is a
-    single record retriable, by the table of errors           retried, while `retries` and
-    delivery.timeout.ms last OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID
-    with idempotence: retried, perhaps in a new epoch anything else
-    failed, with an error that says what to do
+    outcome                                     what happens
+    NONE                                        written; futures get their offsets
+    DUPLICATE_SEQUENCE_NUMBER                   written before at an unknown place: offset -1
+    MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE    split, unless it is a single record
+    retriable, by the table of errors           retried, within `retries` and delivery.timeout.ms
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    UNKNOWN_PRODUCER_ID                         with idempotence: retried, perhaps in a new epoch
+    anything else                               failed, with an error that says what to do
 
 After an error the batch may or may not be written, unless the broker says that it misses an earlier
 batch, or refuses the batch before it looks at the log. The message of an error says which of the

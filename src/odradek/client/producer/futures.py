@@ -45,7 +45,7 @@ ResultCallback = Callable[[], object]
 
 
 class WaitStrategy(Protocol):
-    """How the application waits for a batch: blocking or awaiting, depending on the client."""
+    """The way an application waits for a batch: blocking or awaiting, depending on the client."""
 
     def wait(self, result: ProduceRequestResult, timeout_s: float | None) -> bool:
         """Block until the batch is done; False after `timeout_s` seconds."""
@@ -58,7 +58,7 @@ class WaitStrategy(Protocol):
 
 @final
 class Delivery:
-    """Where a record was written.
+    """The place of a written record: partition and offset.
 
     `offset` is -1 if the broker does not return it (acks=0), or the record was not written.
     `timestamp_ms` is the record's own, or the broker's if the topic's timestamps are append times.

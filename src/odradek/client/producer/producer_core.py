@@ -130,7 +130,7 @@ class PendingSend:
         self.waiter.fail(self._timeout_error())
 
     def _timeout_error(self) -> KafkaError:
-        """Return the error for what the record waited for."""
+        """Return the error of a record that timed out, by what it waited for."""
         record, metadata = self.record, self._core.engine.metadata
         within = f"within max.block.ms={self._max_block_ms}"
         if self._memory is not None:

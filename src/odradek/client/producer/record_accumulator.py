@@ -63,7 +63,7 @@ class ReadyCheckResult:
 
 @final
 class NodeLatencyStats:
-    """When batches for a node were last ready, and last drained."""
+    """The times when batches for a node were last ready, and last drained."""
 
     def __init__(self, now_ms: i64) -> None:
         self.ready_ms = now_ms

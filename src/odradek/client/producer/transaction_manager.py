@@ -12,12 +12,10 @@ the epoch by itself, as soon as one partition needs it.
     OUT_OF_ORDER_SEQUENCE_NUMBER,        sent again in its place, or, if    unwritten with it
     UNKNOWN_PRODUCER_ID                  certainly unwritten, in a new
                                          epoch
-    delivery.timeout.ms, `retries`       fails; in doubt if it was sent     their success proves
-    that it
-                                                                            was written; else they
-                                                                            go on in a new epoch,
-                                                                            or, without a response,
-                                                                            stay or fail
+    delivery.timeout.ms, `retries`       fails; in doubt if it was sent     success proves it was
+                                                                            written; else in a new
+                                                                            epoch, or, without a
+                                                                            response, stay or fail
     refused: INVALID_RECORD,             fails; in doubt if an earlier      in a new epoch, when the
     TOPIC_AUTHORIZATION_FAILED …,        attempt may be written (brokers    broker has missed it
     INVALID_PRODUCER_EPOCH,              refuse before they look for
@@ -39,18 +37,17 @@ Once it is written, that broker processes no request of an older epoch any more.
 
 A partition (`TxnPartitionEntry`) is in one of these states:
 
-    in order     next sequence = last written + what is in flight unresolved   a batch was given up,
-    and it may or may not be written, now or later. Nothing new is
-                 drained. A later batch that is written proves that it was written. When nothing is
-                 in flight any more, this is a gap
+    in order     next sequence = last written + what is in flight
+    unresolved   a batch was given up, and it may or may not be written, now or later. Nothing new
+                 is drained. A later batch that is written proves that it was written. When nothing
+                 is in flight any more, this is a gap
     gap          a batch is certainly missing: the broker lost what it had acknowledged, or a batch
                  was refused for good, or is certainly unwritten behind one that was given up.
                  Nothing new is drained; batches in flight are sent, and sent again, until each is
                  done or known to be unwritten. The rest get sequences from 0 on in a new epoch
                  (KIP-360)
     stale        the epoch was bumped because of another partition: this one goes on in the old
-    epoch
-                 until nothing is in flight, then from 0 on in the new one
+                 epoch until nothing is in flight, then from 0 on in the new one
 
 A broker writes a batch of a given epoch and sequence once, and sequence 0 in a higher epoch always.
 So a batch gets another number only when it is certain that it is not written, *and never will be*,
@@ -61,8 +58,7 @@ requests of the next connection. Suppose the broker says that it misses a batch 
 - every attempt to send it got a response, it is unwritten, and so are all batches behind it, which
   can only be written after it;
 - an attempt got no response, but the missing batch in front will not arrive (its last response was
-a
-  refusal, which it would get again; or it had been acknowledged and was lost): the same;
+  a refusal, which it would get again; or it had been acknowledged and was lost): the same;
 - an attempt got no response, and the missing batch was given up without one, too: both may arrive
   yet. It keeps its number and is sent again until its time is over; then it fails, with an error
   that says that it may be written.

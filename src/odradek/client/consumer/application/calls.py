@@ -1,4 +1,4 @@
-"""ConsumerCalls: what an application can ask of its consumer besides records.
+"""ConsumerCalls: the calls of an application to its consumer, except those for records.
 
 Each call is a coroutine that awaits waiters; `spawn` runs it on the engine's thread. The blocking
 and the asyncio consumer have a method of the same name that blocks on it or awaits it. `arguments`

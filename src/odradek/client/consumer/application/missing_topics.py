@@ -80,7 +80,7 @@ class MissingTopics:
         return topics - self._unwanted
 
     def check(self) -> None:
-        """Find what is missing now, and report what has been missing for the timeout."""
+        """Find the missing topics, and report those that have been missing for the timeout."""
         now_ms = self._engine.now_ms
         image = self._engine.metadata.image
         missing = self._missing(image)
@@ -95,7 +95,7 @@ class MissingTopics:
         self._report_refusals(image)
 
     def _missing(self, image: ClusterImage) -> dict[str | TopicPartition, Callable[[], KafkaError]]:
-        """Return what is missing, each with a function that makes its error."""
+        """Return the missing topics, each with a function that makes its error."""
         if not image.version:
             return {CLUSTER: self._no_cluster}
         subscriptions = self._subscriptions

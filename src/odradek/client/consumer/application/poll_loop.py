@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 class PollDriver(Protocol):
-    """What the blocking and the asyncio API implement differently."""
+    """The operations that the blocking and the asyncio API implement differently."""
 
     @property
     def running(self) -> bool:
@@ -98,7 +98,7 @@ def limit_of(name: str, given: int, least: int = 1) -> int:
 
 
 class PollBuffer(Protocol):
-    """What one call collects before it returns."""
+    """The records that one call collects before it returns."""
 
     def add(self) -> None:
         """Add available records. Raises the error of a failed fetch if the buffer is empty."""
@@ -277,7 +277,7 @@ class PollLoop:
 
     @property
     def on_decode_error(self) -> Callable[[DecodeError], object] | None:
-        """What to call for each column value that cannot be decoded; None: the decoder raises."""
+        """Called for each column value that cannot be decoded; None: the decoder raises."""
         if self.dead_letters is not None:
             return self.dead_letters.column_letters.append
         return self.collector.deserializers.on_error

@@ -143,7 +143,7 @@ class GeneralAssignment:
                 self.owner_of[partition] = member
 
     def give(self, partition: TopicPartition) -> None:
-        """Assign a partition to the least loaded member that wants its topic, if there is one."""
+        """Assign a partition to the least loaded member that subscribes to its topic, if any."""
         if self.subscribers_of[partition.topic]:
             member = self.by_load.first_of(self.topics_of, partition.topic)
             self.owner_of[partition] = member
@@ -157,7 +157,7 @@ class GeneralAssignment:
 
 
 class Balance:
-    """Step 3. `topics` are the topics that more than one member wants."""
+    """Step 3. `topics` are the topics that more than one member subscribes to."""
 
     def __init__(self, assignment: GeneralAssignment, topics: set[str]) -> None:
         self.shares = assignment.shares
@@ -213,7 +213,7 @@ class Balance:
         return topic in self.topics_of[member]
 
     def smallest(self, topic: str) -> int:
-        """Return the load of the least loaded member that wants the topic."""
+        """Return the load of the least loaded member that subscribes to the topic."""
         found = self.smallest_of.get(topic)
         if found is None:
             found = self.smallest_of[topic] = min(
@@ -285,7 +285,7 @@ class LoadOrder:
         return self._order[-1][0]
 
     def first_of(self, topics_of: Mapping[str, set[str]], topic: str) -> str:
-        """Return the least loaded member that wants a topic; there must be one."""
+        """Return the least loaded member that subscribes to a topic; there must be one."""
         return next(member for _, _, member in self._order if topic in topics_of[member])
 
     def change(self, member: str, by: int) -> None:

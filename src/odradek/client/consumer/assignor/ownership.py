@@ -38,7 +38,7 @@ class Ownership:
     doubly_claimed: set[TopicPartition]
     max_generation: int
     same_topics: bool
-    """True if all members want the same topics."""
+    """True if all members subscribe to the same topics."""
 
 
 def ownership(
@@ -81,7 +81,7 @@ def ownership(
 
 
 def same_topics(subscriptions: Mapping[str, Subscription]) -> bool:
-    """True if all members want the same topics.
+    """True if all members subscribe to the same topics.
 
     (Java skips members without topics until it meets one with topics, and may then give them
     partitions. Here a member without topics differs from one with topics.)

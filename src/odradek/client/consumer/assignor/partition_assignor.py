@@ -32,7 +32,7 @@ NO_MEMBER_ID: Final = ""
 
 
 class RebalanceProtocol(IntEnum):
-    """How members hand over partitions; the higher one is preferred."""
+    """The protocol by which members hand over partitions; the higher one is preferred."""
 
     EAGER = 0
     COOPERATIVE = 1
@@ -88,7 +88,7 @@ def partitions_of(topic: str, count: int) -> list[TopicPartition]:
 
 
 def subscribed_topics(subscriptions: Iterable[Subscription]) -> list[str]:
-    """Return every topic that a member wants, once, in the order of first occurrence."""
+    """Return every subscribed topic once, in the order of first occurrence."""
     return list(dict.fromkeys(topic for each in subscriptions for topic in each.topics))
 
 

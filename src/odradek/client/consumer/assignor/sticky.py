@@ -67,7 +67,7 @@ class StickyAssignor(PartitionAssignor):
 
 
 def claim_in_user_data(subscription: Subscription) -> Claim:
-    """Return what the member owned before it gave it up."""
+    """Return the partitions that the member owned before it gave them up."""
     if not subscription.user_data:
         return [], NO_GENERATION
     return decode_sticky_user_data(subscription.user_data)
@@ -105,7 +105,7 @@ class CooperativeStickyAssignor(PartitionAssignor):
 
 
 def claim_in_subscription(subscription: Subscription) -> Claim:
-    """Return what the member owns. Old subscriptions have the generation in their user data."""
+    """Return the owned partitions. Old subscriptions have the generation in their user data."""
     generation = subscription.generation_id
     if generation == NO_GENERATION and subscription.user_data is not None:
         generation = decode_cooperative_sticky_user_data(subscription.user_data)

@@ -180,7 +180,7 @@ class FetchCollector:
         return found
 
     def refresh(self) -> None:
-        """Sort the fetches anew after positions were paused, resumed, revoked, moved or lost."""
+        """Sort the fetches again after positions were paused, resumed, revoked, moved or lost."""
         self._current = self.set_aside = None
         self._take_incoming()
         self._ring.clear()

@@ -48,7 +48,7 @@ LAST_VERSION_BY_NAME: Final = 12
 
 
 class PartitionFetch(NamedTuple):
-    """What a fetch request asks of one partition. A session sends it again only when it changed."""
+    """One partition in a fetch request. A session sends it again only when it changed."""
 
     topic_id: UUID
     fetch_offset: int

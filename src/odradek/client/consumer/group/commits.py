@@ -223,7 +223,7 @@ class CoordinatorRequests:
 
     @property
     def next_ms(self) -> int:
-        """When a retry or a deadline is due."""
+        """The time of the next retry or deadline."""
         due_ms = NEVER_MS
         for request in self._open:
             due_ms = min(due_ms, request.retry_ms)
@@ -232,7 +232,7 @@ class CoordinatorRequests:
         return due_ms
 
     def ticked(self) -> None:
-        """Send what is due and end what is late."""
+        """Send the retries that are due and end the requests whose deadline has passed."""
         now_ms = self.member.now_ms
         for request in list(self._open):
             if request.deadline_ms is not None and request.deadline_ms <= now_ms:
@@ -463,12 +463,12 @@ class Commits:
 
     @property
     def next_ms(self) -> int:
-        """When an automatic commit or a retry is due."""
+        """The time of the next automatic commit or retry."""
         auto_ms = self.auto_commit_ms if self._may_auto_commit else NEVER_MS
         return min(auto_ms, self.requests.next_ms)
 
     def ticked(self) -> None:
-        """Do what is due now."""
+        """Run the automatic commit or the retries that are due."""
         self.requests.ticked()
         if self._may_auto_commit and self.auto_commit_ms <= self.member.now_ms:
             self.auto_commit()

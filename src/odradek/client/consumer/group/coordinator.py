@@ -71,7 +71,7 @@ from odradek.model.topics import TopicPartition
 
 
 class MembershipOperation(Enum):
-    """How a close ends the membership: leave, stay, or by the kind of member (KIP-1092)."""
+    """The effect of a close on the membership: leave, stay, or by the kind of member (KIP-1092)."""
 
     DEFAULT = "default"
     """Dynamic members leave; static members keep their place for the session timeout."""
@@ -225,7 +225,7 @@ class ConsumerCoordinator:
         self._advance()
 
     def ticked(self, now_ms: int) -> None:
-        """It is `next_ms`, or later."""
+        """Handle the passing of time: `next_ms` is reached."""
         self.member.now_ms = now_ms
         self.lookup.ticked()
         self.membership.ticked()
@@ -327,7 +327,7 @@ class ConsumerCoordinator:
 
     @property
     def next_ms(self) -> int:
-        """When to call `ticked`, if no other input comes."""
+        """The time to call `ticked`, if no other input comes."""
         parts = (self.lookup, self.membership, self.commits, self.offset_requests)
         due_ms = min(part.next_ms for part in parts)
         return due_ms if self.closing is None else min(due_ms, self.closing.next_ms)

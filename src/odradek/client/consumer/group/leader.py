@@ -73,7 +73,7 @@ class GroupTopics:
         return {topic: count for topic, count in self.counts.items() if topic in topics}
 
     def changed_since_assigned(self) -> bool:
-        """True if the leader has to assign anew."""
+        """True if the leader must assign again."""
         return self.assigned is not None and self.assigned != self.snapshot()
 
 

@@ -196,7 +196,7 @@ class WatchTopics:
 
 @dataclass(frozen=True, slots=True)
 class RequestPoll:
-    """Have the application poll."""
+    """Make the application poll."""
 
 
 Effect = Send | CallListener | Raise | Resolve | WatchTopics | RequestPoll
@@ -207,7 +207,7 @@ COORDINATOR_MOVED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINA
 
 
 class MemberState(Enum):
-    """Where a member is in the cycle of a rebalance."""
+    """The state of a member in the cycle of a rebalance."""
 
     UNJOINED = "unjoined"
     PREPARING_REBALANCE = "joining"
@@ -274,7 +274,7 @@ class GroupMember:
             self.effects.append(RequestPoll())
 
     def fail(self, error: BaseException) -> None:
-        """Have the application's next poll raise an error: the first one, if there are several."""
+        """Make the application's next poll raise an error: the first one, if there are several."""
         if self.failure is None:
             self.failure = error
         self.request_poll()
@@ -290,13 +290,13 @@ class GroupMember:
     # State changes.
 
     def request_rejoin(self, reason: str) -> None:
-        """Have the member join again; `rejoin_needed` is checked after every input."""
+        """Make the member join again; `rejoin_needed` is checked after every input."""
         log.info("group %s: rejoining: %s", self.config.group_id, reason)
         self.rejoin_reason = reason
         self.rejoin_needed = True
 
     def request_rejoin_if_necessary(self, reason: str) -> None:
-        """Have the member join again, unless it already has a reason to."""
+        """Make the member join again, unless it already has a reason to."""
         if not self.rejoin_needed:
             self.request_rejoin(reason)
 

@@ -158,7 +158,7 @@ class Heartbeat:
 
     @property
     def poll_deadline_ms(self) -> int:
-        """When the application has not polled for too long; never while it waits in a poll."""
+        """The end of `max.poll.interval.ms` without a poll; never while the application is in a poll."""
         if self.application_waits:
             return NEVER_MS
         return self.last_poll_ms + self.max_poll_interval_ms
@@ -204,7 +204,7 @@ class Heartbeat:
 
     @property
     def next_ms(self) -> int:
-        """When one of the clocks is due."""
+        """The earliest deadline of the clocks."""
         sending_ms = self.session_deadline_ms if self.in_flight else self.due_ms
         return min(sending_ms, self.session_deadline_ms, self.poll_deadline_ms)
 
@@ -238,7 +238,7 @@ class GroupJoin:
 
     @property
     def next_ms(self) -> int:
-        """When to try again."""
+        """The time of the next attempt."""
         return self.retry_ms if self.retry_ms > self.member.now_ms else NEVER_MS
 
     def abandon(self) -> None:
@@ -429,7 +429,7 @@ class Membership:
 
     @property
     def next_ms(self) -> int:
-        """When the passing of time makes something due."""
+        """The earliest deadline."""
         sends_heartbeats = self.sends_heartbeats and self.member.coordinator is not None
         return min(self.heartbeat.next_ms if sends_heartbeats else NEVER_MS, self.joining.next_ms)
 

@@ -74,7 +74,7 @@ RebalanceCallback = Callable[[Any, list[TopicPartition]], Any]
 
 @dataclass(frozen=True, slots=True)
 class RebalanceListener:
-    """The functions that an application wants called in rebalances.
+    """The application's callbacks in rebalances.
 
         on_assign    with partitions that are assigned to the consumer, beside those it had
         on_revoke    with partitions that will be revoked: commit what was read of them
@@ -160,7 +160,7 @@ class ListenerCalls:
         return first or error_of_assigned
 
     def leave(self) -> CallSequence:
-        """Give up all partitions for good."""
+        """Give up all partitions when the member leaves."""
         assigned = self._assigned()
         error = None
         if self.subscriptions.is_auto_assigned and assigned:
@@ -315,7 +315,7 @@ class Rebalance:
         return self.membership.rejoin_needed_or_pending
 
     def _may_join(self, in_poll: bool) -> bool:
-        """True if the member can join; else start what is missing."""
+        """True if the member can join; else start the missing step."""
         joining, member = self.joining, self.member
         if joining.in_progress or joining.halted or member.now_ms < joining.retry_ms:
             return False
@@ -348,7 +348,7 @@ class Rebalance:
         return self._revocation_commit not in self.commits.requests
 
     def _prepared(self, error: BaseException | None) -> None:
-        """The listener knows what it loses: go on to join."""
+        """Continue with the join after the call of the listener."""
         self._revocation_commit = None
         if self.joining.leader.is_leader:
             self.joining.leader.is_leader = False
@@ -374,7 +374,7 @@ class Rebalance:
     # The assignment.
 
     def _read_assignment(self, data: bytes) -> Assignment | None:
-        """Return the assignment; None if it is void, in which case the member rejoins or fails."""
+        """Return the assignment; None if it is invalid, in which case the member rejoins or fails."""
         member, generation = self.member, self.member.generation
         if member.state is not MemberState.STABLE or generation.is_reset:
             # A heartbeat response in between ended the generation.

@@ -262,7 +262,7 @@ class NoGroup:
         """Nothing to do but what is in `for_application`."""
 
     def callback_returned(self, error: BaseException | None) -> None:
-        """Have the application's poll raise what the listener raised."""
+        """Make the application's poll raise the listener's exception."""
         if error is not None:
             self.for_application.append(Raise(error))
 
@@ -317,7 +317,7 @@ class NoGroup:
         return completed(None)
 
     def close(self, timeout_ms: int, *, inside: CallListener | None = None) -> Waiter[None]:
-        """Nothing has to be left."""
+        """Nothing to do: there is no group to leave."""
         return completed(None)
 
 

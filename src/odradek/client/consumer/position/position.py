@@ -71,7 +71,7 @@ class Position:
         self.consumed = self.offset
 
     def move(self, offset: i64, leader_epoch: i64) -> None:
-        """Go on at `offset`, or nowhere (-1) for now; what was fetched is void."""
+        """Set the position to `offset` (-1: none for now) and discard the fetched records."""
         self.generation += 1
         self.leader_epoch = self.consumed_epoch = leader_epoch
         self.offset = self.consumed = offset

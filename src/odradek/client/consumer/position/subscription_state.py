@@ -1,4 +1,4 @@
-"""SubscriptionState: what the application subscribed to, what is assigned, and each partition's
+"""SubscriptionState: the subscription, the assigned partitions, and each partition's
 state.
 
     subscribe(topics) ─► AUTO_TOPICS ─┐  the group assigns
@@ -59,7 +59,7 @@ class FetchState(Enum):
 
 
 class FetchPosition(NamedTuple):
-    """Where to fetch next, with the epoch that reveals a truncation."""
+    """The next offset to fetch, with the epoch that reveals a truncation."""
 
     offset: int
     offset_epoch: int = NO_EPOCH
@@ -208,7 +208,7 @@ class PartitionState:
 
 
 class SubscriptionType(Enum):
-    """What decides which partitions are assigned."""
+    """The kind of subscription, which decides how partitions are assigned."""
 
     NONE = "none"
     AUTO_TOPICS = "topics"
@@ -457,7 +457,7 @@ class SubscriptionState:
 
     @property
     def consumed(self) -> dict[TopicPartition, FetchPosition]:
-        """The consumed position of each partition that has one: what to commit."""
+        """The consumed position of each partition that has one, for a commit."""
         return {
             p: FetchPosition(state.position.consumed, state.position.consumed_epoch)
             for p, state in self._assigned.items()
