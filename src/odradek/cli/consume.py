@@ -159,7 +159,7 @@ def is_reset_position(start: Position | None) -> bool:
 
 
 def compile_patterns(patterns: Sequence[str]) -> re.Pattern[str]:
-    """Return one pattern that matches what any of these matches."""
+    """Return one pattern that matches if any of these does."""
     try:
         return re.compile("|".join(f"(?:{each})" for each in patterns))
     except re.error as error:

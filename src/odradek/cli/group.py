@@ -168,7 +168,7 @@ def seek(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Move a group that has no members to another place in its topics.
+    """Move a group without members to other offsets of its topics.
 
     Columns of the plan: topic, partition, committed, new, instead_of.
     """
@@ -264,7 +264,7 @@ def rm(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Delete groups without members, with what they have committed."""
+    """Delete groups without members, with their committed offsets."""
     with admin(cluster_settings(ctx)) as cluster:
         plan = Listing(("group", "partitions"))
 

@@ -27,10 +27,10 @@ VERBS = {
     "demo": Verb(
         "odradek.cli.demo", "demo", "Real flights through the broker and Spark, verified."
     ),
-    "produce": Verb("odradek.cli.produce", "produce", "Write records into a topic."),
-    "consume": Verb("odradek.cli.consume", "consume", "Read records out of topics."),
+    "produce": Verb("odradek.cli.produce", "produce", "Write records to a topic."),
+    "consume": Verb("odradek.cli.consume", "consume", "Read records from topics."),
     "topic": Verb("odradek.cli.topic", "topic", "List, create, describe, change, delete topics."),
-    "group": Verb("odradek.cli.group", "group", "Consumer groups: members, lag, moving them."),
+    "group": Verb("odradek.cli.group", "group", "List, describe, move, delete consumer groups."),
     "spark": Verb("odradek.cli.spark", "spark", "Spark clusters: pack an environment, check it."),
     "dump-log": Verb("odradek.cli.dump_log", "dump_log", "Print the batches of log segment files."),
 }

@@ -100,7 +100,7 @@ def is_number(text: str) -> bool:
 
 
 def unbounded_time_ms(text: str, now_ms: int) -> int:
-    """As `time_ms`, without bounds."""
+    """Like `time_ms`, without bounds."""
     relative = re.fullmatch(r"(?:now)?([+-])(.+)", text)
     if relative is not None:
         sign = 1 if relative[1] == "+" else -1

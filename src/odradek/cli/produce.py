@@ -88,7 +88,7 @@ def produce(
     keep: bool,
     quiet: bool,
 ) -> None:
-    """Write records into a topic: VALUE, or what is on stdin, a record a line."""
+    """Write records to a topic: VALUE, or each line of stdin."""
     name, value = topic_and_value(words, topic)
     asked = InputOptions(value, as_json, template, key_delimiter, delimiter, source)
     records = asked.records()

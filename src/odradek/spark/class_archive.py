@@ -49,8 +49,7 @@ def archive_options() -> list[str]:
 
 
 def make_archive() -> Path:
-    """Make the archive unless it exists; return its path. Raises `ArchiveFailed`, `JavaNotFound`.
-    """
+    """Return the path of the archive; or make it. Raises `ArchiveFailed`, `JavaNotFound`."""
     path = archive_path()
     if path.exists():
         return path

@@ -1,4 +1,4 @@
-"""The commit protocol of a write: what tasks report, and when their records count.
+"""The commit protocol of a write: the reports of tasks, and when their records count.
 
     task     setup_task ─► a producer ─► rows ─┬─► commit_task ─► TaskReport ─┐
                                                └─► abort_task                  │

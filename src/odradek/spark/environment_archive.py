@@ -137,10 +137,10 @@ def install(environment: Path, wanted: Sequence[str], constraints: Path) -> None
         check=False,
     )
     if ran.returncode:
-        said = (ran.stderr or ran.stdout).strip().splitlines() or ["nothing"]
+        output = (ran.stderr or ran.stdout).strip().splitlines() or ["nothing"]
         raise PackFailed(
             "pip could not fill the environment; it said:\n  "
-            + "\n  ".join(said[-12:])
+            + "\n  ".join(output[-12:])
             + "\nIs there a network, and does pip know the index (pip config list)?"
         )
 

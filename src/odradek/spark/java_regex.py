@@ -46,7 +46,7 @@ TOKEN = re.compile(
 
 
 def compile_java(pattern: str) -> re.Pattern[str]:
-    """Compile a Java pattern; it finds in topic names what Java would find. Raises `ValueError`."""
+    """Compile a Java pattern to one that matches topic names as Java does. Raises `ValueError`."""
     try:
         return re.compile(Translation(pattern).text)
     except re.error as error:

@@ -50,7 +50,10 @@ OPTIONS: tuple[Option, ...] = (
         "Where the cluster is: host:port, several with commas. Has to be given.",
     ),
     Option(
-        "kafka.client.id", OptionUse.ALL, "odradek-spark", "What brokers are told about who asks."
+        "kafka.client.id",
+        OptionUse.ALL,
+        "odradek-spark",
+        "The client ID in requests, which brokers log.",
     ),
     Option(
         "kafka.request.timeout.ms",
@@ -128,7 +131,7 @@ OPTIONS: tuple[Option, ...] = (
         "failOnDataLoss",
         OptionUse.READ,
         "true",
-        "Fail when records that were to be read are gone; false: go on with what there is.",
+        "Fail when records to be read no longer exist; false: continue with those that do.",
     ),
     Option(
         "filterPushdown",

@@ -41,8 +41,7 @@ class InputRanges(InputPartition):
 
 
 def plan(options: ReadOptions, start: Offsets, end: Offsets) -> list[InputRanges]:
-    """Plan the tasks that read from `start` to `end`; partitions missing in `start` are not read.
-    """
+    """Plan the tasks that read from `start` to `end`, for the partitions in `start`."""
     ranges = [
         OffsetRange(p.topic, p.partition, start[p], end[p]) for p in sorted(end) if p in start
     ]
@@ -79,8 +78,8 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
                     yield spark_batch(batch, schema, decoder)
             except LogTruncated:
                 raise
-            except OffsetOutOfRange as gone:
-                skip_deleted(options, consumer, gone, ends)
+            except OffsetOutOfRange as error:
+                skip_deleted(options, consumer, error, ends)
             else:
                 break
         check_complete(consumer, ends, options.client.api_timeout_ms)
@@ -95,12 +94,12 @@ def decoder_of(values: StructType) -> JsonColumns:
 
 
 def skip_deleted(
-    options: ReadOptions, consumer: Consumer[bytes, bytes], gone: OffsetOutOfRange, ends: Offsets
+    options: ReadOptions, consumer: Consumer[bytes, bytes], error: OffsetOutOfRange, ends: Offsets
 ) -> None:
     """Seek to the first existing record after the next offset was deleted. Raises `DataLoss`
     unless the options allow it."""
     topics = Topics(admin_of(options.client), options)
-    for partition, position in gone.offsets.items():
+    for partition, position in error.offsets.items():
         first = topics.earliest([partition])[partition]
         topics.report_data_loss(
             f"{partition}: offset {position} should be read, the log now starts at {first}"

@@ -231,8 +231,7 @@ class StreamReader(VersionCheckedPickle, DataSourceStreamReader, SupportsTrigger
         self.group.commit(finished, within_s=LAST_COMMIT_WAIT_SECONDS if last else 0.0)
 
     def without_recreated_topics(self, given: StreamOffset) -> Offsets:
-        """Return the offsets without those of topics that were created again, which is data loss.
-        """
+        """Return the offsets without those of recreated topics, which are data loss."""
         replaced = given.recreated_topics(self.known.topic_ids)
         for topic in replaced:
             self.topics.report_data_loss(
@@ -242,8 +241,7 @@ class StreamReader(VersionCheckedPickle, DataSourceStreamReader, SupportsTrigger
         return given.without_topics(replaced)
 
     def at_least(self, begin: Offsets, target: Offsets) -> Offsets:
-        """Return the target of AvailableNow, or `begin` in partitions where the query is further.
-        """
+        """Return the target of AvailableNow, or `begin` where the query is further."""
         existing = self.current_heads()
         return {
             p: max(offset, min(begin.get(p, offset), existing.get(p, offset)))
@@ -321,8 +319,7 @@ class HeadWatch:
     def wait(
         self, heads: Offsets, moved: Callable[[], Offsets], timeout_ms: int = POLL_MS
     ) -> Offsets:
-        """Return the first answer of `moved()` that is not `heads`, or `heads` after `timeout_ms`.
-        """
+        """Return the first `moved()` that is not `heads`, or `heads` after `timeout_ms`."""
         deadline = time.monotonic() + timeout_ms / 1000
         while (rest := deadline - time.monotonic()) > 0:
             if not self.may_have_moved(heads, rest):

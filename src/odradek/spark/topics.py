@@ -119,8 +119,7 @@ class Topics:
     def resolve(
         self, limit: OffsetLimit, partitions: Collection[TopicPartition], *, none_so_young: str
     ) -> Offsets:
-        """Resolve a limit for each partition. Raises `ValueError` if the option does not fit them.
-        """
+        """Resolve a limit for each partition. Raises `ValueError` if it does not fit."""
         wrong = missing_partitions(limit, partitions)
         if wrong is not None:
             raise ValueError(wrong)

@@ -320,8 +320,8 @@ class Checker:
 
     def _may_miss(self, tp: TopicPartition, offset: int, content: Content) -> bool:
         """True if the record is missing and may be missing."""
-        gone = self.log.get(tp, {}).get(offset) is None
-        return gone and self._removals.may_be_gone(tp, offset, content)
+        missing = self.log.get(tp, {}).get(offset) is None
+        return missing and self._removals.may_be_gone(tp, offset, content)
 
     def _at(self, send: Send, index: int) -> Content | None:
         return self.log.get(send.partition, {}).get(send.base_offset + index)

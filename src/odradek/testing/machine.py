@@ -54,7 +54,7 @@ class Stoppable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """How a broker is wired, with hooks that replace a part by a broken one (canaries)."""
+    """The wiring of a broker, with hooks that replace a part by a broken one (canaries)."""
 
     start: Start
     disk: Callable[[Mount], Disk] = lambda mount: mount

@@ -236,8 +236,8 @@ class World:
         if not self.white_box or send.acks != -1 or self.plan.durability != FSYNC:
             return
         tp = send.partition
-        gone = tp.topic in self.history.topic_deletions or tp.topic in self.plan.forgetful()
-        if gone or tp in self.history.damaged:
+        deleted = tp.topic in self.history.topic_deletions or tp.topic in self.plan.forgetful()
+        if deleted or tp in self.history.damaged:
             return  # The records may be gone before their acknowledgement arrives.
         topic_id, count = self.clients.topics[tp.topic].id, len(send.contents)
         if not is_durable(self.machine.disk, topic_id, tp.partition, send.base_offset, count):

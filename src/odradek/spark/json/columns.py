@@ -159,8 +159,7 @@ class JsonColumns:
         return np.array(wrong, bool)
 
     def refused(self, values: pa.Array, start: int, end: int) -> list[int]:
-        """Return the rows from `start` to `end` that Arrow refuses, with some of their neighbours.
-        """
+        """Return the rows from `start` to `end` that Arrow refuses, with some neighbours."""
         if end - start <= FEW_ROWS:
             return list(range(start, end))
         middle = (start + end) // 2

@@ -141,8 +141,7 @@ class RecordParser:
         return convert
 
     def conversion(self, kind: sql.DataType) -> Callable[[Tokens, Token], Any]:
-        """Return the conversion of a token to a value; it gives `NotImplemented` for another kind.
-        """
+        """Return the conversion of tokens to values; it gives `NotImplemented` for other kinds."""
         if isinstance(kind, sql.DecimalType):
             return decimal_conversion(kind)
         if isinstance(kind, sql.TimestampType):

@@ -41,7 +41,7 @@ class SimApplication:
         self._sleeper: Waiter[None] | None = None
 
     def run(self, work: Coroutine[Waiter[Any], None, None]) -> None:
-        """Begin."""
+        """Start `work` as the application."""
         self.side.process.run(lambda: spawn(work).add_callback(self._ended))
 
     def _ended(self, waiter: Waiter[None]) -> None:
