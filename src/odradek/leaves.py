@@ -164,7 +164,7 @@ def mode() -> str:
 
 
 def install() -> None:
-    """Make the leaves load from their sources if the compiled form is stale or not wanted."""
+    """Make the leaves load from their sources if the compiled form is stale or disabled."""
     if any(isinstance(finder, SourceFinder) for finder in sys.meta_path):
         return
     # An interrupted compilation leaves extensions without a manifest. They are not used either.

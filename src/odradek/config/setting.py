@@ -56,7 +56,7 @@ class ConfigType(IntEnum):
 
 
 class UpdateMode(Enum):
-    """How a value may change: by a restart, or also by AlterConfigs, for one broker or for all."""
+    """The ways to change a value: a restart, or also AlterConfigs, for one broker or for all."""
 
     READ_ONLY = "read-only"
     CLUSTER_WIDE = "cluster-wide"

@@ -46,7 +46,7 @@ def of_broker(name: str, broker: Setting[T], *validators: Validator[T]) -> Setti
 
 
 def ms_of_broker(name: str, broker: Setting[int | None]) -> Setting[int]:
-    """As `of_broker`, for a broker setting with coarser fallbacks, in milliseconds."""
+    """Like `of_broker`, for a broker setting with coarser fallbacks, in milliseconds."""
     default = next(
         int(member.default * factor)
         for member, factor in broker.family()

@@ -61,7 +61,7 @@ class Reply(Generic[R]):
 
 
 class OperationResult:
-    """What an operation returns: see the module. `now_ms` is in ms since the epoch."""
+    """The result of an operation: see the module. `now_ms` is in ms since the epoch."""
 
     __slots__ = ("answers", "deferred_replies", "now_ms", "records", "steps", "timers")
 

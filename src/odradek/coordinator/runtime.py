@@ -109,7 +109,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
     # -- shards ----------------------------------------------------------------------------------
 
     def opened(self, partition: Partition) -> None:
-        """A partition of the topic is led here from now on."""
+        """Handle a partition of the topic that this broker now leads."""
         number = partition.topic_partition.partition
         self._unload(number)
         if partition.failure:

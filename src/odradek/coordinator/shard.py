@@ -148,7 +148,7 @@ class StateMachine(Protocol):
         ...
 
     def unloaded(self, error: ErrorCode) -> None:
-        """The shard is gone: answer all requests that wait in this state with `error`."""
+        """Answer all requests that wait in this state with `error`: the shard was unloaded."""
         ...
 
 
@@ -306,7 +306,7 @@ class Shard:
                 reply.send(response)
 
     def unload(self, error: ErrorCode) -> None:
-        """The partition is gone: cancel the timers and answer waiting requests with `error`."""
+        """Cancel the timers and answer waiting requests with `error`: the partition was removed."""
         self.state = ShardState.GONE
         self._timers.clear()
         while self._waiting:

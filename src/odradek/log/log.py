@@ -511,7 +511,7 @@ class Log:
     # Flushing
 
     def directory_changed(self, *also: str) -> None:
-        """Have the next flush sync the log's directory, in which files were created, and `also`."""
+        """Make the next flush sync the log's directory, in which files were created, and `also`."""
         for path in (self.directory, *also):
             if path not in self._unsynced_directories:
                 self._unsynced_directories.append(path)
@@ -531,7 +531,7 @@ class Log:
         return self.rolled or self.checkpointed_bytes >= self.config.checkpoint_bytes
 
     def flush_due(self, now_ms: int) -> bool:
-        """True if `flush.messages`, `flush.ms`, a roll or a due checkpoint ask for a flush."""
+        """True if `flush.messages`, `flush.ms`, a roll or a due checkpoint requires a flush."""
         if not self.dirty:
             return False
         return (

@@ -147,7 +147,7 @@ class NewDirectory:
         self._own = set(self._disk.list(self._path)) <= {self._lock_file}
 
     def discard(self) -> None:
-        """Remove what this process made. The lock must still be held.
+        """Remove the files that this process made. The lock must still be held.
 
         Errors are ignored, so that the caller sees why the start failed.
         """
@@ -228,7 +228,7 @@ class DirectoryOffsets:
     def recorded_state(
         self, key: TopicIdPartition, clean: bool
     ) -> tuple[RecordedState, DurableEnd]:
-        """Return what is recorded of a log, and its slot in `durable-ends`."""
+        """Return the recorded state of a log, and its slot in `durable-ends`."""
         known_end = self._durable_ends.get(key)
         durable = self._durable_ends.slot(key)
         known = RecordedState(clean=clean, compacted=key in self.first_dirty)

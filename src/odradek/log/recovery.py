@@ -92,7 +92,7 @@ entry, which is no reason to read all of it.
 
 @dataclass(slots=True)
 class RecoveryStats:
-    """What opening a log read and removed, for log lines and tests."""
+    """Counts of opening a log, for log lines and tests."""
 
     scanned_bytes: int = 0
     truncated_bytes: int = 0
@@ -102,7 +102,7 @@ class RecoveryStats:
 
 @dataclass(slots=True)
 class RecordedState:
-    """What the data directory has recorded of a log. `log_start_offset` None: not recorded.
+    """The recorded state of a log. `log_start_offset` None: not recorded.
 
     `deleted_before`: the log start that DeleteRecords or retention wrote to the slot, or 0.
 

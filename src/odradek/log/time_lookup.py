@@ -115,7 +115,7 @@ def _latest_by_header(segment: Segment, end_offset: int) -> TimestampedBatch | N
 def _in_batch(
     segment: Segment, position: int, header: RecordBatchHeader, timestamp: int, start_offset: int
 ) -> tuple[int, int] | None:
-    """The first record of a batch that is late enough. Only this function decodes a batch."""
+    """The first record of a batch at or after the time. Only this function decodes a batch."""
     data = segment.file.read(position, header.size)
     whole = RecordBatchHeader(data, 0)
     for record in record_batch.records_of(data, whole):

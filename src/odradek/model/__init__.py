@@ -1,4 +1,4 @@
-"""What every package uses: the environment, topics and ids, error codes. Imports no other package.
+"""Modules for every package: environment, topics and ids, error codes. Imports no other package.
 
 In reading order: `env` (clock, randomness, network and disk as arguments) · `topics` (names, ids) ·
 `errors` (Kafka's error codes) · `byte_ranges` (bytes that are not copied) · `java_hash`.

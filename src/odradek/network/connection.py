@@ -247,7 +247,7 @@ class ConnectionDeadlines:
         self._idle = timer.call_later(limits.first_request_timeout_ms, self._check_idle)
 
     def blocked(self, progress: bool) -> None:
-        """The client takes no more output. `progress`: it took some, or none was waiting before."""
+        """Handle output that the client does not take. `progress`: it took some, or none waited."""
         if progress:
             self._progress_ms = self._timer.now_ms
         if self._stall is None:

@@ -260,7 +260,7 @@ def field(
     ignorable: bool = False,
     doc: str = "",
 ) -> Any:
-    """Declare what the type of a field does not say.
+    """Declare the properties of a field that its type does not express.
 
     `since`, `until`: first and last version that carry it. `tag`: its number, if it is tagged.
     `nullable_since`: first version in which null is allowed, if not all (the type says `| None`).

@@ -1,4 +1,4 @@
-"""Makes raised log starts durable: what DeleteRecords waits for.
+"""Makes raised log starts durable; DeleteRecords waits for this.
 
 DeleteRecords has written the new log start to its log's slot of `durable-ends`
 (`log.durable_ends`), so it survives the end of the process. With `log.durability=fsync` the

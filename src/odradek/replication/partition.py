@@ -44,7 +44,7 @@ NO_EPOCH: Final = -1
 
 
 class Isolation(IntEnum):
-    """What a reader sees: all committed records, or only those of committed transactions."""
+    """The isolation level of a reader: all committed records, or only committed transactions."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -278,8 +278,8 @@ class PartitionListener(ABC):
 
     @abstractmethod
     def opened(self, partition: Partition) -> None:
-        """A partition of the topic is led here from now on."""
+        """Handle a partition of the topic that this broker now leads."""
 
     @abstractmethod
     def updated(self, partition: Partition) -> None:
-        """The high watermark moved; or, if it has a `failure`, the partition is gone."""
+        """Handle a new high watermark, or the removal of a partition that has a `failure`."""

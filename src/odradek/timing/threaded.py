@@ -160,7 +160,7 @@ class ThreadedPurgatory(DelayedOperationPurgatory):
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable]
     ) -> bool:
-        """As in the base class. `ValueError` if the operation has no lock of its own."""
+        """Like the base class. `ValueError` if the operation has no lock of its own."""
         if operation.lock is None:
             raise ValueError(
                 "an operation of a ThreadedPurgatory must be a ThreadedDelayedOperation"

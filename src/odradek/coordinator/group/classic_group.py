@@ -317,7 +317,7 @@ class ClassicGroup:
 
 
 def select_protocol(spoken: Sequence[Protocols]) -> str:
-    """The protocol with the most votes among those that all members support.
+    """Return the protocol with the most votes among those that all members support.
 
     Each member votes for the first of its list. Of equals it is the one that Java's hash map
     iterates first, so a group keeps its protocol when it moves between brokers.

@@ -38,7 +38,7 @@ def start_pending_session(
 
 
 def cancel_session(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
-    """End the session of a member that is gone."""
+    """End the session of a removed member."""
     result.cancel((HEARTBEAT, group.id, member_id))
 
 

@@ -87,7 +87,7 @@ class Member:
 
     @property
     def is_alive_without_heartbeat(self) -> bool:
-        """True while a request of it waits, unless it is new: then its client may be gone."""
+        """True while a request of it waits; not if it is new, since its client may be gone."""
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def metadata(self, protocol: str) -> bytes:

@@ -153,7 +153,7 @@ def answer_joins(result: OperationResult, group: ClassicGroup) -> None:
 
 
 def remove_pending_sync(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
-    """The member has fetched its assignment, or is gone. After the last one the timer ends."""
+    """Remove a member that fetched its assignment or left. After the last one the timer ends."""
     if member_id in group.pending_syncs:
         del group.pending_syncs[member_id]
         if not group.pending_syncs:

@@ -179,7 +179,7 @@ Step = int | OwnerStep
 
 @dataclass(slots=True)
 class CleanerStats:
-    """What a pass read and wrote, for log lines and tests. Bytes are of segments."""
+    """Counts of one pass, for log lines and tests. Bytes are of segments."""
 
     map_bytes_read: int = 0
     bytes_read: int = 0

@@ -158,7 +158,7 @@ class Heartbeat:
 
     @property
     def poll_deadline_ms(self) -> int:
-        """The end of `max.poll.interval.ms` without a poll; never while the application is in a poll."""
+        """The deadline of the next poll; never while the application is in a poll."""
         if self.application_waits:
             return NEVER_MS
         return self.last_poll_ms + self.max_poll_interval_ms

@@ -374,7 +374,7 @@ class Rebalance:
     # The assignment.
 
     def _read_assignment(self, data: bytes) -> Assignment | None:
-        """Return the assignment; None if it is invalid, in which case the member rejoins or fails."""
+        """Return the assignment; None if it is invalid: then the member rejoins or fails."""
         member, generation = self.member, self.member.generation
         if member.state is not MemberState.STABLE or generation.is_reset:
             # A heartbeat response in between ended the generation.
@@ -434,8 +434,8 @@ class Rebalance:
                 self.topics.watch()
 
     def _completed(self, error: BaseException | None) -> None:
-        """The listener knows what it has. If it raised, the next poll takes the assignment once
-        more, as in Java: the listener is called again, with no new partitions.
+        """Complete the assignment after the call of the listener. If that raised, the next poll
+        repeats it, as in Java: the listener is called again, with no new partitions.
         """
         if error is not None:
             self.member.effects.append(Raise(error))

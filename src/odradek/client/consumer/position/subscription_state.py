@@ -1,5 +1,4 @@
-"""SubscriptionState: the subscription, the assigned partitions, and each partition's
-state.
+"""SubscriptionState: the subscription, the assigned partitions and each partition's state.
 
     subscribe(topics) ─► AUTO_TOPICS ─┐  the group assigns
     subscribe(pattern) ─► AUTO_PATTERN┴─► assign_from_subscribed ─┐
