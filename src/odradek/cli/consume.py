@@ -104,7 +104,7 @@ def consume(
     unbuffered: bool,
     quiet: bool,
 ) -> None:
-    """Read records out of topics."""
+    """Read records from topics."""
     names: Sequence[str] = (*topics, *more_topics)
     if not names:
         raise click.UsageError("which topic? odradek consume TOPIC")

@@ -32,7 +32,7 @@ import click
     "--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N flights of the year."
 )
 def demo(output: Path, follow: bool, speed: float, limit: int | None) -> None:
-    """Send 336,776 real flights through a broker and a Spark pipeline, and prove the result.
+    """Send 336,776 real flights through a broker and a Spark pipeline, and verify the result.
 
     Starts a broker, produces every departure from New York in 2013 as JSON, checks, aggregates and
     writes them with Structured Streaming, reads everything back and compares it with what plain

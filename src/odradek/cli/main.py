@@ -25,7 +25,9 @@ class Verb:
 VERBS = {
     "up": Verb("odradek.cli.up", "up", "Start a broker."),
     "demo": Verb(
-        "odradek.cli.demo", "demo", "Real flights through the broker and Spark, verified."
+        "odradek.cli.demo",
+        "demo",
+        "Run the demo: real flights through the broker and Spark.",
     ),
     "produce": Verb("odradek.cli.produce", "produce", "Write records to a topic."),
     "consume": Verb("odradek.cli.consume", "consume", "Read records from topics."),

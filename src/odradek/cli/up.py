@@ -69,7 +69,7 @@ def up(
     log_level: str,
     as_json: bool,
 ) -> None:
-    """Start a broker that every Kafka client can talk to."""
+    """Start a broker for any Kafka client."""
     if memory and data_dir is not None:
         raise click.UsageError("--memory keeps nothing on disk: leave out --data-dir, or --memory")
     logging.basicConfig(

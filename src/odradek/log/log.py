@@ -13,7 +13,7 @@ Its offsets:
 Replication owns the high watermark. The log keeps it because nothing above it may be deleted.
 
 **Appending.** A batch is stamped with its base offset and leader epoch and written to the page
-cache in one system call; a large one as two parts, [16 bytes, the rest as it came].
+cache in one system call; a large one as two parts, [16 bytes, the rest unchanged].
 
 **Reading.** A read returns slices of files that begin and end with batches. It reads at most a few
 headers itself (see `log_reader`).

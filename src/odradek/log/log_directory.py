@@ -106,7 +106,7 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
         )
     except (KeyError, ValueError) as error:
         raise WrongDirectory(
-            f"{path} cannot be read ({error}); restore it from a backup, or write it anew with "
+            f"{path} cannot be read ({error}); restore it from a backup, or write it again with "
             "cluster.id, node.id, directory.id and version=1"
         ) from error
 

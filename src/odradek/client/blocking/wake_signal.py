@@ -117,7 +117,7 @@ def borrow_signal() -> WakeSignal | threading.Event:
 
 
 def return_signal(signal: WakeSignal | threading.Event) -> None:
-    """Take back a signal that nobody will set any more."""
+    """Take back a signal that will not be set again."""
     if isinstance(signal, WakeSignal):
         signal.clear()
         if len(_spare) < SPARE_MAX:

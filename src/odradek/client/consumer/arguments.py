@@ -78,7 +78,7 @@ class ConsumerOptions(ConsumerKeywords, total=False):
 
         "raise"       raise a `DecodeError`, every time until the consumer seeks behind it
         "skip"        skip it and log a warning
-        "dlq:topic"   write it to that topic as it came, then skip it: see `dead_letters`
+        "dlq:topic"   write it unchanged to that topic, then skip it: see `dead_letters`
         a function    call it with the `DecodeError`, then skip the record
 
     In Arrow batches the row stays, and its decoded value is null.

@@ -114,7 +114,7 @@ class LastSeenEpochs:
 
         epochs 5 ──response says 4──► 5 ──response says 7──► 7 ──topic recreated, says 0──► 0
 
-    A recreated topic has another id, and its epochs start anew. A topic that has an error for a
+    A recreated topic has another id, and its epochs start over. A topic that has an error for a
     while is still the same.
     """
 

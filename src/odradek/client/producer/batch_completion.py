@@ -11,7 +11,7 @@
 
 After an error the batch may or may not be written, unless the broker says that it misses an earlier
 batch, or refuses the batch before it looks at the log. The message of an error says which of the
-two it is: records that are certainly not written can be sent anew without duplicates.
+two it is: records that are certainly not written can be sent again without duplicates.
 
 A batch that was done before its response came only frees its memory, and its outcome goes to the
 transaction manager. The others free their memory before callbacks run: a callback that learns of a

@@ -129,7 +129,7 @@ class RecordAccumulator:
         return topic
 
     def forget_topic(self, name: str) -> bool:
-        """Drop a topic that nobody uses any more; False if there are still records for it."""
+        """Drop an unused topic; False if there are still records for it."""
         with self._lock:
             topic = self.topics.get(name)
             # Batches in flight count too: they return to the queue when they are sent again.

@@ -111,7 +111,7 @@ class Sender(ConnectionListener):
         if self.manager is not None:
             self._resolve_sequences(self.manager)
         delay_ms = self._send_data(now_ms)
-        # A run too early does nothing, and is cheaper than setting the alarm anew every time.
+        # A run too early does nothing, and is cheaper than setting the alarm each time.
         if self.accumulator.has_undrained or self.in_flight:
             self._expire(now_ms)
             due_ms = min(now_ms + delay_ms, self._next_expiry_ms())

@@ -3,7 +3,7 @@
     start ─► work, with all faults ─► calm_down ─► all is sent ─► all is read ─► stop
 
 A producer that crashes is replaced by another one with the records that were left; a reader by one
-that begins anew. `SimGroup` is one group: members join, leave, crash, pause and come back as its
+that starts over. `SimGroup` is one group: members join, leave, crash, pause and come back as its
 plan says, and a watcher reads the committed offsets.
 
     whole    all members are stable in one generation, and every partition has one owner, as the

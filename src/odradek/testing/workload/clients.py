@@ -2,7 +2,7 @@
 
 Each is a process of its own with one connection. A crash ends the process at any point, so the
 outcome of its unanswered requests stays unknown. It is then replaced: a producer by one with the
-batches that were left, a reader by one that begins anew.
+batches that were left, a reader by one that starts over.
 """
 
 from __future__ import annotations

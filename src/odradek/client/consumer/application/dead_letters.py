@@ -5,7 +5,7 @@
     fill ─► set aside ─► poll: sent, acknowledged ─► the records behind them are returned
                            └─► DeadLetterFailed: the position stays, and the next poll tries again
 
-A dead letter is the record as it came: key, value, headers and timestamp (unless that is before
+A dead letter is the unchanged record: key, value, headers and timestamp (unless that is before
 1970). Headers with the names of Kafka Connect tell where the record was and what was wrong:
 `__connect.errors.topic`, `.partition`, `.offset`, `.stage` (KEY_CONVERTER or VALUE_CONVERTER),
 `.exception.class.name` and `.exception.message`.

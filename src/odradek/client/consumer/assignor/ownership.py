@@ -5,7 +5,7 @@ stale, so claims carry a generation:
 
 - the claim of the higher generation wins;
 - two claims of one generation contradict each other: neither counts, and the partition counts as
-  moved whoever gets it (`doubly_claimed`);
+  moved to any member (`doubly_claimed`);
 - claims of topics and partitions that no longer exist do not count. (Java keeps claims of
   partitions above the topic's count; they appear when a topic is created again with fewer
   partitions.)

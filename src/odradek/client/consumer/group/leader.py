@@ -11,7 +11,7 @@ must not go to a new owner before the old one has revoked it.
 
 `GroupTopics` keeps the cluster's partition counts. The leader's assignment holds for the counts it
 used (`assigned`). When a topic of the group gets partitions, appears or disappears, the leader
-rejoins so that everything is assigned anew. The other members do not watch, because members need
+rejoins so that everything is assigned again. The other members do not watch, because members need
 not see a change at the same time.
 """
 

@@ -67,7 +67,7 @@ FIRST_VERSION_FOR_CONSUMERS = 3
 
 PositionGeneration = tuple[Position, int]
 """A position and its generation. A partition that is assigned again has a new position, whose
-generations begin anew.
+generations start over.
 """
 
 

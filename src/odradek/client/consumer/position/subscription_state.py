@@ -6,7 +6,7 @@
     unsubscribe ─► NONE
 
 The subscription types exclude each other: the application unsubscribes before it uses another one.
-A partition that stays assigned keeps its state. One that is lost and assigned again begins anew,
+A partition that stays assigned keeps its state. One that is lost and assigned again starts over,
 and what was fetched for it is void.
 
 All parts of the consumer share this state: the coordinator changes the assignment and delivers
