@@ -1,11 +1,11 @@
 """Producer, consumer and admin client: one engine, with a blocking and an asyncio API.
 
 Everything below `blocking` and `aio` is free of I/O: it gets clock, randomness, network and workers
-as a `model.env.Env`, runs through callbacks on one owner thread, and never blocks. What takes time
-is a value (`waiter.Waiter`): the blocking API blocks on it, the asyncio API awaits it.
+as a `model.env.Env`, runs through callbacks on one owner thread, and never blocks. A pending
+outcome is a value (`waiter.Waiter`): the blocking API blocks on it, the asyncio API awaits it.
 
     engine real_environment waiter      the parts that every client has
-    metadata/ net/                      what it knows of the cluster; its connections
+    metadata/ net/                      the known cluster image; the connections
     producer/ consumer/ admin/          the three clients, without I/O
     blocking/ aio/ api_methods          their APIs for threads and for asyncio
     serializers deserializers serde     objects to bytes, and back

@@ -1,4 +1,4 @@
-"""The names of client settings in other libraries, and what each means here.
+"""The names of client settings in other libraries, and their meanings here.
 
 The tables have Kafka's own names, those of librdkafka (confluent-kafka), and the keywords of
 kafka-python and aiokafka. Case does not matter, and `_` means `.`: `linger_ms`, `LINGER.MS` and

@@ -1,7 +1,7 @@
 """Sockets and the reactor: the only package that does network I/O.
 
     reactor         the loop: one thread, its sleep, its callbacks; the system clock
-    poller          epoll, or what the system has in its place
+    poller          epoll, or the equivalent of the system
     transport       a connected socket
     connector       connecting to a name, address by address
     listener        accepting connections, also when descriptors run out

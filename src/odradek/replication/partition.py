@@ -1,10 +1,10 @@
-"""One partition led by this broker: its log, its high watermark, and what a reader may see.
+"""One partition led by this broker: its log, its high watermark, and its readable records.
 
 Invariants:
 - log start offset <= high watermark <= log end offset; the high watermark never goes back while the
   process lives.
 - With `log.durability=fsync` the high watermark counts only bytes that are on disk (a replica's
-  durable end). With `os` it counts the page cache, which is Kafka's own promise, except that
+  durable end). With `os` it counts the page cache, which is Kafka's own guarantee, except that
   `flush.messages` records are flushed first.
 - With one replica the in-sync set is this broker alone, so the high watermark is its own (durable)
   end.

@@ -8,7 +8,7 @@ Who may commit, and the errors of others:
                                             to another member by now
     no member (generation -1)               while the group has no members: consumers that assign
                                             partitions to themselves, and tools
-    anybody else                            UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+    any other client                        UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
                                             ILLEGAL_GENERATION
     a generation of a group that does not   ILLEGAL_GENERATION; from version 9 on GROUP_ID_NOT_FOUND
     exist

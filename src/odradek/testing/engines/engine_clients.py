@@ -7,7 +7,7 @@ that starts over. `SimGroup` is one group: members join, leave, crash, pause and
 plan says, and a watcher reads the committed offsets.
 
     whole    all members are stable in one generation, and every partition has one owner, as the
-             members' own listeners were told
+             members' own listeners received
     done     whole, all records processed, and committed to the end
 """
 

@@ -1,16 +1,16 @@
 """The sticky assignors: as balanced as possible, then as few moves as possible.
 
-If all members want the same topics, `constrained` assigns, else `general`. The two assignors differ
-in how a member tells what it owned:
+If all members subscribe to the same topics, `constrained` assigns, else `general`. The two
+assignors differ in how a member reports the partitions it owned:
 
     sticky               eager: a member gives everything up before it joins, so its partitions and
                          their generation travel as user data of its subscription
     cooperative-sticky   a member keeps its partitions, and its subscription lists them (KIP-429)
 
-Under the cooperative protocol a member learns only from its new assignment what to give up, and no
-partition may have two owners. So the assignor withholds a partition that moves from its new owner.
-The old owner revokes it and rejoins; in this second rebalance nobody owns it, and the new owner
-gets it.
+Under the cooperative protocol only its new assignment shows a member which partitions to give up,
+and no partition may have two owners. So the assignor withholds a partition that moves from its new
+owner. The old owner revokes it and rejoins; in this second rebalance it has no owner, and the new
+owner gets it.
 """
 
 from __future__ import annotations
