@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check reference interop spark42 bench compile sim clean
+.PHONY: help setup demo test check reference interop spark42 bench compile wheels sim clean
 
 help: ## this list
 	@grep -E '^[a-z0-9]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ bench: setup ## benchmarks, each as a ratio to a peer in the same run
 
 compile: setup ## compile the leaves again (setup does it when a C compiler is found)
 	@$(BIN)/python scripts/compile.py
+
+wheels: setup ## this machine's packages into dist/, each tried in an empty environment (4-8 minutes)
+	@$(BIN)/python scripts/wheels.py
 
 sim: setup ## one seeded simulation of a broker with its clients: make sim SEED=7
 	@$(BIN)/python -m odradek.testing.sim --seed $(or $(SEED),1) $(ARGS)

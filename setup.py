@@ -1,8 +1,8 @@
 """Only what pyproject.toml cannot say: the compiled leaves, when `ODRADEK_COMPILE=1` asks for them.
 
-Without it the wheel is pure Python and no compiler is needed. The manifest of digests is written by
-`scripts/compile.py` in a checkout and by `BuildWithManifest` in a wheel; see
-`src/odradek/leaves.py`.
+The build backend (`build_backend/odradek_build.py`) and `scripts/compile.py` set that variable. A
+wheel has either the manifest of the sources that were compiled (see `src/odradek/leaves.py`) or
+`not_compiled.txt`, which says why there are none.
 """
 
 import importlib.util
@@ -14,11 +14,12 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
+COMPILE = os.environ.get("ODRADEK_COMPILE") == "1"
 
 
 def load_leaves():
-    """`odradek.leaves` without importing the package (its dependencies are not here while
-    building).
+    """`odradek.leaves` without importing the package, whose dependencies are not there while
+    building.
     """
     spec = importlib.util.spec_from_file_location("leaves", ROOT / "src/odradek/leaves.py")
     module = importlib.util.module_from_spec(spec)
@@ -26,30 +27,33 @@ def load_leaves():
     return module
 
 
-class BuildWithManifest(build_py):
-    """Writes beside the package which sources the extension modules were compiled from."""
+leaves = load_leaves()
+
+
+class BuildWithNote(build_py):
+    """Writes into the package what was compiled, or why nothing was."""
 
     def run(self):
         super().run()
-        target = Path(self.build_lib) / "odradek" / "compiled_leaves.json"
-        if not self.editable_mode:
-            target.unlink(missing_ok=True)
-            target.write_text(load_leaves().manifest())
+        if self.editable_mode:
+            return
+        package = Path(self.build_lib) / "odradek"
+        note = package / os.path.basename(leaves.MANIFEST if COMPILE else leaves.NOT_COMPILED)
+        # Where the package's own file was linked here, it must not be written through.
+        note.unlink(missing_ok=True)
+        reason = os.environ.get("ODRADEK_NOT_COMPILED") or "built without"
+        note.write_text(leaves.manifest() if COMPILE else reason + "\n")
 
 
-options = {}
-leaves = load_leaves()
-if os.environ.get("ODRADEK_COMPILE") == "1" and leaves.LEAVES:
+options = {"cmdclass": {"build_py": BuildWithNote}}
+if COMPILE:
     from mypyc.build import mypycify
 
     sys.path.insert(0, str(ROOT / "src"))
-    options = {
-        "ext_modules": mypycify(
-            ["--strict", *(str(leaves.source_of(leaf)) for leaf in leaves.LEAVES)],
-            opt_level="3",
-            group_name="odradek",
-        ),
-        "cmdclass": {"build_py": BuildWithManifest},
-    }
+    options["ext_modules"] = mypycify(
+        ["--strict", *(str(leaves.source_of(leaf)) for leaf in leaves.LEAVES)],
+        opt_level="3",
+        group_name="odradek",
+    )
 
 setup(**options)

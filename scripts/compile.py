@@ -8,14 +8,15 @@ of their sources. Without a C compiler it prints a message and the sources stay 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "build_backend")]
+
+from odradek_build import what_is_missing  # noqa: E402
 
 from odradek import leaves  # noqa: E402
 
@@ -28,15 +29,6 @@ def up_to_date() -> bool:
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     built = (Path(leaves.source_of(leaf)).with_suffix(suffix).exists() for leaf in leaves.LEAVES)
     return leaves.is_compiled_from_these_sources() and all(built)
-
-
-def compiler() -> str | None:
-    named = os.environ.get("CC") or (sysconfig.get_config_var("CC") or "cc").split()[0]
-    return shutil.which(named) or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-
-
-def has_headers() -> bool:
-    return Path(sysconfig.get_paths()["include"], "Python.h").exists()
 
 
 def remove_old() -> None:
@@ -60,8 +52,8 @@ def main() -> int:
     if "--if-needed" in sys.argv[1:] and up_to_date():
         return 0
     before = leaves.manifest()
-    if compiler() is None or not has_headers():
-        missing = "a C compiler" if compiler() is None else "Python's headers (python3-dev)"
+    missing = what_is_missing()
+    if missing:
         say(f"{missing} was not found: the leaves stay interpreted, which is slower")
         return 0
     say(f"{len(leaves.LEAVES)} leaves with mypyc")

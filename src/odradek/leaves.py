@@ -1,6 +1,6 @@
 """The modules that mypyc compiles, and the import hook that never loads a stale binary.
 
-The leaves are ordinary typed Python. `make compile` (and a wheel built with `ODRADEK_COMPILE=1`)
+The leaves are ordinary typed Python. `make compile` (and pip, where it can)
 compiles them to extension modules and writes `compiled_leaves.json` with a digest of each source.
 Python prefers an extension module to the `.py` beside it. The package calls `install` before it
 imports any leaf: it adds a finder that loads the sources instead if
@@ -123,6 +123,7 @@ LEAVES: tuple[str, ...] = (
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 MANIFEST = os.path.join(PACKAGE, "compiled_leaves.json")
+NOT_COMPILED = os.path.join(PACKAGE, "not_compiled.txt")
 
 
 def source_of(leaf: str) -> str:
@@ -155,12 +156,21 @@ def is_compiled_from_these_sources() -> bool:
 def mode() -> str:
     """`compiled`, or `interpreted` with the reason: the form of the leaves in this process."""
     if not os.path.exists(MANIFEST):
-        return "interpreted (not compiled)"
+        return f"interpreted ({reason_not_compiled()})"
     if os.environ.get("ODRADEK_INTERPRETED") == "1":
         return "interpreted (ODRADEK_INTERPRETED=1)"
     if any(isinstance(finder, SourceFinder) for finder in sys.meta_path):
         return "interpreted (sources changed since `make compile`)"
     return "compiled"
+
+
+def reason_not_compiled() -> str:
+    """Why an installed package has no extension modules, as its build noted it."""
+    try:
+        with open(NOT_COMPILED, encoding="utf-8") as note:
+            return note.read().strip()
+    except FileNotFoundError:
+        return "not compiled"
 
 
 def install() -> None:

@@ -321,7 +321,7 @@ def missing_files(texts: Mapping[str, str], there: Collection[str]) -> list[str]
 
 
 def test_a_file_that_a_docstring_or_a_page_names_exists() -> None:
-    trees = ("src", "tests", "bench", "examples")
+    trees = ("src", "tests", "bench", "examples", "scripts", "build_backend")
     paths = [path for tree in trees for path in (ROOT / tree).rglob("*.py")]
     there = [path.relative_to(ROOT).as_posix() for path in (*paths, *ROOT.glob("*.py"))]
     none_of(missing_files(texts(), there))

@@ -1,0 +1,79 @@
+"""What `scripts/wheels.py` runs where a wheel was installed: `python wheel_trial.py LEAVES`.
+
+Checks the form of the leaves, runs the README's first session with the `odradek` command, and
+produces and consumes records over an `odradek.testing.Broker`. The last line is JSON: the rates.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import odradek
+from odradek.testing import Broker
+
+COMMAND = str(Path(sys.executable).parent / "odradek")
+RECORDS = 100_000
+VALUE = b"v" * 100
+
+
+def check_version(leaves: str) -> None:
+    version = subprocess.run([COMMAND, "--version"], check=True, capture_output=True, text=True)
+    wanted = f"leaves {leaves}"
+    if wanted not in version.stdout:
+        raise SystemExit(f"odradek --version says {version.stdout.strip()!r}, not {wanted!r}")
+
+
+def first_session() -> None:
+    """Start a broker by the command line, make a topic, produce into it, consume it."""
+    with tempfile.TemporaryDirectory(prefix="odradek-trial-") as data:
+        up = [COMMAND, "up", "--port", "0", "--json", "--data-dir", data]
+        with subprocess.Popen(up, stdout=subprocess.PIPE, text=True) as broker:
+            assert broker.stdout is not None
+            bootstrap = json.loads(broker.stdout.readline())["bootstrap"]
+
+            def call(*arguments: str) -> str:
+                command = [COMMAND, *arguments, "-b", bootstrap]
+                return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+            try:
+                call("topic", "create", "greetings", "-p", "3")
+                call("produce", "greetings", "hello", "-k", "en")
+                consumed = call("consume", "greetings", "-e")
+            finally:
+                broker.terminate()
+        if consumed != "hello\n":
+            raise SystemExit(f"the first session consumed {consumed!r}")
+        if broker.returncode != 0:
+            raise SystemExit(f"the broker ended with {broker.returncode}")
+
+
+def rates() -> dict[str, float]:
+    """Records per second, produced and consumed, over an embedded broker."""
+    with Broker() as broker:
+        with odradek.Admin(brokers=broker.bootstrap) as admin:
+            admin.create_topic("trial", partitions=1)
+        start = time.perf_counter()
+        with odradek.Producer(brokers=broker.bootstrap) as producer:
+            for _ in range(RECORDS):
+                producer.send("trial", VALUE)
+            producer.flush()
+        produced = RECORDS / (time.perf_counter() - start)
+        start, consumed = time.perf_counter(), 0
+        with odradek.Consumer(brokers=broker.bootstrap) as consumer:
+            consumer.assign({("trial", 0): (0, RECORDS)})
+            for batch in consumer.batches(10_000):
+                consumed += len(batch)
+        if consumed != RECORDS:
+            raise SystemExit(f"{consumed} of {RECORDS} records were consumed")
+        return {"produced": produced, "consumed": consumed / (time.perf_counter() - start)}
+
+
+if __name__ == "__main__":
+    check_version(sys.argv[1])
+    first_session()
+    print(json.dumps(rates()))

@@ -1,0 +1,88 @@
+"""Build this machine's packages and try each in an empty environment: `python scripts/wheels.py`.
+
+Into `dist/`: an sdist, and from it a wheel with compiled leaves and a pure one. Each wheel is
+installed with its dependencies into a new environment, where the README's first session and
+`odradek.testing.Broker` are run and records are produced and consumed; a table shows the rates. The
+exit code is 1 if a package cannot be built or fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+DIST = ROOT / "dist"
+TRIAL = ROOT / "scripts" / "wheel_trial.py"
+KINDS = {"1": "compiled", "0": "interpreted (built with ODRADEK_COMPILE=0)"}
+"""`ODRADEK_COMPILE` -> what `odradek --version` says of the leaves."""
+
+
+def say(text: str) -> None:
+    print(f"wheels: {text}", file=sys.stderr, flush=True)
+
+
+def build_sdist() -> Path:
+    run([sys.executable, "-m", "build", "--sdist", "--outdir", str(DIST), str(ROOT)])
+    return next(DIST.glob("odradek-*.tar.gz"))
+
+
+def build_wheel(sdist: Path, wish: str) -> Path:
+    """A wheel from the sdist, as pip builds one."""
+    before = set(DIST.glob("*.whl"))
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(DIST), str(sdist)]
+    run(command, {"ODRADEK_COMPILE": wish})
+    return next(iter(set(DIST.glob("*.whl")) - before))
+
+
+def tried(wheel: Path, leaves: str) -> dict[str, float]:
+    """Install the wheel in an empty environment and run the trial there; its rates."""
+    with tempfile.TemporaryDirectory(prefix="odradek-wheel-") as work:
+        venv.create(work, with_pip=True)
+        python = str(Path(work, "bin", "python"))
+        run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", str(wheel)])
+        # Away from the checkout, whose sources must not be found.
+        done = run([python, str(TRIAL), leaves], cwd=work)
+        rates: dict[str, float] = json.loads(done.splitlines()[-1])
+        return rates
+
+
+def run(command: list[str], environment: dict[str, str] | None = None, cwd: str = "/") -> str:
+    done = subprocess.run(
+        command, cwd=cwd, env={**os.environ, **(environment or {})}, capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        sys.stderr.write(done.stdout + done.stderr)
+        say(f"failed: {' '.join(command)}")
+        sys.exit(1)
+    return done.stdout
+
+
+def main() -> None:
+    shutil.rmtree(DIST, ignore_errors=True)
+    say("an sdist")
+    sdist = build_sdist()
+    table = Table("package", "KiB", "leaves", "produced, records/s", "consumed, records/s")
+    table.add_row(sdist.name, f"{sdist.stat().st_size / 1024:,.0f}", "", "", "")
+    for wish, leaves in KINDS.items():
+        say(f"a wheel from it, ODRADEK_COMPILE={wish}" + " (2-4 minutes)" * (wish == "1"))
+        wheel = build_wheel(sdist, wish)
+        say(f"{wheel.name} in an empty environment")
+        rates = tried(wheel, leaves)
+        size = f"{wheel.stat().st_size / 1024:,.0f}"
+        shown = [f"{rates[name]:,.0f}" for name in ("produced", "consumed")]
+        table.add_row(wheel.name, size, leaves.partition(" ")[0], *shown)
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
