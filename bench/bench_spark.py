@@ -10,8 +10,8 @@ workers together, the broker's left out. Every run is appended to `bench/results
 JSON topic -> typed columns: the flights of the demo, both times read by the source `odradek`; what
 differs is `valueFormat=json` against `from_json`. There the columns of the table are these two.
 
-Latency is from producing a record to consuming what a streaming query (`topic -> Spark -> topic`,
-trigger as soon as possible) made of it, source and sink of the same kind.
+Latency is from producing a record to consuming what a streaming query with trigger "0 seconds" made
+of it: from a topic that its sink of the same kind writes, or from the function of `foreachBatch`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ import json
 import math
 import os
 import platform
+import queue
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -258,27 +259,67 @@ def stream_writes(bench: Bench, size: int, rows: int, ids: Path) -> None:
     bench.measure(f"stream write, {size} B", STREAM_RATES, run)
 
 
-def latency(bench: Bench, count: int) -> None:
-    """One record at a time through a running query."""
+def topic_latency(bench: Bench, count: int) -> None:
+    """One record at a time through a running query into another topic."""
 
     def run(source: str) -> Figures:
         asked, answered = load.new_topic(bench.broker), load.new_topic(bench.broker)
-        reader = bench.spark.readStream.format(source)
-        reader = reader.option("kafka.bootstrap.servers", bench.bootstrap)
-        stream = reader.option("subscribe", asked).option("startingOffsets", "latest").load()
         with tempfile.TemporaryDirectory(prefix="odradek-bench-") as checkpoint:
-            writer = stream.select("key", "value").writeStream.format(source)
+            writer = latest(bench, source, asked).writeStream.format(source)
             writer = writer.option("kafka.bootstrap.servers", bench.bootstrap)
             writer = writer.option("topic", answered).option("checkpointLocation", checkpoint)
             query = writer.trigger(processingTime="0 seconds").start()
             try:
-                times = round_trips(bench.bootstrap, asked, answered, count)
+                with reading(bench.bootstrap, answered) as answer:
+                    return latencies(round_trips(bench.bootstrap, asked, answer, count))
             finally:
                 query.stop()
-        times.sort()
-        return {"p50_ms": statistics.median(times), "p99_ms": times[int(len(times) * 0.99)]}
 
-    bench.measure("topic -> Spark -> topic", {"p50_ms": "p50 ms", "p99_ms": "p99 ms"}, run)
+    units = {"p50_ms": "p50 ms", "p99_ms": "p99 ms"}
+    bench.measure("latency, topic -> Spark -> topic", units, run, warm_up=1)
+
+
+def function_latency(bench: Bench, count: int) -> None:
+    """One record at a time through a running query to the function of its `foreachBatch`, which
+    collects the rows."""
+
+    def run(source: str) -> Figures:
+        asked = load.new_topic(bench.broker)
+        collected: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+        def collect(batch: DataFrame, number: int) -> None:
+            for row in batch.select("value").collect():
+                collected.put(bytes(row.value))
+
+        def answer(timeout: float) -> bytes | None:
+            try:
+                return collected.get(timeout=timeout)
+            except queue.Empty:
+                return None
+
+        with tempfile.TemporaryDirectory(prefix="odradek-bench-") as checkpoint:
+            writer = latest(bench, source, asked).writeStream.foreachBatch(collect)
+            writer = writer.option("checkpointLocation", checkpoint)
+            query = writer.trigger(processingTime="0 seconds").start()
+            try:
+                return latencies(round_trips(bench.bootstrap, asked, answer, count))
+            finally:
+                query.stop()
+
+    units = {"p50_ms": "p50 ms", "p99_ms": "p99 ms"}
+    bench.measure("latency, record -> foreachBatch", units, run, warm_up=1)
+
+
+def latest(bench: Bench, source: str, topic: str) -> DataFrame:
+    """What comes to a topic from now on, as a stream of keys and values."""
+    reader = bench.spark.readStream.format(source).option("subscribe", topic)
+    reader = reader.option("kafka.bootstrap.servers", bench.bootstrap)
+    return reader.option("startingOffsets", "latest").load().select("key", "value")
+
+
+def latencies(times: list[float]) -> Figures:
+    times.sort()
+    return {"p50_ms": statistics.median(times), "p99_ms": times[int(len(times) * 0.99)]}
 
 
 def idle(bench: Bench, held_back: bool) -> None:
@@ -347,34 +388,49 @@ def memory(bench: Bench, rows: int) -> None:
     bench.measure("memory while 1 KB records stream", units, run, warm_up=1, pairs=1)
 
 
-def round_trips(bootstrap: str, asked: str, answered: str, count: int) -> list[float]:
+Answer = Callable[[float], bytes | None]
+"""The value of the next record that comes out, or None after so many seconds."""
+
+
+@contextlib.contextmanager
+def reading(bootstrap: str, topic: str) -> Iterator[Answer]:
+    """The values of a topic's only partition, but for the one that made the topic."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False}
+    consumer = Consumer(settings)
+    consumer.assign([TopicPartition(topic, 0, 1)])
+
+    def answer(timeout: float) -> bytes | None:
+        message = consumer.poll(timeout)
+        return None if message is None else message.value()
+
+    try:
+        yield answer
+    finally:
+        consumer.close()
+
+
+def round_trips(bootstrap: str, asked: str, answer: Answer, count: int) -> list[float]:
     """Times in ms; the first few, while the query starts, do not count."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False}
-    )
-    # The topics have one record each from when they were made.
-    consumer.assign([TopicPartition(answered, 0, 1)])
     started_at, running = time.monotonic(), False
     while not running:
         # "latest" is where the query began, which is some time after it was started.
         producer.produce(asked, b"is anybody there?")
         producer.flush(10)
-        running = consumer.poll(1) is not None
+        running = answer(1) is not None
         if time.monotonic() - started_at > 120:
             raise RuntimeError("the query answers nothing")
-    while consumer.poll(1.5) is not None:
+    while answer(1.5) is not None:
         pass
     times = []
     for number in range(count + 5):
         start = time.perf_counter()
         producer.produce(asked, b"%d" % number)
         producer.flush(10)
-        message = consumer.poll(60)
-        if message is None or message.value() != b"%d" % number:
-            raise RuntimeError(f"no answer to record {number}")
+        value = answer(60)
+        if value != b"%d" % number:
+            raise RuntimeError(f"record {number} was answered by {value!r}")
         times.append((time.perf_counter() - start) * 1e3)
-    consumer.close()
     return times[5:]
 
 
@@ -418,7 +474,8 @@ def main() -> int:
                 writes(bench, 100, 1_000_000 // part)
                 stream_writes(bench, 1024, 400_000 // part, Path(work) / "ids")
                 stream_writes(bench, 100, 2_000_000 // part, Path(work) / "ids")
-                latency(bench, 25 if arguments.quick else 100)
+                topic_latency(bench, 25 if arguments.quick else 100)
+                function_latency(bench, 25 if arguments.quick else 100)
                 idle(bench, held_back=False)
                 idle(bench, held_back=True)
                 memory(bench, 1_000_000 // part)
