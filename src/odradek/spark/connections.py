@@ -22,6 +22,10 @@ from odradek.spark.options import ClientOptions, settings_for
 if TYPE_CHECKING:
     from odradek import Consumer
 
+PREFETCH_BYTES = 8 * 1024 * 1024
+"""The default of `kafka.prefetch.max.bytes` in tasks: less than elsewhere, for there is a Python
+process for every core."""
+
 _admins: dict[tuple[int, ClientOptions], Admin] = {}
 
 
@@ -75,7 +79,7 @@ def open_consumer(options: FetchOptions) -> Consumer[bytes, bytes]:
     from odradek import Consumer
 
     return Consumer(
-        dict(options.client.settings),
+        {"prefetch.max.bytes": PREFETCH_BYTES, **dict(options.client.settings)},
         brokers=options.client.bootstrap_servers,
         client_id=options.client.client_id,
         request_timeout_ms=options.client.request_timeout_ms,

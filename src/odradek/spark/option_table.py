@@ -176,7 +176,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "kafka.max.partition.fetch.bytes",
         OptionUse.READ,
-        "4194304",
+        "1048576",
         "The same of one topic partition.",
     ),
     Option(

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from odradek.client.errors import ApiTimeout, LogTruncated, OffsetOutOfRange
-from odradek.spark.arrow import DATA, ERROR, MAX_ROWS, arrow_schema, spark_batch
+from odradek.spark.arrow import DATA, ERROR, MAX_BYTES, MAX_ROWS, arrow_schema, spark_batch
 from odradek.spark.bare_worker import VersionCheckedPickle
 from odradek.spark.connections import FetchOptions, admin_of, borrow_consumer
 from odradek.spark.offsets import OffsetRange, Offsets, plan_ranges
@@ -74,7 +74,8 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
         consumer.assign({r.topic_partition: (r.start, r.end) for r in ranges})
         while True:
             try:
-                for batch in consumer.arrow(MAX_ROWS, wait_s).until_quiet():
+                arrow = consumer.arrow(MAX_ROWS, wait_s, max_bytes=MAX_BYTES)
+                for batch in arrow.until_quiet():
                     yield spark_batch(batch, schema, decoder)
             except LogTruncated:
                 raise

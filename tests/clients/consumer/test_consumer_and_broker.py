@@ -201,6 +201,17 @@ class TestArrow:
         assert table["value"].to_pylist() == [b"%d" % n for n in range(100)]
         assert table["offset"].to_pylist() == list(range(100))
 
+    def test_a_batch_ends_with_the_row_that_exceeds_max_bytes(
+        self, broker: Broker, new_topic: NewTopic, produce: Produce
+    ) -> None:
+        topic = new_topic()
+        produce(topic, *[b"ten bytes!" for _ in range(10)])
+        with Consumer(brokers=broker.bootstrap) as consumer:
+            consumer.assign({(topic, 0): (0, 10)})
+            batches = list(consumer.arrow(max_wait=LONG_S, max_bytes=1))
+        assert [len(batch) for batch in batches] == [1] * 10
+        assert [n for batch in batches for n in batch["offset"].to_pylist()] == list(range(10))
+
 
 def test_a_close_ends_a_wait_in_another_thread(broker: Broker) -> None:
     consumer = Consumer("t", brokers=broker.bootstrap)

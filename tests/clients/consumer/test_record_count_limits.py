@@ -23,6 +23,7 @@ REFUSED: list[tuple[str, dict[str, int], str]] = [
     ("batches", {"max_records": 0}, "max_records cannot be 0.*give 1 or more"),
     ("arrow", {"max_rows": -1}, "max_rows cannot be -1.*give 1 or more"),
     ("arrow", {"max_rows": 0}, "max_rows cannot be 0.*give 1 or more"),
+    ("arrow", {"max_bytes": 0}, "max_bytes cannot be 0.*give 1 or more"),
 ]
 
 

@@ -31,6 +31,7 @@ from odradek.client.arguments import limit_s
 from odradek.client.consumer.application.calls import ConsumerCalls
 from odradek.client.consumer.application.dead_letters import dead_letters
 from odradek.client.consumer.application.poll_loop import (
+    MAX_ARROW_BYTES,
     ColumnBuffer,
     PollBuffer,
     PollLoop,
@@ -324,20 +325,26 @@ class Consumer(Client, Generic[K, V]):
                 yield buffer.batch()
 
     async def arrow(
-        self, max_rows: int = 65_536, max_wait: float = 0.5, decode: Decode | None = None
+        self,
+        max_rows: int = 65_536,
+        max_wait: float = 0.5,
+        decode: Decode | None = None,
+        max_bytes: int = MAX_ARROW_BYTES,
     ) -> AsyncIterator[ArrowBatch]:
         """Iterate over Arrow record batches of up to `max_rows`, or of the records that came within
-        `max_wait` seconds, without an object per record. `commit` takes a batch. `decode` makes a
+        `max_wait` seconds, without an object per record. The row whose keys, values and headers
+        make a batch exceed `max_bytes` is its last. `commit` takes a batch. `decode` makes a
         column of structs of JSON values: "json", or an Arrow schema of their fields. Needs pyarrow
         (`odradek[arrow]`)."""
         from odradek.client.arrow.json_values import JsonValues  # Heavy, and optional.
         from odradek.client.arrow.record_batches import record_batch
 
         limit_of("max_rows", max_rows)
+        limit_of("max_bytes", max_bytes)
         core, more = self._core, True
         values = None if decode is None else JsonValues(decode, self._poll_loop.on_decode_error)
         while more:
-            buffer = ColumnBuffer(core.collector, max_rows)
+            buffer = ColumnBuffer(core.collector, max_rows, max_bytes)
             more = await self._fill(buffer, max_wait)
             if not buffer.is_empty:
                 yield await self._poll_loop.convert(partial(record_batch, buffer, values))

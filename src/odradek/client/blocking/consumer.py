@@ -32,6 +32,7 @@ from odradek.client.blocking.wake_signal import WakeSignal
 from odradek.client.consumer.application.calls import ConsumerCalls
 from odradek.client.consumer.application.dead_letters import dead_letters
 from odradek.client.consumer.application.poll_loop import (
+    MAX_ARROW_BYTES,
     ColumnBuffer,
     PollLoop,
     RecordBuffer,
@@ -293,10 +294,15 @@ class Consumer(Client, Generic[K, V]):
                 yield buffer.batch()
 
     def arrow(
-        self, max_rows: int = 65_536, max_wait: float = 0.5, decode: Decode | None = None
+        self,
+        max_rows: int = 65_536,
+        max_wait: float = 0.5,
+        decode: Decode | None = None,
+        max_bytes: int = MAX_ARROW_BYTES,
     ) -> ArrowBatches:
         """Return Arrow record batches of up to `max_rows`, or of the records that came within
-        `max_wait` seconds, without an object per record. The result can be iterated over, or given
+        `max_wait` seconds, without an object per record. The row whose keys, values and headers
+        make a batch exceed `max_bytes` is its last. The result can be iterated over, or given
         to anything that takes an Arrow stream; `commit` takes a batch. `decode` makes a column of
         structs of JSON values: "json", or an Arrow schema of their fields. Needs pyarrow
         (`odradek[arrow]`)."""
@@ -304,9 +310,10 @@ class Consumer(Client, Generic[K, V]):
         from odradek.client.arrow.record_batches import ArrowBatches
 
         limit_of("max_rows", max_rows)
+        limit_of("max_bytes", max_bytes)
 
         def take() -> tuple[ColumnBuffer, bool]:
-            buffer = ColumnBuffer(self._collector, max_rows)
+            buffer = ColumnBuffer(self._collector, max_rows, max_bytes)
             return buffer, run_now(self._poll_loop.fill(buffer, max_wait))
 
         values = None if decode is None else JsonValues(decode, self._poll_loop.on_decode_error)

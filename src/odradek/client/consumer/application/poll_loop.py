@@ -87,7 +87,7 @@ class PollDriver(Protocol):
 
 
 MAX_ARROW_BYTES = 256 * 1024 * 1024
-"""Limit of the data in one Arrow batch, far below the 2 GiB that its 32-bit offsets can address."""
+"""Largest limit of the data in one Arrow batch. Its 32-bit offsets can address 2 GiB."""
 
 
 def limit_of(name: str, given: int, least: int = 1) -> int:
@@ -136,20 +136,23 @@ class RecordBuffer:
 
 
 class ColumnBuffer:
-    """Up to `limit` rows as columns."""
+    """Up to `limit` rows as columns; the row that makes the data exceed `max_bytes` is the last."""
 
-    def __init__(self, collector: FetchCollector, limit: int, with_headers: bool = True) -> None:
-        self.columns = RecordColumns(with_headers)
+    def __init__(
+        self, collector: FetchCollector, limit: int, max_bytes: int = MAX_ARROW_BYTES
+    ) -> None:
+        self.columns = RecordColumns()
         self.runs: list[ColumnRun] = []
         self._collector = collector
         self._limit = limit
+        self._max_bytes = min(max_bytes, MAX_ARROW_BYTES)
 
     def add(self) -> None:
-        self._collector.take_columns(self.columns, self.runs, self._limit, MAX_ARROW_BYTES)
+        self._collector.take_columns(self.columns, self.runs, self._limit, self._max_bytes)
 
     @property
     def is_full(self) -> bool:
-        return self.columns.count >= self._limit or self.columns.data_bytes > MAX_ARROW_BYTES
+        return self.columns.count >= self._limit or self.columns.data_bytes > self._max_bytes
 
     @property
     def is_empty(self) -> bool:
