@@ -139,6 +139,7 @@ LINKS = {
     "client.deserializers": "[keys and values](#keys-and-values)",
     "dead_letters": "below",
     "consumer.metrics": "[metrics](#metrics)",
+    "producer.metrics": "[metrics](#metrics)",
     "RebalanceListener": "[arguments](#arguments)",
 }
 """By names of modules and classes in docstrings: the link that replaces them on the page."""

@@ -297,7 +297,7 @@ class Producer(Client, Generic[K, V]):
         return await self._wait(lambda _: self._core.partitions_for(topic))
 
     def metrics(self) -> dict[str, float]:
-        """Return the metrics by the names of Kafka's producer."""
+        """Return the metrics by the names of Kafka's producer: see `producer.metrics`."""
         self._check_running()
         return self._core.snapshot()
 

@@ -315,7 +315,7 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         return self._wait(lambda: self._core.partitions_for(topic))
 
     def metrics(self) -> dict[str, float]:
-        """Return the metrics by the names of Kafka's producer."""
+        """Return the metrics by the names of Kafka's producer: see `producer.metrics`."""
         return self._thread.call(self._core.snapshot)
 
     # Closing.

@@ -1,4 +1,4 @@
-"""BatchCompletion: what follows from the outcome of a batch: its end, a retry or a split.
+"""BatchCompletion: the end, the retry or the split of a batch, by the outcome of its request.
 
     outcome                                     what happens
     NONE                                        written; futures get their offsets
@@ -105,7 +105,7 @@ class BatchCompletion:
         log.debug("%s failed: %s; retrying", batch, batch.last_error)
 
     def _fail(self, batch: ProducerBatch, error: KafkaError, outcome: Outcome | None) -> None:
-        """Fail a batch for good."""
+        """Fail a batch without another attempt."""
         if self._manager is not None:
             self._manager.handle_failed_batch(batch)
         self._metrics.record_error_total += batch.count
@@ -148,7 +148,7 @@ class BatchCompletion:
 
 
 def update_doubt(batch: ProducerBatch, error: ErrorCode) -> None:
-    """Update what is known of whether the batch is written, by the error of its last attempt."""
+    """Note if the batch may have been written, by the error of its last attempt."""
     if error in SEQUENCE_ERRORS:
         batch.may_be_written = batch.may_arrive
     elif leaves_doubt(error):
