@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "build_backend"))
-
-import odradek_build as backend
-from setuptools import build_meta
-
+BACKEND = Path(__file__).parents[2] / "build_backend" / "odradek_build.py"
 NO_COMPILER = "a C compiler was not found when the package was built"
 
 
-class Setuptools:
-    """Stands in for `build_meta.build_wheel`: notes what setup.py would be told; may fail to
-    compile."""
+class BuildMeta(ModuleType):
+    """Replaces `setuptools.build_meta`: notes what setup.py would be told; may fail to compile.
 
-    def __init__(self, fails: bool) -> None:
-        self.fails = fails
+    The real one is not imported: setuptools replaces distutils in the process that runs the tests.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("setuptools.build_meta")
+        self.fails = False
         self.builds: list[tuple[str, str]] = []
+        self.wishes: list[str] = []
+        for name in (
+            "build_sdist",
+            "get_requires_for_build_editable",
+            "get_requires_for_build_sdist",
+            "prepare_metadata_for_build_editable",
+        ):
+            setattr(self, name, None)
 
     def build_wheel(self, directory: str, settings: object, metadata: object) -> str:
         wish = os.environ["ODRADEK_COMPILE"]
@@ -31,24 +41,40 @@ class Setuptools:
             raise SystemExit("error: command 'gcc' failed with exit code 1")
         return "odradek.whl"
 
+    def get_requires_for_build_wheel(self, settings: object) -> list[str]:
+        self.wishes.append(os.environ["ODRADEK_COMPILE"])
+        return []
+
 
 @pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Setuptools:
+def built() -> BuildMeta:
+    return BuildMeta()
+
+
+@pytest.fixture
+def backend(built: BuildMeta, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """The backend's module, on a machine where nothing is missing, in an empty directory."""
+    setuptools = ModuleType("setuptools")
+    setuptools.build_meta = built  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "setuptools", setuptools)
+    monkeypatch.setitem(sys.modules, "setuptools.build_meta", built)
+    spec = importlib.util.spec_from_file_location("odradek_build", BACKEND)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ODRADEK_COMPILE", raising=False)
-    monkeypatch.setattr(backend, "what_is_missing", lambda: None)
-    stand_in = Setuptools(fails=False)
-    monkeypatch.setattr(build_meta, "build_wheel", stand_in.build_wheel)
-    return stand_in
+    monkeypatch.setattr(module, "what_is_missing", lambda: None)
+    return module
 
 
-def test_leaves_are_compiled_where_nothing_is_missing(built: Setuptools) -> None:
+def test_leaves_are_compiled_where_nothing_is_missing(backend: Any, built: BuildMeta) -> None:
     assert backend.build_wheel("dist") == "odradek.whl"
     assert built.builds == [("1", "")]
 
 
 def test_a_wheel_is_pure_where_a_compiler_is_missing(
-    built: Setuptools, monkeypatch: pytest.MonkeyPatch
+    backend: Any, built: BuildMeta, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backend, "what_is_missing", lambda: "a C compiler")
     backend.build_wheel("dist")
@@ -56,7 +82,7 @@ def test_a_wheel_is_pure_where_a_compiler_is_missing(
 
 
 def test_odradek_compile_0_makes_a_pure_wheel(
-    built: Setuptools, monkeypatch: pytest.MonkeyPatch
+    backend: Any, built: BuildMeta, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ODRADEK_COMPILE", "0")
     backend.build_wheel("dist")
@@ -65,7 +91,7 @@ def test_odradek_compile_0_makes_a_pure_wheel(
 
 
 def test_a_compilation_that_fails_leaves_a_pure_wheel_and_a_reason(
-    built: Setuptools, capsys: pytest.CaptureFixture[str]
+    backend: Any, built: BuildMeta, capsys: pytest.CaptureFixture[str]
 ) -> None:
     built.fails = True
     backend.build_wheel("dist")
@@ -76,7 +102,7 @@ def test_a_compilation_that_fails_leaves_a_pure_wheel_and_a_reason(
 
 
 def test_odradek_compile_1_fails_with_the_compilation(
-    built: Setuptools, monkeypatch: pytest.MonkeyPatch
+    backend: Any, built: BuildMeta, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ODRADEK_COMPILE", "1")
     built.fails = True
@@ -86,7 +112,7 @@ def test_odradek_compile_1_fails_with_the_compilation(
 
 
 def test_odradek_compile_1_names_what_is_missing(
-    built: Setuptools, monkeypatch: pytest.MonkeyPatch
+    backend: Any, built: BuildMeta, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ODRADEK_COMPILE", "1")
     monkeypatch.setattr(backend, "what_is_missing", lambda: "a C compiler")
@@ -95,7 +121,7 @@ def test_odradek_compile_1_names_what_is_missing(
 
 
 def test_another_value_of_odradek_compile_is_refused(
-    built: Setuptools, monkeypatch: pytest.MonkeyPatch
+    backend: Any, built: BuildMeta, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ODRADEK_COMPILE", "yes")
     with pytest.raises(
@@ -106,22 +132,21 @@ def test_another_value_of_odradek_compile_is_refused(
 
 @pytest.mark.parametrize(("missing", "wanted"), [(None, True), ("a C compiler", False)])
 def test_mypy_is_required_only_where_it_compiles(
-    built: Setuptools, monkeypatch: pytest.MonkeyPatch, missing: str | None, wanted: bool
+    backend: Any,
+    built: BuildMeta,
+    monkeypatch: pytest.MonkeyPatch,
+    missing: str | None,
+    wanted: bool,
 ) -> None:
     monkeypatch.setattr(backend, "what_is_missing", lambda: missing)
-    wishes: list[str] = []
-
-    def requires(settings: object) -> list[str]:
-        wishes.append(os.environ["ODRADEK_COMPILE"])
-        return []
-
-    monkeypatch.setattr(build_meta, "get_requires_for_build_wheel", requires)
     Path("pyproject.toml").write_text('[project]\ndependencies = ["msgspec>=0.19"]\n')
     assert (backend.MYPY in backend.get_requires_for_build_wheel()) is wanted
-    assert wishes == ["0"], "setup.py would import mypyc before it is installed"
+    assert built.wishes == ["0"], "setup.py would import mypyc before it is installed"
 
 
-def test_modules_of_an_earlier_build_do_not_get_into_a_wheel(built: Setuptools) -> None:
+def test_modules_of_an_earlier_build_do_not_get_into_a_wheel(
+    backend: Any, built: BuildMeta
+) -> None:
     old = Path("build/lib.linux-x86_64-cpython-311/odradek/gone.py")
     old.parent.mkdir(parents=True)
     old.touch()

@@ -176,7 +176,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "kafka.max.partition.fetch.bytes",
         OptionUse.READ,
-        "1048576",
+        default_of(ConsumerConfig.max_partition_fetch_bytes),
         "The same of one topic partition.",
     ),
     Option(

@@ -119,7 +119,7 @@ class ReadOptions:
     value_schema: StructType | None = None
     """The schema of the values, if they are decoded."""
     fetch_max_bytes: int = ConsumerConfig.fetch_max_bytes.default
-    max_partition_fetch_bytes: int = 1_048_576
+    max_partition_fetch_bytes: int = ConsumerConfig.max_partition_fetch_bytes.default
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,9 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         fetch_max_bytes=options.integer(
             "kafka.fetch.max.bytes", ConsumerConfig.fetch_max_bytes.default, 1
         ),
-        max_partition_fetch_bytes=options.integer("kafka.max.partition.fetch.bytes", 1_048_576, 1),
+        max_partition_fetch_bytes=options.integer(
+            "kafka.max.partition.fetch.bytes", ConsumerConfig.max_partition_fetch_bytes.default, 1
+        ),
     )
 
 
