@@ -48,10 +48,10 @@ class ClusterCalls(Calls):
 
         async def attempt() -> dict[int, list[LogDirectory]]:
             image = await self.engine.fresh_image()
-            requested_timestamp = image.nodes if wanted is None else wanted
-            for broker_id in requested_timestamp:
+            requested = image.nodes if wanted is None else wanted
+            for broker_id in requested:
                 check_broker(image, broker_id, f"data directories of broker {broker_id!r}")
-            requests = dict.fromkeys(sorted(requested_timestamp), request)
+            requests = dict.fromkeys(sorted(requested), request)
             answers = await self.ask_each(requests, DescribeLogDirsResponse)
             found = {}
             for node_id, answer in answers:

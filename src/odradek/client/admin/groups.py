@@ -272,9 +272,9 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
         members = await self._known_members(group_id, may_be_none=bool(offsets))
         read = {partition for member in members for partition in member.assignment}
         partitions = sorted(read | offsets.keys())
-        find_topics = await self._existing_of(partitions)
-        starts = await self.beginning_offsets(find_topics)
-        ends = await self.end_offsets(find_topics)
+        existing = await self._existing_of(partitions)
+        starts = await self.beginning_offsets(existing)
+        ends = await self.end_offsets(existing)
         return {
             each: Lag(
                 offsets[each].offset if each in offsets else None, starts.get(each), ends.get(each)

@@ -175,11 +175,11 @@ def new_topics(given: NewTopic | str | Iterable[NewTopic | str]) -> list[NewTopi
 
 def creatable(topic: NewTopic) -> CreatableTopic:
     """Return a topic to create as the request has it."""
-    assigned_partitions = bool(topic.assignments)
+    is_assigned = bool(topic.assignments)
     return CreatableTopic(
         name=topic.name,
-        num_partitions=-1 if assigned_partitions else topic.partitions,
-        replication_factor=-1 if assigned_partitions else topic.replication,
+        num_partitions=-1 if is_assigned else topic.partitions,
+        replication_factor=-1 if is_assigned else topic.replication,
         assignments=[
             CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
             for index, brokers in topic.assignments.items()

@@ -205,7 +205,7 @@ def decode_error(batch: pa.RecordBatch, row: int, reason: Exception) -> DecodeEr
     timestamp_ms = batch.column("timestamp")[row].value  # Not every timestamp fits a datetime.
     data = batch.drop_columns(["timestamp"]).slice(row, 1).to_pylist()[0]
     headers = [(each["key"], each["value"]) for each in data["headers"]]
-    batch = BatchInfo(data["topic"], data["partition"], -1, TimestampType(data["timestampType"]))
+    source = BatchInfo(data["topic"], data["partition"], -1, TimestampType(data["timestampType"]))
     error = DecodeError(
         f"the value of {data['topic']}-{data['partition']} at offset {data['offset']} is no JSON "
         f"object of the wanted form: {reason}. What to do: give on_decode_error='skip' to have it "
@@ -213,7 +213,7 @@ def decode_error(batch: pa.RecordBatch, row: int, reason: Exception) -> DecodeEr
     )
     count, encoded = len(headers), encode_headers(headers)
     error.record = Record(
-        batch,
+        source,
         data["offset"],
         timestamp_ms,
         data["key"],

@@ -182,7 +182,7 @@ class SegmentSwap:
     def rename_into_place(self, log: Log) -> None:
         """Rename the `.swap` files to their own names. Owner."""
         current = self._current
-        assert current is not None, "before take_over"
+        assert current is not None, "before install"
         rename_files(self._disk, self._directory, self._base_offset, SWAP_SUFFIX, "")
         self._replace_segments(log, _index_in_log(log, current), 1, "")
         current.close()
