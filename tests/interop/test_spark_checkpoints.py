@@ -63,7 +63,7 @@ def produce(broker: Broker, topic: str, first: int, last: int) -> None:
 
 def new_topic(broker: Broker, name: str) -> str:
     client = AdminClient({"bootstrap.servers": broker.bootstrap, "logger": None})  # type: ignore[dict-item]
-    client.create_topics([NewTopic(name, 2, 1)])[name].result(30)
+    client.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "-1"})])[name].result(30)
     return name
 
 

@@ -38,7 +38,9 @@ def read(spark: SparkSession, ours: Broker) -> Read:
 
 def new_topic(broker: Broker, name: str, partitions: int = 2) -> str:
     client = AdminClient({"bootstrap.servers": broker.bootstrap, "logger": None})  # type: ignore[dict-item]
-    client.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+    client.create_topics([NewTopic(name, partitions, 1, config={"retention.ms": "-1"})])[
+        name
+    ].result(30)
     return name
 
 

@@ -62,7 +62,9 @@ def stream(spark: SparkSession, tmp_path: Path) -> Rows:
 def new_topic(bootstrap: str, partitions: int = 1) -> str:
     name = f"sources-{uuid.uuid4().hex[:8]}"
     client = AdminClient({"bootstrap.servers": bootstrap, "logger": None})  # type: ignore[dict-item]
-    client.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+    client.create_topics([NewTopic(name, partitions, 1, config={"retention.ms": "-1"})])[
+        name
+    ].result(30)
     return name
 
 

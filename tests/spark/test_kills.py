@@ -4,6 +4,7 @@ points.
 """
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -120,7 +121,11 @@ def test_a_driver_killed_before_its_first_commit_keeps_its_start(topics, bootstr
     def driver(deadly):
         program = str(Path(killed_driver.__file__))
         command = [sys.executable, program, bootstrap, topic.name, str(tmp_path), str(deadly)]
-        return subprocess.run(command, timeout=TIMEOUT_SECONDS, capture_output=True, check=False)
+        # It imports helpers by their path below tests/.
+        environment = {**os.environ, "PYTHONPATH": str(Path(program).parents[1])}
+        return subprocess.run(
+            command, timeout=TIMEOUT_SECONDS, capture_output=True, check=False, env=environment
+        )
 
     assert driver(0).returncode == -signal.SIGKILL
     assert not list((tmp_path / "checkpoint" / "commits").iterdir())
