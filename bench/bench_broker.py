@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -172,7 +173,7 @@ def small_rows(bench: Bench, nodes: list[Node]) -> None:
         bench.pairs_of(
             f"one record per request, {connections} connections, os",
             [Shown("cpu_us", "CPU us/request", ratio=ratio), Shown("per_s", "requests/s")],
-            lambda node, many=connections: load.single_records(node, many, seconds),  # type: ignore[misc]
+            partial(load.single_records, connections=connections, seconds=seconds),
             nodes,
         )
     bench.pairs_of(
@@ -191,9 +192,7 @@ def big_rows(bench: Bench, nodes: list[Node]) -> None:
         bench.pairs_of(
             f"produce {size} B, big batches, os",
             [Shown("cpu_s_per_gb", cpu, ratio=0.7), Shown("mb_per_s", rate)],
-            lambda node, size=size, records=records: load.produce_big(  # type: ignore[misc]
-                node, size, records, bench.work
-            ),
+            partial(load.produce_big, size=size, records=records, directory=bench.work),
             nodes,
         )
     row = "produce, big batches: the kernel's part"

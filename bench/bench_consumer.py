@@ -18,17 +18,17 @@ from odradek import Admin
 COUNT, SLOW_COUNT, PINGS = 1_000_000, 100_000, 2_000
 LONG_S = 60.0
 
-POLL = Client("odradek:poll", count=COUNT)
-ARROW = Client("odradek:arrow", count=COUNT)
-CONSUME = Client("odradek:consume", count=COUNT)
-AWAITED = Client("odradek.aio:iterate", count=COUNT)
-CONFLUENT = Client("confluent-kafka:consume", count=COUNT)
-CONFLUENT_POLL = Client("confluent-kafka:poll", count=COUNT)
-AIOKAFKA = Client("aiokafka:getmany", count=COUNT)
-AIOKAFKA_EACH = Client("aiokafka:iterate", count=SLOW_COUNT)
-KAFKA_PYTHON = Client("kafka-python:", count=SLOW_COUNT)
-OUR_PING = Client("odradek:ping", count=PINGS)
-THEIR_PING = Client("confluent-kafka:ping", count=PINGS)
+POLL = Client("odradek:poll", records=COUNT)
+ARROW = Client("odradek:arrow", records=COUNT)
+CONSUME = Client("odradek:consume", records=COUNT)
+AWAITED = Client("odradek.aio:iterate", records=COUNT)
+CONFLUENT = Client("confluent-kafka:consume", records=COUNT)
+CONFLUENT_POLL = Client("confluent-kafka:poll", records=COUNT)
+AIOKAFKA = Client("aiokafka:getmany", records=COUNT)
+AIOKAFKA_EACH = Client("aiokafka:iterate", records=SLOW_COUNT)
+KAFKA_PYTHON = Client("kafka-python:", records=SLOW_COUNT)
+OUR_PING = Client("odradek:ping", records=PINGS)
+THEIR_PING = Client("confluent-kafka:ping", records=PINGS)
 
 ROWS = (
     Row("per record, poll / confluent consume()", "rate", POLL, CONFLUENT, 0.6, True),

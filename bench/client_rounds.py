@@ -30,7 +30,7 @@ class Client(NamedTuple):
     """A way of the load's, how many records it is given, and its settings."""
 
     way: str
-    count: int  # type: ignore[assignment]
+    records: int
     settings: tuple[str, ...] = ()
 
 
@@ -105,7 +105,7 @@ class Comparison(NamedTuple):
 
     def measure(self, client: Client, bootstrap: str, quick: bool) -> dict[str, float]:
         """One run of a client."""
-        count = client.count // QUICK if quick else client.count
+        count = client.records // QUICK if quick else client.records
         command = ["taskset", "-c", str(CLIENT_CORE), sys.executable, str(HERE / self.load)]
         done = subprocess.run(
             [*command, client.way, bootstrap, str(count), *client.settings],

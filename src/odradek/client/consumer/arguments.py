@@ -59,7 +59,7 @@ NO_OFFSET_GIVEN = (-1000, -1001)
 Offsets = dict[TopicPartition, OffsetAndMetadata]
 OffsetLike = int | OffsetAndMetadata
 Committable = Record[Any, Any] | Batch[Any, Any] | ArrowBatch | ByPartition[OffsetLike] | None
-"""What can be committed; None commits all consumed offsets."""
+"""The arguments of a commit; None commits all consumed offsets."""
 Target = int | Literal["start", "end"] | datetime
 OnDecodeError = Literal["raise", "skip"] | str | Callable[[DecodeError], object]
 
@@ -74,7 +74,7 @@ class ConsumerOptions(ConsumerKeywords, total=False):
     from `PartitionAssignor`, or instances.
     """
     on_decode_error: OnDecodeError
-    """What to do with a record that cannot be decoded:
+    """The handling of a record that cannot be decoded:
 
         "raise"       raise a `DecodeError`, every time until the consumer seeks behind it
         "skip"        skip it and log a warning

@@ -33,7 +33,7 @@ class TimestampType(IntEnum):
 
 @final
 class BatchInfo:
-    """What all records of one batch share."""
+    """The fields that all records of one batch have in common."""
 
     def __init__(
         self, topic: str, partition: int, leader_epoch: int, timestamp_type: TimestampType

@@ -77,8 +77,7 @@ class FetchedBatches:
         self.cursor: RecordCursor | None = None
         """Over the records of the current batch; None between batches."""
         self.batch: BatchInfo | None = None
-        """What the records of the current batch share; kept while following batches share the same.
-        """
+        """The common fields of the current batch; kept while following batches have equal ones."""
         self.after: i64 = next_offset
         """The offset behind the current batch."""
         self._position = position
@@ -248,6 +247,7 @@ class CompletedFetch:
             if not records and not self.undecoded:
                 raise self._batches.corrupt_batch_error(error) from None
         except Exception:
+            # Records come before it: they are returned first, and the next call raises it again.
             if not records and not self.undecoded:
                 raise
         finally:

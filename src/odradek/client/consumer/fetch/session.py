@@ -65,7 +65,7 @@ class FetchSession:
         self.session_id = NO_SESSION
         self.epoch = NEW
         self.partitions: dict[TopicPartition, PartitionFetch] = {}
-        """What the broker was last told about each partition."""
+        """The fields of each partition that the broker received last."""
         self._names: dict[int, str] = {}
         self._by_id = False
 

@@ -82,7 +82,7 @@ class AssignorError(Exception):
 
 
 class LeaderParts(NamedTuple):
-    """What a leader works with."""
+    """The collaborators of a group leader."""
 
     topics: GroupTopics
     assignors: Sequence[PartitionAssignor]

@@ -234,7 +234,7 @@ class GroupMember:
         again if the generation is lost during one (KAFKA-12983).
         """
         self.failure: BaseException | None = None
-        """What the application's next poll raises."""
+        """The error that the application's next poll raises."""
         self.poll_requested = False
         self.metrics = GroupMetrics()
         self.backoff = ExponentialBackoff(

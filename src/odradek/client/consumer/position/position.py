@@ -56,7 +56,7 @@ class Position:
         self.released_bytes: i64 = 0
         """Bytes that were fetched for this position and are no longer buffered."""
         self.fetches: deque[CompletedFetch] = deque()
-        """What to return next. The application's thread only."""
+        """The fetches to return next, in order. The application's thread only."""
 
     @property
     def withheld(self) -> bool:
