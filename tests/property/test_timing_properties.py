@@ -150,12 +150,15 @@ class TimerAgainstSortedList(RuleBasedStateMachine):
         while wheel is not None:
             for bucket in wheel.buckets:
                 entry = bucket.root.next
+                counted = 0
                 while entry is not None and entry is not bucket.root:
                     linked += 1
                     assert entry.task_list is bucket
+                    counted += 1
                     assert bucket.expiration_ms != NOT_QUEUED
                     assert 0 <= entry.expiration_ms - bucket.expiration_ms < wheel.tick_ms
                     entry = entry.next
+                assert bucket.count == counted
             wheel = wheel.overflow_wheel
         due = sum(task.is_due for task in self.tasks)
         assert linked == self.timer.size

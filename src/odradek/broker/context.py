@@ -20,6 +20,10 @@ class RequestExchange(Protocol):
 
     frame: bytes
     abandoned: Callable[[], None] | None
+    waiting: object
+
+    @property
+    def answered(self) -> bool: ...
 
     @property
     def peer(self) -> tuple[str, int]: ...
@@ -68,7 +72,7 @@ class RequestContext:
 class DelayedResponse:
     """A handler's result: `operation` waits in `purgatory` and responds when it completes."""
 
-    __slots__ = ("keys", "operation", "purgatory")
+    __slots__ = ("context", "keys", "operation", "purgatory")
 
     def __init__(
         self,
@@ -79,6 +83,20 @@ class DelayedResponse:
         self.purgatory = purgatory
         self.operation = operation
         self.keys = keys
+        self.context: RequestContext | None = None
+        """The request, while it waits."""
+
+
+class DelayedCallback:
+    """A request that waits for a callback of its handler; `group_id` is None if it names none."""
+
+    __slots__ = ("context", "group_id", "since_ms")
+
+    def __init__(self, context: RequestContext, group_id: str | None, since_ms: int) -> None:
+        self.context = context
+        self.group_id = group_id
+        self.since_ms = since_ms
+        """When it began to wait, by the timer's clock."""
 
 
 class NoResponse:

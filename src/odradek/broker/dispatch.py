@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from odradek.broker.apis import APIS, Api, Handle
 from odradek.broker.context import (
     CALLBACK_RESPONSE,
+    DelayedCallback,
     DelayedResponse,
     NoResponse,
     RequestContext,
@@ -101,12 +102,18 @@ class Dispatcher:
         answer = found.handle(self.broker, context, request)
         if isinstance(answer, DelayedResponse):
             exchange.frame = b""  # It may wait for long; the operation keeps what it needs.
-            if not answer.purgatory.try_complete_else_watch(answer.operation, answer.keys):
+            done = answer.purgatory.try_complete_else_watch(answer.operation, answer.keys)
+            if not done and not exchange.answered:
                 exchange.abandoned = answer.operation.run  # As at its deadline.
+                answer.context = context
+                exchange.waiting = answer
         elif isinstance(answer, NoResponse):
             context.no_response()
         elif answer is not CALLBACK_RESPONSE:
             context.respond(answer)
+        elif not exchange.answered:
+            group_id = getattr(request, "group_id", None)
+            exchange.waiting = DelayedCallback(context, group_id, self.broker.timer.now_ms)
 
     def _refuse_version(self, exchange: RequestExchange, header: RequestHeader) -> None:
         if header.api_key == API_VERSIONS_KEY:

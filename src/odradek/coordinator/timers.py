@@ -53,12 +53,18 @@ class KeyedTimers:
         """The keys that are scheduled."""
         return iter(self._tasks)
 
+    def left_ms(self, key: TimerKey) -> int | None:
+        """Return the time until the key fires; None if it is not scheduled."""
+        task = self._tasks.get(key)
+        return None if task is None else max(0, task.deadline_ms - self._timer.now_ms)
+
     def schedule(self, key: TimerKey, delay_ms: int) -> None:
         """Fire the key in `delay_ms`, in place of an earlier schedule."""
         deadline_ms: i64 = self._timer.now_ms + delay_ms
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = KeyedTask(self, key)
+            task.task_counter = self._timer.counter(key[0])
         elif task.expiration_ms <= deadline_ms:
             task.deadline_ms = deadline_ms
             return

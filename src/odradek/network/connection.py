@@ -117,7 +117,7 @@ class Exchange:
     It ends with exactly one call of `respond`, `no_response` or `close_connection`, now or later.
     """
 
-    __slots__ = ("_answer", "abandoned", "connection", "frame", "next_exchange")
+    __slots__ = ("_answer", "abandoned", "connection", "frame", "next_exchange", "waiting")
 
     def __init__(self, connection: Connection, frame: bytes) -> None:
         self.connection = connection
@@ -127,6 +127,8 @@ class Exchange:
         """Called after the connection closed, if the request is unanswered: completes the
         operation that would answer it.
         """
+        self.waiting: object = None
+        """The handler's own description of a request that waits, for whoever lists those."""
         self.next_exchange: Exchange | None = None
         """The connection's next exchange, while both are in progress."""
         self._answer: Sequence[Part] | None = None
@@ -147,9 +149,10 @@ class Exchange:
         """
         assert self._answer is None, "answered twice"
         self._answer = parts
-        # `abandoned` refers to the operation, which refers to this: without this line both, and the
+        # Both refer to the operation, which refers to this: without these lines all, and the
         # request, would live until the garbage collector runs.
         self.abandoned = None
+        self.waiting = None
         self.frame = b""
         self.connection._answered(self, parts)
 
@@ -182,6 +185,16 @@ class ExchangesInProgress:
 
     def __len__(self) -> int:
         return self._count
+
+    def waiting(self) -> list[Exchange]:
+        """Return the exchanges whose requests wait, oldest first."""
+        found = []
+        exchange = self._oldest
+        while exchange is not None:
+            if exchange.waiting is not None:
+                found.append(exchange)
+            exchange = exchange.next_exchange
+        return found
 
     def append(self, exchange: Exchange) -> None:
         if self._newest is None:
@@ -222,6 +235,10 @@ class ExchangesInProgress:
             exchange = self._take_oldest(exchange)
 
 
+CONNECTION = "connection"
+"""The kind of the timers of connections, in the timer's counters."""
+
+
 class ConnectionDeadlines:
     """Closes a connection that is idle, or whose client does not read.
 
@@ -229,7 +246,16 @@ class ConnectionDeadlines:
     while output waits.
     """
 
-    __slots__ = ("_connection", "_counters", "_idle", "_limits", "_progress_ms", "_stall", "_timer")
+    __slots__ = (
+        "_connection",
+        "_counter",
+        "_counters",
+        "_idle",
+        "_limits",
+        "_progress_ms",
+        "_stall",
+        "_timer",
+    )
 
     def __init__(
         self,
@@ -244,14 +270,19 @@ class ConnectionDeadlines:
         self._counters = counters
         self._progress_ms = timer.now_ms
         self._stall: TimerTask | None = None
-        self._idle = timer.call_later(limits.first_request_timeout_ms, self._check_idle)
+        self._counter = timer.counter(CONNECTION)
+        self._idle = timer.call_later(
+            limits.first_request_timeout_ms, self._check_idle, self._counter
+        )
 
     def blocked(self, progress: bool) -> None:
         """Handle output that the client does not take. `progress`: it took some, or none waited."""
         if progress:
             self._progress_ms = self._timer.now_ms
         if self._stall is None:
-            self._stall = self._timer.call_later(self._limits.stalled_timeout_ms, self._check_stall)
+            self._stall = self._timer.call_later(
+                self._limits.stalled_timeout_ms, self._check_stall, self._counter
+            )
 
     def cancel(self) -> None:
         """Cancel both timers, because the connection closed."""
@@ -270,7 +301,7 @@ class ConnectionDeadlines:
         if connection.in_progress or connection.queued_bytes:
             left_ms = limits.max_idle_ms
         if left_ms > 0:
-            self._idle = self._timer.call_later(left_ms, self._check_idle)
+            self._idle = self._timer.call_later(left_ms, self._check_idle, self._counter)
         else:
             self._counters.idle_closed += 1
             connection.close("idle")
@@ -282,7 +313,7 @@ class ConnectionDeadlines:
             return
         left_ms = self._progress_ms + self._limits.stalled_timeout_ms - self._timer.now_ms
         if left_ms > 0:
-            self._stall = self._timer.call_later(left_ms, self._check_stall)
+            self._stall = self._timer.call_later(left_ms, self._check_stall, self._counter)
         else:
             self._counters.stalled_closed += 1
             connection.close(
@@ -348,6 +379,10 @@ class Connection:
     def in_progress(self) -> int:
         """Unanswered requests, and responses that wait for older ones."""
         return len(self._exchanges)
+
+    def waiting(self) -> list[Exchange]:
+        """Return the exchanges whose requests wait, oldest first; at most `max_in_progress`."""
+        return self._exchanges.waiting()
 
     @property
     def queued_bytes(self) -> int:

@@ -69,6 +69,8 @@ class SystemTimer:
         self.timing_wheel = TimingWheel(
             tick_ms, wheel_size, now_ms, self.task_counter, self.delay_queue
         )
+        self.counters: dict[str, TaskCounter] = {}
+        """The number of tasks in the wheels by kind, for those whose owner names one."""
         self.is_shut_down = False
         self._due: list[TimerTaskEntry] = []
         self._listeners: list[ClockListener] = []
@@ -78,6 +80,13 @@ class SystemTimer:
         """The number of tasks in the wheels, without due tasks that wait to be run."""
         return self.task_counter.count
 
+    def counter(self, kind: str) -> TaskCounter:
+        """Return the counter of a kind of tasks: the `task_counter` of each when it is added."""
+        found = self.counters.get(kind)
+        if found is None:
+            found = self.counters[kind] = TaskCounter()
+        return found
+
     def add(self, task: TimerTask) -> None:
         """Schedule the task `task.delay_ms` from now; if it was scheduled, it moves there.
 
@@ -85,9 +94,12 @@ class SystemTimer:
         """
         self.schedule(task, self.now_ms + task.delay_ms)
 
-    def call_later(self, delay_ms: int, function: Callable[[], object]) -> TimerTask:
+    def call_later(
+        self, delay_ms: int, function: Callable[[], object], counter: TaskCounter | None = None
+    ) -> TimerTask:
         """Schedule a call; `cancel` the returned task to prevent it."""
         task = CallTask(delay_ms, function)
+        task.task_counter = counter
         self.add(task)
         return task
 

@@ -11,7 +11,7 @@ and a finished task is freed at once, without the garbage collector.
 Invariants
 - An entry is linked in one list (`task_list`), or due (`is_due`) and waiting for its timer to run
   it, or not scheduled. Adding it again moves it.
-- The `count` of a list's counter, and of an entry's own, is the number of entries linked.
+- The `count` of a list, of its counter, and of an entry's own, is the number of entries linked.
 
 There are no locks: the owner is one thread, or `threaded` adds them. `timing_wheel` describes the
 expiration of buckets.
@@ -34,7 +34,7 @@ NOT_QUEUED: Final = -1
 
 
 class TaskCounter:
-    """Counts linked tasks: one for all wheels of a timer, and one for each purgatory on it."""
+    """Counts linked tasks: one for all wheels of a timer, and one for each kind of task on it."""
 
     def __init__(self) -> None:
         self.count: i64 = 0
@@ -122,6 +122,7 @@ class TimerTaskList:
     def __init__(self, task_counter: TaskCounter, tick_ms: i64) -> None:
         self.task_counter = task_counter
         self.tick_ms: i64 = tick_ms
+        self.count: i64 = 0
         self.expiration_ms: i64 = NOT_QUEUED
         self.root = TimerTaskEntry()
         self.root.prev = self.root
@@ -168,6 +169,7 @@ class TimerTaskList:
         self._count(entry, -1)
 
     def _count(self, entry: TimerTaskEntry, change: i64) -> None:
+        self.count += change
         self.task_counter.count += change
         counter = entry.task_counter
         if counter is not None:

@@ -73,6 +73,10 @@ class SentRequest:
         self.closed: str | None = None
         self.waiting: Any = None
 
+    @property
+    def answered(self) -> bool:
+        return self.parts is not None
+
     def respond(self, parts: Sequence[Any]) -> None:
         assert self.parts is None, "answered twice"
         self.parts = parts

@@ -182,3 +182,19 @@ def test_heartbeats_of_many_members_keep_one_task_each() -> None:
             timers.schedule(("heartbeat", "g", str(number)), 10_000)
         timer.advance_clock(timer.now_ms + 100)
     assert timer.size == 5_000
+
+
+def test_keys_are_counted_by_kind_and_tell_the_time_left() -> None:
+    timer = SystemTimer(0)
+    timers = KeyedTimers(timer, lambda key: None)
+    timers.schedule(("heartbeat", "g", "m"), 100)
+    timers.schedule(("join", "g"), 50)
+    timers.schedule(("heartbeat", "g", "m"), 300)
+    assert {kind: each.count for kind, each in timer.counters.items()} == {
+        "heartbeat": 1,
+        "join": 1,
+    }
+    timer.advance_clock(20)
+    assert timers.left_ms(("heartbeat", "g", "m")) == 280
+    assert timers.left_ms(("join", "g")) == 30
+    assert timers.left_ms(("join", "other")) is None

@@ -202,3 +202,16 @@ def test_shutdown_cancels_everything_and_refuses_more() -> None:
     assert (log, timer.size) == ([], 0)
     with pytest.raises(RuntimeError, match="shut down"):
         timer.call_later(1, lambda: None)
+
+
+def test_tasks_are_counted_by_the_kind_that_their_owner_names() -> None:
+    timer, log = SystemTimer(0), Log()
+    called = timer.call_later(100, lambda: None, timer.counter("calls"))
+    timer.call_later(500, lambda: None, timer.counter("calls"))
+    timer.add(RecordedTask(10, "of no kind", log, timer))
+    counts = {kind: counter.count for kind, counter in timer.counters.items()}
+    assert (counts, timer.size) == ({"calls": 2}, 3)
+    called.cancel()
+    assert timer.counter("calls").count == 1
+    drive(timer)
+    assert timer.counter("calls").count == 0

@@ -230,3 +230,17 @@ def test_a_finished_task_is_freed_without_the_garbage_collector() -> None:
         assert alive() is None
     finally:
         gc.enable()
+
+
+def test_a_bucket_counts_its_tasks_through_adds_removals_and_flushes() -> None:
+    wheel = wheel_at(0)
+    bucket = wheel.buckets[7]
+    first, second = task_for(7), task_for(7)
+    assert wheel.add(first) and wheel.add(second)
+    assert bucket.count == len(tasks_in(bucket)) == 2
+    first.cancel()
+    assert bucket.count == len(tasks_in(bucket)) == 1
+    due: list[TimerTaskEntry] = []
+    wheel.advance_clock(7)
+    bucket.flush(wheel, due)
+    assert (bucket.count, due) == (0, [second])
