@@ -1,0 +1,153 @@
+"""Metric: one row of the table of metrics, and what reading it yields.
+
+A row's `read` yields samples: the values of its labels, in the order of `labels`, and a number or a
+`Histogram`. A label with the value "" is left out, as Prometheus treats it: a family may have
+samples per topic and one for all topics, as Kafka's have.
+
+`read` may take long in total (100,000 partitions), never between two samples: it yields `PAUSE`
+while it works without a result, so that its caller can give other requests a turn. Meanwhile
+partitions, groups and connections come and go. So it walks copies of such collections, made by the
+`Scrape` that it gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from odradek.model.histogram import Histogram
+
+if TYPE_CHECKING:
+    from odradek.broker.node import Node
+    from odradek.replication.partition import Partition
+
+
+class Scrape:
+    """What the rows read: the node, and copies of what changes while they are read."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.partitions: list[Partition] = list(node.replicas)
+
+
+class Kind(StrEnum):
+    """Prometheus' types. A summary is a histogram that is shown by quantiles."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    SUMMARY = "summary"
+
+
+class View(StrEnum):
+    """The page that shows a row: one for the broker and its topics, one for single partitions."""
+
+    BROKER = "metrics"
+    PARTITIONS = "metrics/partitions"
+
+
+Value = int | float | Histogram
+Sample = tuple[Sequence[str], Value] | None
+"""The values of the labels and the value; None is a pause."""
+
+PAUSE: Final[Sample] = None
+NO_LABELS: Final[Sequence[str]] = ()
+
+Read = Callable[["Scrape"], Iterator[Sample]]
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """The buckets of a `Histogram` that are shown: upper bounds 2^first, up to 2^last.
+
+    `scale` converts the histogram's values to the unit of the metric.
+    """
+
+    first: int
+    last: int
+    step: int
+    scale: float
+
+    def exponents(self) -> range:
+        return range(self.first, self.last + 1, self.step)
+
+
+TIMES: Final = Buckets(first=14, last=36, step=1, scale=1e-9)
+"""Of nanoseconds: 16 us to 69 s, each twice the one before."""
+SIZES: Final = Buckets(first=6, last=28, step=2, scale=1)
+"""Of bytes: 64 to 256 MiB, each four times the one before."""
+MILLISECONDS: Final = Buckets(first=0, last=20, step=1, scale=1e-6)
+"""For summaries in milliseconds, of nanoseconds."""
+
+QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
+"""The quantiles of a summary: those that Kafka's histograms have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of the table.
+
+    `unit` is the base unit (seconds, bytes, ratio), or what is counted. `buckets` is set for
+    histograms and summaries.
+    """
+
+    name: str
+    kind: Kind
+    unit: str
+    labels: Sequence[str]
+    help: str
+    read: Read
+    view: View = View.BROKER
+    buckets: Buckets | None = None
+
+    @property
+    def sample_names(self) -> tuple[str, ...]:
+        """The names that its samples have in a query."""
+        if self.kind is Kind.HISTOGRAM:
+            return tuple(self.name + suffix for suffix in ("_bucket", "_sum", "_count"))
+        if self.kind is Kind.SUMMARY:
+            return (self.name, self.name + "_sum", self.name + "_count")
+        return (self.name,)
+
+    @property
+    def sample_labels(self) -> tuple[str, ...]:
+        """The labels that its samples have in a query, those of histograms included."""
+        added = {Kind.HISTOGRAM: ("le",), Kind.SUMMARY: ("quantile",)}
+        return (*self.labels, *added.get(self.kind, ()))
+
+
+def gauge(
+    name: str, unit: str, help_text: str, read: Read, labels: Sequence[str] = NO_LABELS
+) -> Metric:
+    """A row whose value goes up and down."""
+    return Metric(name, Kind.GAUGE, unit, labels, help_text, read)
+
+
+def counter(
+    name: str, unit: str, help_text: str, read: Read, labels: Sequence[str] = NO_LABELS
+) -> Metric:
+    """A row whose value only grows while the process lives."""
+    return Metric(name, Kind.COUNTER, unit, labels, help_text, read)
+
+
+def histogram(
+    name: str,
+    unit: str,
+    help_text: str,
+    read: Read,
+    labels: Sequence[str] = NO_LABELS,
+    buckets: Buckets = TIMES,
+) -> Metric:
+    """A row whose value is a `Histogram`."""
+    return Metric(name, Kind.HISTOGRAM, unit, labels, help_text, read, buckets=buckets)
+
+
+def one(value: Callable[[Scrape], Value]) -> Read:
+    """Read one value without labels."""
+
+    def read(scrape: Scrape) -> Iterator[Sample]:
+        yield NO_LABELS, value(scrape)
+
+    return read

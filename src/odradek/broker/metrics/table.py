@@ -1,0 +1,14 @@
+"""The table of the broker's metrics: every row, in the order of the pages that show them.
+
+The page `reference/metrics` of the documentation is rendered from this table. DescribeMetrics, the
+HTTP pages and the tests of boards and alerts read it; nothing else lists metrics.
+"""
+
+from __future__ import annotations
+
+from odradek.broker.metrics import odradek_metrics, partition_metrics
+from odradek.broker.metrics.metric import Metric
+
+METRICS: tuple[Metric, ...] = (*odradek_metrics.ROWS, *partition_metrics.ROWS)
+
+BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}

@@ -1,0 +1,68 @@
+"""The metrics as Prometheus text, read back by Prometheus' own parser."""
+
+from __future__ import annotations
+
+import math
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from odradek.broker.metrics.exposition import exposition, sample_text
+from odradek.broker.metrics.metric import NO_LABELS, PAUSE, Kind, View, gauge, histogram
+from odradek.broker.metrics.scrape import SAMPLES_PER_SLICE, pieces
+from odradek.broker.metrics.table import METRICS
+from odradek.model.histogram import Histogram
+from unit.broker.memory_broker import MemoryBroker
+
+
+def page(broker, view=View.BROKER):
+    text = b"".join(exposition(broker.node, view)).decode()
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def test_every_row_of_a_started_broker_is_a_family_with_type_and_help():
+    broker = MemoryBroker()
+    broker.create("t", 2)
+    families = page(broker) | page(broker, View.PARTITIONS)
+    for metric in METRICS:
+        name = metric.name.removesuffix("_total") if metric.kind is Kind.COUNTER else metric.name
+        family = families.get(name)
+        if family is not None:
+            assert (family.type, family.documentation) == (metric.kind, metric.help)
+            for sample in family.samples:
+                assert sample.name in metric.sample_names
+                assert set(sample.labels) <= set(metric.sample_labels)
+    assert families["odradek_partitions"].samples[0].value == 2
+
+
+def test_partition_page_has_a_sample_of_each_partition():
+    broker = MemoryBroker()
+    broker.create("t", 3)
+    family = page(broker, View.PARTITIONS)["odradek_partition_log_end_offset"]
+    assert [sample.labels for sample in family.samples] == [
+        {"topic": "t", "partition": str(number)} for number in range(3)
+    ]
+
+
+def test_label_with_any_characters_is_escaped():
+    metric = gauge("m", "1", "h", lambda _: iter(()), ("group", "empty"))
+    text = sample_text(metric, ('a"b\\c\nd', ""), 1)
+    (family,) = text_string_to_metric_families("# TYPE m gauge\n" + text)
+    assert family.samples[0].labels == {"group": 'a"b\\c\nd'}
+
+
+def test_histogram_is_cumulative_in_base_units():
+    values = Histogram()
+    for value in (1_000, 20_000, 5_000_000, 1 << 43):
+        values.observe(value)
+    metric = histogram("h_seconds", "seconds", "h", lambda _: iter(()))
+    text = sample_text(metric, NO_LABELS, values)
+    (family,) = text_string_to_metric_families("# TYPE h_seconds histogram\n" + text)
+    by_bound = {each.labels["le"]: each.value for each in family.samples if "le" in each.labels}
+    assert (by_bound["1.6384e-05"], by_bound["3.2768e-05"], by_bound["+Inf"]) == (1, 2, 4)
+    (total,) = (each.value for each in family.samples if each.name == "h_seconds_sum")
+    assert math.isclose(total, values.sum / 1e9)
+
+
+def test_long_read_comes_in_pieces():
+    samples = [PAUSE] * SAMPLES_PER_SLICE + [((), number) for number in range(5)]
+    assert [len(piece) for piece in pieces(iter(samples))] == [0, 5]
