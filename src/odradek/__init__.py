@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from odradek import leaves
+from odradek.model.version import VERSION
 
 if TYPE_CHECKING:
     from odradek import aio as aio
@@ -55,7 +56,7 @@ __all__ = [
     "read",
 ]
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 leaves.install()
 

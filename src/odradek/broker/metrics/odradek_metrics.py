@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from odradek import __version__, leaves
+from odradek import leaves
 from odradek.broker.metrics.metric import PAUSE, Sample, Value, counter, gauge, one
 from odradek.coordinator.group.classic_group import GroupState
+from odradek.model.version import VERSION
 
 if TYPE_CHECKING:
     from odradek.broker.metrics.metric import Scrape
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def build_info(scrape: Scrape) -> Iterator[Sample]:
     form, _, reason = leaves.mode().partition(" ")
-    yield (__version__, form, reason.strip("()")), 1
+    yield (VERSION, form, reason.strip("()")), 1
 
 
 def of_sockets(value: Callable[[NetworkCounters], int]) -> Callable[[Scrape], Iterator[Sample]]:
