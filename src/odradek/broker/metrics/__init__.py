@@ -1,7 +1,7 @@
 """The broker's metrics: one table, read by whoever shows them.
 
-- `table` has all rows: Odradek's own (`odradek_metrics`, `partition_metrics`) and Kafka's names
-  (`kafka_names`), in the order of the pages.
+- `table` has all rows, those of `odradek_metrics` and `partition_metrics`, in the order of the
+  pages.
 - `metric` says what a row is; `scrape` reads rows, some samples at a time, on the owner thread.
 - `exposition` renders them as Prometheus text.
 

@@ -75,9 +75,9 @@ class Buckets:
 
 
 TIMES: Final = Buckets(first=14, last=36, step=1, scale=1e-9)
-"""Of nanoseconds: 16 us to 69 s, each twice the one before."""
+"""Buckets of nanoseconds: 16 us to 69 s, each twice the one before."""
 SIZES: Final = Buckets(first=6, last=28, step=2, scale=1)
-"""Of bytes: 64 to 256 MiB, each four times the one before."""
+"""Buckets of bytes: 64 to 256 MiB, each four times the one before."""
 MILLISECONDS: Final = Buckets(first=0, last=20, step=1, scale=1e-6)
 """For summaries in milliseconds, of nanoseconds."""
 
