@@ -115,12 +115,14 @@ names that Kafka Connect uses: `__connect.errors.topic`, `.partition`, `.offset`
 (KEY_CONVERTER or VALUE_CONVERTER), `.exception.class.name` and `.exception.message`.
 
 The consumer makes a producer for the first dead letter, with its own connection settings, and
-closes it when it is closed. The first lookup of the dead letter topic may take
-`default.api.timeout.ms`, even in a poll with a shorter timeout. Delivery may take as long again: a
-poll waits for it until its own timeout, and the next poll continues to wait.
+closes it when it is closed. The producer has `default.api.timeout.ms` to find the topic, and as
+long again to deliver; then a poll raises `DeadLetterFailed`. Until then polls return at their own
+timeouts and take part in rebalances, but return no record behind the one at fault. Iterations over
+Arrow batches wait for the dead letters of a batch before they return it.
 
 The consumer's position never passes a dead letter that was not acknowledged, so none is lost. A
-dead letter is written twice if the consumer ends between its acknowledgement and the next commit.
+dead letter is written twice if the consumer ends between its acknowledgement and the next commit,
+or if a rebalance makes it read an Arrow batch again.
 The dead letters in progress are never more than the records that are decoded ahead, or the rows of
 one Arrow batch.
 """

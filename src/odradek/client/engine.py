@@ -54,6 +54,7 @@ class Engine:
         )
         self.metadata = Metadata(env.clock, self.backoff, config.metadata_max_age_ms, topic_idle_ms)
         self.closed = False
+        self._to_close: list[Engine] = []
         self._updater = MetadataUpdater(
             timer,
             config,
@@ -74,6 +75,12 @@ class Engine:
             self._updater.close()
             self.metadata.give_up(ClientClosed("the client was closed"))
             self.client.close()
+            for other in self._to_close:
+                other.close()
+
+    def close_also(self, other: Engine) -> None:
+        """Close another engine with this one."""
+        self._to_close.append(other)
 
     @property
     def now_ms(self) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -139,6 +141,95 @@ def test_a_poll_waits_for_a_dead_letter_no_longer_than_its_timeout(
             assert consumer.position((topic, 0)) <= 1
         assert found.offset == 1
     assert len(all_of(broker, dead)) == 1, "short polls send nothing twice"
+
+
+class TestMissingTopic:
+    """The dead letter topic is made late; the time to find it is longer than these tests."""
+
+    @pytest.fixture
+    def topic(self, broker: Broker, new_topic: NewTopic) -> str:
+        """A topic with a record that cannot be decoded at the begin of each partition."""
+        topic = new_topic(partitions=2)
+        with Producer(brokers=broker.bootstrap) as producer:
+            for partition in (0, 1):
+                producer.send(topic, BAD, partition=partition)
+                producer.send(topic, GOOD, partition=partition)
+        return topic
+
+    def test_polls_return_and_take_part_in_rebalances(self, broker: Broker, topic: str) -> None:
+        dead = f"{topic}-dead"
+        revoked: list[TopicPartition] = []
+        settings: dict[str, Any] = {"group": topic, "brokers": broker.bootstrap, **JSON}
+        settings["on_decode_error"] = f"dlq:{dead}"
+        with Consumer(**settings) as first, Consumer(**settings) as second:
+            first.subscribe(topic, on_revoke=lambda _, partitions: revoked.extend(partitions))
+            while not first.assignment():
+                assert first.poll(0.05) is None
+            for _ in range(5):
+                assert first.poll(0.05) is None
+            second.subscribe(topic)
+            while not second.assignment():
+                assert (first.poll(0.01), second.poll(0.01)) == (None, None)
+            assert revoked
+            assert [first.position(each) for each in first.assignment()] == [0]
+            with Admin(brokers=broker.bootstrap) as admin:
+                admin.create_topic(dead)
+            found = [first.poll(LONG_S), second.poll(LONG_S)]
+            assert all(record is not None and record.offset == 1 for record in found)
+        letters = all_of(broker, dead)
+        partitions = {dict(each.headers)["__connect.errors.partition"] for each in letters}
+        assert partitions == {b"0", b"1"}
+
+    def test_awaited_polls_return_and_take_part_in_rebalances(
+        self, broker: Broker, topic: str
+    ) -> None:
+        settings: dict[str, Any] = {"group": topic, "brokers": broker.bootstrap, **JSON}
+        settings["on_decode_error"] = f"dlq:{topic}-dead"
+
+        async def main() -> None:
+            async with odradek.aio.Consumer(**settings) as first:
+                await first.subscribe(topic)
+                while not await first.assignment():
+                    assert await first.poll(0.05) is None
+                async with odradek.aio.Consumer(topic, **settings) as second:
+                    while not await second.assignment():
+                        assert (await first.poll(0.01), await second.poll(0.01)) == (None, None)
+                    with Admin(brokers=broker.bootstrap) as admin:
+                        admin.create_topic(f"{topic}-dead")
+                    found = [await first.poll(LONG_S), await second.poll(LONG_S)]
+                    assert all(record is not None and record.offset == 1 for record in found)
+
+        asyncio.run(main())
+        assert committed(broker, topic) == {TopicPartition(topic, each): 2 for each in (0, 1)}
+
+    def test_rows_of_a_revoked_partition_are_not_returned(self, broker: Broker, topic: str) -> None:
+        settings: dict[str, Any] = {"group": topic, "brokers": broker.bootstrap, **JSON}
+        settings["on_decode_error"] = f"dlq:{topic}-dead"
+        rows: list[tuple[int, int]] = []
+        stopped = threading.Event()
+
+        def read(consumer: Consumer[Any, Any]) -> None:
+            for batch in consumer.arrow(decode="json", max_wait=0.05):
+                rows.extend(zip(*(batch[name].to_pylist() for name in ("partition", "offset"))))
+                if stopped.is_set() or len(rows) == 2:
+                    return
+
+        with Consumer(topic, **settings) as first, Consumer(**settings) as second:
+            reading = threading.Thread(target=read, args=(first,))
+            reading.start()
+            dead_letters = first._poll_loop.dead_letters
+            assert dead_letters is not None
+            while not dead_letters.column_letters:
+                time.sleep(0.01)
+            second.subscribe(topic)
+            while not second.assignment():
+                assert second.poll(0.05) is None
+            with Admin(brokers=broker.bootstrap) as admin:
+                admin.create_topic(f"{topic}-dead")
+            record = second.poll(LONG_S)
+            assert record is not None and record.offset == 1
+            reading.join()
+            assert sorted(rows) == [(1 - record.partition, 0), (1 - record.partition, 1)]
 
 
 class TestGroups:

@@ -15,7 +15,6 @@ engine go through the `EngineLoop`, which schedules the reactor's next turn.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import re
 import time
@@ -50,12 +49,10 @@ from odradek.client.consumer.group.rebalance import RebalanceCallback, Rebalance
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
 from odradek.client.engine import Engine
-from odradek.client.errors import ClientClosed, KafkaError
-from odradek.client.producer.futures import FutureRecordMetadata
+from odradek.client.errors import ClientClosed
 from odradek.client.waiter import Waiter, spawn
 
 if TYPE_CHECKING:
-    from odradek.client.aio.producer import Producer
     from odradek.client.arrow_types import ArrowBatch, Decode
 
 K = TypeVar("K")
@@ -90,34 +87,13 @@ class AwaitedApplication:
     async def call(self, action: Callable[[], T]) -> T:
         return self._loop.run(action)
 
+    async def wait(self, make: Callable[[], Waiter[T]]) -> T:
+        return await self._loop.wait(make)
+
     async def call_back(self, callback: Callable[..., Any], *arguments: Any) -> None:
         found = callback(*arguments)
         if inspect.isawaitable(found):
             await found
-
-
-class AwaitedDeadLetterProducer:
-    """The producer of dead letters, in the consumer's loop."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self._settings = settings
-        self._producer: Producer[Any, Any] | None = None
-
-    async def enqueue(self, topic: str, value: Any, **fields: Any) -> FutureRecordMetadata:
-        if self._producer is None:
-            from odradek.client.aio.producer import Producer  # Most consumers send none.
-
-            self._producer = await Producer(self._settings).start()
-        return await self._producer.enqueue(topic, value, **fields)
-
-    async def wait(self, sent: FutureRecordMetadata, timeout_s: float | None) -> None:
-        with contextlib.suppress(TimeoutError, KafkaError):
-            async with asyncio.timeout(timeout_s):
-                await sent
-
-    async def close(self, timeout_s: float | None) -> None:
-        if self._producer is not None:
-            await self._producer.close(timeout_s)
 
 
 YIELD_MASK = 0xFF
@@ -191,9 +167,7 @@ class Consumer(Client, Generic[K, V]):
             application.signal,
             self._made.assignors,
         )
-        self._poll_loop = PollLoop(
-            self, application, core, dead_letters(self._made, AwaitedDeadLetterProducer)
-        )
+        self._poll_loop = PollLoop(self, application, core, dead_letters(self._made, engine))
         self._collector = core.collector
         self._next_record: Callable[[], Record[K, V] | None] = self._collector.next_record
         self._calls = ConsumerCalls(core)
@@ -346,8 +320,13 @@ class Consumer(Client, Generic[K, V]):
         while more:
             buffer = ColumnBuffer(core.collector, max_rows, max_bytes)
             more = await self._fill(buffer, max_wait)
-            if not buffer.is_empty:
-                yield await self._poll_loop.convert(partial(record_batch, buffer, values))
+            if buffer.is_empty:
+                continue
+            batch = await self._poll_loop.convert(partial(record_batch, buffer, values))
+            if batch is not None:
+                yield batch
+            else:
+                more = True
 
     # Metrics.
 

@@ -155,6 +155,7 @@ class ArrowBatches:
         self._values = values
 
     def _made(self, buffer: ColumnBuffer) -> Any:
+        """Return the batch; None if its rows come again."""
         return self._convert(partial(record_batch, buffer, self._values))
 
     @property
@@ -171,9 +172,10 @@ class ArrowBatches:
         while True:
             buffer, more = self._take()
             if not buffer.is_empty:
-                batch: ArrowBatch = self._made(buffer)
-                return batch
-            if not more:
+                batch: ArrowBatch | None = self._made(buffer)
+                if batch is not None:
+                    return batch
+            elif not more:
                 raise StopIteration
 
     def until_quiet(self) -> Iterator[pa.RecordBatch]:
@@ -183,7 +185,9 @@ class ArrowBatches:
             buffer, _ = self._take()
             if buffer.is_empty:
                 return
-            yield self._made(buffer).replace_schema_metadata(None)
+            batch = self._made(buffer)
+            if batch is not None:
+                yield batch.replace_schema_metadata(None)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         batches = self.until_quiet()

@@ -17,7 +17,6 @@ group; after an exception the last record that was returned does not count as pr
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -51,13 +50,11 @@ from odradek.client.consumer.group.rebalance import RebalanceCallback, Rebalance
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
 from odradek.client.engine import Engine
-from odradek.client.producer.futures import FutureRecordMetadata
 from odradek.client.waiter import Waiter, spawn
 
 if TYPE_CHECKING:
     from odradek.client.arrow.record_batches import ArrowBatches
     from odradek.client.arrow_types import Decode
-    from odradek.client.blocking.producer import Producer
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -88,31 +85,11 @@ class BlockingApplication:
     async def call(self, action: Callable[[], T]) -> T:
         return self._thread.call(action)
 
+    async def wait(self, make: Callable[[], Waiter[T]]) -> T:
+        return self._thread.wait(make)
+
     async def call_back(self, callback: Callable[..., Any], *arguments: Any) -> None:
         callback(*arguments)
-
-
-class BlockingDeadLetterProducer:
-    """The producer of dead letters. Its coroutines never suspend: they block."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self._settings = settings
-        self._producer: Producer[Any, Any] | None = None
-
-    async def enqueue(self, topic: str, value: Any, **fields: Any) -> FutureRecordMetadata:
-        if self._producer is None:
-            from odradek.client.blocking.producer import Producer  # Most consumers send none.
-
-            self._producer = Producer(self._settings)
-        return self._producer.send(topic, value, **fields)
-
-    async def wait(self, sent: FutureRecordMetadata, timeout_s: float | None) -> None:
-        with contextlib.suppress(TimeoutError):
-            sent.exception(timeout_s)
-
-    async def close(self, timeout_s: float | None) -> None:
-        if self._producer is not None:
-            self._producer.close(timeout_s)
 
 
 class Consumer(Client, Generic[K, V]):
@@ -186,7 +163,7 @@ class Consumer(Client, Generic[K, V]):
         super().__init__("odradek-consumer", make_engine)
         application = BlockingApplication(self._thread, signal)
         self._poll_loop = PollLoop(
-            self, application, self._core, dead_letters(made, BlockingDeadLetterProducer)
+            self, application, self._core, dead_letters(made, self._core.engine)
         )
         self._collector = self._core.collector
         self._next_record: Callable[[], Record[K, V] | None] = self._collector.next_record

@@ -79,8 +79,11 @@ def read(
         if decode is not None:
             fields = unified_schema(batches) if decode == "json" else decode
             reading = consumer._poll_loop
+            reading.collector.mark_consumed()  # The rows are not read again.
             values = JsonValues(fields, reading.on_decode_error)
-            batches = run_now(reading.convert(lambda: [values.decode(each) for each in batches]))
+            decoded = run_now(reading.convert(lambda: [values.decode(each) for each in batches]))
+            assert decoded is not None
+            batches = decoded
     plain = [batch.replace_schema_metadata(None) for batch in batches]
     table: ArrowTable = pa.Table.from_batches(plain)
     return table

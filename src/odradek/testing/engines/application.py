@@ -109,6 +109,9 @@ class SimApplication:
         await self._step()
         return found
 
+    async def wait(self, make: Callable[[], Waiter[T]]) -> T:
+        return (await self.until(make)).result()
+
     async def call_back(self, callback: Callable[..., Any], *arguments: Any) -> None:
         found = callback(*arguments)
         if inspect.isawaitable(found):

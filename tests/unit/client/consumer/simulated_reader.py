@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from odradek.client.consumer.application.poll_loop import PollLoop, run_now
 from odradek.client.consumer.record import Record
+from odradek.client.waiter import Waiter
 from odradek.testing.scheduler import MS
 from odradek.testing.scripted import ScriptedCluster
 from odradek.testing.scripted_logs import ScriptedLogs
@@ -62,6 +63,11 @@ class SimulatedDriver:
 
     async def call(self, action: Callable[[], T]) -> T:
         return self._application.side.do(action)
+
+    async def wait(self, make: Callable[[], Waiter[T]]) -> T:
+        waiter = self._application.side.do(make)
+        self._application.cluster.until(lambda: waiter.done, IN_VAIN_MS)
+        return waiter.result()
 
     async def call_back(self, callback: Callable[..., Any], *arguments: Any) -> None:
         callback(*arguments)

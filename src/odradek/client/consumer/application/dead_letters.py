@@ -2,8 +2,9 @@
 
     Consumer(..., value="json", on_decode_error="dlq:orders-broken")
 
-    fill ─► set aside ─► poll: sent, acknowledged ─► the records behind them are returned
-                           └─► DeadLetterFailed: the position stays, and the next poll tries again
+    fill ─► set aside ─► sent ─► acknowledged: the records behind them are returned
+                          ├─► no outcome in time: the position stays, the next poll waits on
+                          └─► DeadLetterFailed: the position stays, and the next poll tries again
 
 A dead letter is the unchanged record: key, value, headers and timestamp (unless that is before
 1970). Headers with the names of Kafka Connect tell where the record was and what was wrong:
@@ -11,13 +12,15 @@ A dead letter is the unchanged record: key, value, headers and timestamp (unless
 `.exception.class.name` and `.exception.message`.
 
 The producer is made for the first dead letter, with the consumer's connection settings, and closed
-with the consumer. It has `default.api.timeout.ms` to find the topic; a poll waits for that,
-whatever its own timeout. It has as long again to deliver; a poll waits for that up to its own
-timeout, and the next poll goes on waiting.
+with the consumer. It runs on the consumer's engine, with connections of its own. It has
+`default.api.timeout.ms` to find the topic and room for the record, and as long again to deliver.
+Nothing blocks on it: a poll returns when its own timeout is over, and takes part in rebalances
+meanwhile; later polls go on waiting. Only a batch of Arrow rows is returned no earlier than the
+dead letters of its values are acknowledged. If a rebalance comes first, its rows are read again.
 
 No position passes a dead letter that is not acknowledged, so none is lost. One may be written twice
-if the consumer ends between its acknowledgement and the next commit. There are at most as many at
-once as records are decoded ahead, or as an Arrow batch has rows.
+if the consumer ends between its acknowledgement and the next commit, or if its rows are read again.
+There are at most as many at once as records are decoded ahead, or as an Arrow batch has rows.
 
 Runs on the application's thread or task.
 """
@@ -25,50 +28,104 @@ Runs on the application's thread or task.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.client.consumer.arguments import ConsumerArguments
 from odradek.client.consumer.record import Record
-from odradek.client.errors import DeadLetterFailed, DecodeError, KafkaError
-from odradek.client.producer.futures import FutureRecordMetadata
+from odradek.client.engine import Engine
+from odradek.client.errors import DeadLetterFailed, DecodeError
+from odradek.client.waiter import Waiter, completed, failed
 from odradek.config.client import ClientConfig
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.producer import ProducerConfig
-from odradek.protocol.records import MAX_TIMESTAMP, Header
+from odradek.protocol.records import MAX_TIMESTAMP, Header, encode_headers
+
+if TYPE_CHECKING:
+    from odradek.client.producer.futures import FutureRecordMetadata
+    from odradek.client.producer.producer_core import ProducerCore
 
 PREFIX = "__connect.errors."
 STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
 
-LeftS = Callable[[], float | None]
-"""Returns the seconds that are left; None: no limit."""
-
-
-def no_limit() -> None:
-    """No time limit."""
-
 
 class DeadLetterProducer(Protocol):
-    """The producer of dead letters, which the blocking and the asyncio API implement."""
+    """The producer of dead letters. Runs on the engine's thread."""
 
-    async def enqueue(
+    def send(
         self,
         topic: str,
         value: bytes | None,
         *,
         key: bytes | None,
         headers: list[Header],
-        timestamp: int | None,
-    ) -> FutureRecordMetadata:
-        """Wait until the record is queued. Raises as producers do."""
+        timestamp_ms: int | None,
+    ) -> Waiter[None]:
+        """Begin to send a record; the waiter is done when it is acknowledged, or has failed."""
         ...
 
-    async def wait(self, sent: FutureRecordMetadata, timeout_s: float | None) -> None:
-        """Wait until the outcome is known, or the timeout is over."""
-        ...
-
-    async def close(self, timeout_s: float | None) -> None:
+    def close(self, timeout_ms: int) -> Waiter[int]:
         """Close the producer; records not acknowledged in time are dropped."""
         ...
+
+
+class EngineDeadLetterProducer:
+    """A producer on the engine of a consumer, which ends with it. It is made by the first `send`:
+    most consumers send no dead letter."""
+
+    def __init__(self, consumer_engine: Engine, config: ConsumerConfig) -> None:
+        self._consumer_engine = consumer_engine
+        self._config = config
+        self._core: ProducerCore | None = None
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None,
+        headers: list[Header],
+        timestamp_ms: int | None,
+    ) -> Waiter[None]:
+        from odradek.client.producer.send_path import ANY_PARTITION, SerializedRecord
+
+        core = self._core = self._core or self._new_core()
+        outcome: Waiter[None] = Waiter()
+
+        def delivered(future: FutureRecordMetadata) -> None:
+            error = future.exception()
+            if error is None:
+                outcome.complete(None)
+            else:
+                outcome.fail(error)
+
+        def queued(waiter: Waiter[FutureRecordMetadata]) -> None:
+            if waiter.error is not None:
+                outcome.fail(waiter.error)
+            else:
+                waiter.result().add_done_callback(delivered)
+
+        time_ms = core.engine.env.clock.wall_ms() if timestamp_ms is None else timestamp_ms
+        encoded = encode_headers(headers)
+        record = SerializedRecord(topic, ANY_PARTITION, time_ms, key, value, encoded, None)
+        core.send_later(record).waiter.add_callback(queued)
+        return outcome
+
+    def _new_core(self) -> ProducerCore:
+        from odradek.client.producer.arguments import producer_arguments
+        from odradek.client.producer.futures import CoroutineWait
+        from odradek.client.producer.producer_core import ProducerCore
+
+        consumer = self._consumer_engine
+        made = producer_arguments(producer_settings(self._config), None, None, None, None, {})
+        engine = made.engine(consumer.env, consumer.timer)
+        core = ProducerCore(engine, made.settings, CoroutineWait())
+        consumer.close_also(engine)
+        engine.start()
+        core.start(core.sender.run_soon)
+        return core
+
+    def close(self, timeout_ms: int) -> Waiter[int]:
+        return completed(0) if self._core is None else self._core.close(timeout_ms)
 
 
 class DeadLetters:
@@ -78,74 +135,65 @@ class DeadLetters:
         self.topic = topic
         self.column_letters: list[DecodeError] = []
         """The errors of column values that could not be decoded."""
-        self._producer = producer
-        self._sent: dict[DecodeError, FutureRecordMetadata] = {}
-        """Records sent whose outcome was not awaited to its end."""
+        self.producer = producer
+        self._sent: dict[DecodeError, Waiter[None]] = {}
+        """Records sent, until their outcome was handled."""
 
-    async def publish(self, letters: list[DecodeError], left_s: LeftS = no_limit) -> bool:
-        """Write the records to the topic and remove acknowledged ones from the list. False if the
-        time is over before all are acknowledged.
-
-        Raises `DeadLetterFailed` for the first one that cannot be written.
-        """
+    def unsent(self, letters: list[DecodeError]) -> list[DecodeError]:
+        """Return the records that are not being sent, and forget the outcomes of all others."""
         self._sent = {error: self._sent[error] for error in letters if error in self._sent}
-        failure: tuple[DecodeError, KafkaError] | None = None
-        for error in letters:
-            if error not in self._sent:
-                try:
-                    self._sent[error] = await self._send(error)
-                except KafkaError as reason:
-                    failure = error, reason
-                    break
-        in_time = True
-        for error, sent in list(self._sent.items()):
-            if in_time:  # No time is left to wait for the others.
-                await self._producer.wait(sent, left_s())
-                in_time = sent.done()
-            if not sent.done():
-                continue
-            del self._sent[error]
-            outcome = sent.exception()
-            if outcome is None:
-                letters.remove(error)
-            elif failure is None:
-                failure = error, outcome
-        if failure is not None:
-            raise self._failed(*failure)
-        return not letters
+        return [error for error in letters if error not in self._sent]
 
-    async def _send(self, error: DecodeError) -> FutureRecordMetadata:
+    def send(self, letters: list[DecodeError], wake: Callable[[], object]) -> None:
+        """Begin to send records; `wake` is called for each outcome. Runs on the engine's thread."""
+        for error in letters:
+            sent = self._sent[error] = self._send(error)
+            sent.add_callback(lambda _: wake())
+
+    def _send(self, error: DecodeError) -> Waiter[None]:
         record = error.record
         assert record is not None
         if record.topic == self.topic:
-            raise DeadLetterFailed("the record is itself from the dead letter topic")
+            return failed(DeadLetterFailed("the record is itself from the dead letter topic"))
         timestamp_ms = record.timestamp_ms
-        return await self._producer.enqueue(
+        return self.producer.send(
             self.topic,
             record.value,
             key=record.key,
             headers=headers_of(error, record),
-            timestamp=timestamp_ms if 0 <= timestamp_ms < MAX_TIMESTAMP else None,
+            timestamp_ms=timestamp_ms if 0 <= timestamp_ms < MAX_TIMESTAMP else None,
         )
 
-    def _failed(self, error: DecodeError, reason: KafkaError) -> DeadLetterFailed:
+    def settle(self, letters: list[DecodeError]) -> bool:
+        """Remove the acknowledged records from the list; True if there were any.
+
+        Raises `DeadLetterFailed` for the first one that could not be written; it counts as unsent.
+        """
+        failure: tuple[DecodeError, BaseException] | None = None
+        before = len(letters)
+        for error, sent in list(self._sent.items()):
+            if sent.done:
+                del self._sent[error]
+                if sent.error is None:
+                    letters.remove(error)
+                else:
+                    failure = failure or (error, sent.error)
+        if failure is not None:
+            raise self._failed(*failure)
+        return len(letters) < before
+
+    def _failed(self, error: DecodeError, reason: BaseException) -> DeadLetterFailed:
         record = error.record
         assert record is not None
-        failed = DeadLetterFailed(
+        raised = DeadLetterFailed(
             f"{record.topic_partition} at offset {record.offset}: the record cannot be decoded "
             f"({error.__cause__!r}), nor written to the dead letter topic {self.topic}: "
             f"{str(reason).rstrip('.')}. Nothing is lost: the position stays before it. "
             f"What to do: {DeadLetterFailed.advice}"
         )
-        failed.record = record
-        failed.__cause__ = reason
-        return failed
-
-    async def close(self, timeout_s: float | None) -> None:
-        """Close the producer within `timeout_s`. Records in flight are behind the position and are
-        sent again by the consumer that goes on there.
-        """
-        await self._producer.close(timeout_s)
+        raised.record = record
+        raised.__cause__ = reason
+        return raised
 
 
 def headers_of(error: DecodeError, record: Record[bytes, bytes]) -> list[Header]:
@@ -166,16 +214,12 @@ def headers_of(error: DecodeError, record: Record[bytes, bytes]) -> list[Header]
     return [*record.headers, *encoded]
 
 
-def dead_letters(
-    arguments: ConsumerArguments, producer: Callable[[dict[str, Any]], DeadLetterProducer]
-) -> DeadLetters | None:
-    """Return the dead letters of a consumer, None if it has no dead letter topic. `producer` makes
-    the API's producer.
-    """
+def dead_letters(arguments: ConsumerArguments, engine: Engine) -> DeadLetters | None:
+    """Return the dead letters of the engine's consumer, None if it has no dead letter topic."""
     topic = arguments.dead_letter_topic
-    return (
-        None if topic is None else DeadLetters(topic, producer(producer_settings(arguments.config)))
-    )
+    if topic is None:
+        return None
+    return DeadLetters(topic, EngineDeadLetterProducer(engine, arguments.config))
 
 
 def producer_settings(config: ConsumerConfig) -> dict[str, Any]:

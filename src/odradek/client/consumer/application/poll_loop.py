@@ -81,6 +81,10 @@ class PollDriver(Protocol):
         """Run a function on the engine's thread and return its result."""
         ...
 
+    async def wait(self, make: Callable[[], Waiter[T]]) -> T:
+        """Make a waiter on the engine's thread, and return its result when it is done."""
+        ...
+
     async def call_back(self, callback: Callable[..., Any], *arguments: Any) -> None:
         """Call a function of the application."""
         ...
@@ -213,10 +217,10 @@ class PollLoop:
             record = self.collector.next_record()
             if record is not None:
                 return record
-            if self.collector.set_aside:
-                if not await self._publish(self.collector.set_aside, deadline):
-                    return None
-            elif not self.collector.attention and not await self._sleep(deadline):
+            letters = self.collector.set_aside
+            if letters and await self._publish(letters):
+                continue
+            if not self.collector.attention and not await self._sleep(deadline):
                 return None
 
     async def fill(self, buffer: PollBuffer, timeout: float | None) -> bool:
@@ -233,16 +237,17 @@ class PollLoop:
                 buffer.add()
                 if buffer.is_full:
                     return True
-                if self.collector.set_aside:
+                letters = self.collector.set_aside
+                if letters:
                     try:
-                        if not await self._publish(self.collector.set_aside, deadline):
-                            return True
+                        if await self._publish(letters):
+                            continue
                     except DeadLetterFailed:
                         if buffer.is_empty:
                             raise
                         # The records before them are returned; the next call tries again.
                         return True
-                elif self.collector.attention or self.closed:
+                if self.collector.attention or self.closed:
                     if not buffer.is_empty:
                         return True
                 elif not await self._sleep(deadline):
@@ -251,32 +256,40 @@ class PollLoop:
             await self._rewind()
             raise
 
-    async def convert(self, use: Callable[[], T]) -> T:
-        """Return `use()`, which converts the collected records; if it raises, they do not count as
-        returned.
+    async def convert(self, use: Callable[[], T]) -> T | None:
+        """Return `use()`, which converts the collected records, when the dead letters that it makes
+        are acknowledged. If it raises, the records do not count as returned. None: something else
+        needs attention first, and the records will be collected again.
         """
-        letters = self.dead_letters
         try:
             result = use()
-            if letters is not None:
-                await letters.publish(letters.column_letters)
+            letters = self.dead_letters
+            while letters is not None and letters.column_letters:
+                self._clear()
+                if await self._publish(letters.column_letters):
+                    continue
+                if self.collector.attention and self.collector.can_undo:
+                    letters.column_letters.clear()
+                    await self._rewind()
+                    return None
+                await self._sleep_until_woken(None)
             return result
         except BaseException:
-            if letters is not None:
-                letters.column_letters.clear()  # They come again with their rows.
+            if self.dead_letters is not None:
+                self.dead_letters.column_letters.clear()  # They come again with their rows.
             await self._rewind()
             raise
 
-    async def _publish(self, letters: list[DecodeError], deadline: float | None) -> bool:
-        """Publish undecodable records; False if the time is over first. Raises
-        `DeadLetterFailed`.
+    async def _publish(self, letters: list[DecodeError]) -> bool:
+        """Begin to write undecodable records as dead letters, and remove the written ones from the
+        list; True if there were any. Each outcome wakes the application. Raises `DeadLetterFailed`.
         """
-        assert self.dead_letters is not None
-        self._core.group.set_waiting(True)
-        try:
-            return await self.dead_letters.publish(letters, lambda: self._left(deadline))
-        finally:
-            self._core.group.set_waiting(False)
+        dead_letters = self.dead_letters
+        assert dead_letters is not None
+        unsent = dead_letters.unsent(letters)
+        if unsent:
+            await self._driver.call(lambda: dead_letters.send(unsent, self._driver.signal))
+        return dead_letters.settle(letters)
 
     @property
     def on_decode_error(self) -> Callable[[DecodeError], object] | None:
@@ -307,14 +320,18 @@ class PollLoop:
         left = self._left(deadline)
         if left == 0:
             return False
+        await self._sleep_until_woken(left)
+        return True
+
+    async def _sleep_until_woken(self, timeout_s: float | None) -> None:
+        """Wait for a signal; the group knows meanwhile that the application is there."""
         if not self._driver.running:
             raise ClientClosed("the consumer is closed")
         self._core.group.set_waiting(True)
         try:
-            await self._driver.sleep(left)
+            await self._driver.sleep(timeout_s)
         finally:
             self._core.group.set_waiting(False)
-        return True
 
     # Errors and callbacks.
 
@@ -430,11 +447,21 @@ class PollLoop:
                 )
         finally:
             self.collector.attention = True
-            if self._driver.running:
-                await self._driver.call(self._core.close)
-            self._driver.signal()
-            if self.dead_letters is not None:
-                await self.dead_letters.close(self._left(deadline))
+            try:
+                await self._close_dead_letters(deadline)
+            finally:
+                if self._driver.running:
+                    await self._driver.call(self._core.close)
+                self._driver.signal()
+
+    async def _close_dead_letters(self, deadline: float | None) -> None:
+        """Give the dead letters in flight the time that is left. Those without an outcome are
+        behind the position: the consumer that goes on there sends them again.
+        """
+        if self.dead_letters is not None and self._driver.running:
+            producer = self.dead_letters.producer
+            left_ms = round((self._left(deadline) or 0) * 1000)
+            await self._driver.wait(lambda: producer.close(left_ms))
 
 
 def run_now(coroutine: Coroutine[Any, None, T]) -> T:

@@ -179,6 +179,11 @@ class FetchCollector:
         self._unconsumed.clear()
         return found
 
+    @property
+    def can_undo(self) -> bool:
+        """True if records were returned since the last `mark_consumed`."""
+        return len(self._unconsumed) > 0
+
     def refresh(self) -> None:
         """Sort the fetches again after positions were paused, resumed, revoked, moved or lost."""
         self._current = self.set_aside = None
