@@ -12,6 +12,7 @@
     disk slow | disk fast | disk full | disk roomy
     crash group.max.size=1               the broker is killed, and starts again with this setting
     history                              the records of the log, from the start
+    transitions 4                        the last changes of state with their reasons, newest first
 
 Clients have names of one letter. Their member ids are written as `A1`, and `A2` after a restart. A
 client knows the id, the generation and the protocol of its last response.
@@ -192,6 +193,17 @@ class GroupMachine(Stage):
             self.write_response(who, ErrorCode(max(codes)).name)
 
         self.groups.leave_group(LeaveGroupRequest(group_id=group, members=[member]), answered)
+
+    def do_transitions(self, words: list[str], values: dict[str, str]) -> None:
+        noted = self.groups.transitions
+        for each in noted.newest_before(noted.total, int(words[0])):
+            reason = each.reason
+            for member_id, name in self._names.items():
+                reason = reason.replace(member_id, name)
+            self._output.append(
+                f"{each.number} {each.group_id}: {each.from_state} to {each.to_state}, generation "
+                f"{each.generation}, {each.members} members: {reason}"
+            )
 
     def do_restart(self, words: list[str], values: dict[str, str]) -> None:
         client = self.client(words[0])

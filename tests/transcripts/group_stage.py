@@ -11,6 +11,7 @@ from uuid import UUID
 from odradek.config.broker import BrokerConfig
 from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.coordinator.group.group_shard import GroupShard
+from odradek.coordinator.group.transitions import GroupTransitions
 from odradek.coordinator.operation import OperationResult, TimerKey
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.runtime import CoordinatorRuntime
@@ -115,17 +116,18 @@ class Stage:
         directory = LogDirectory(self.disk, "data", self.random, cluster_id=None, node_id=1)
         self.release = directory.release
         self.replicas = ReplicaManager(env, self.timer, 1, Durability(fsync=True))
+        transitions = GroupTransitions()
         runtime = RecordingRuntime(
             TOPIC,
             lambda: 1,
-            lambda: GroupShard(self.config, self.random, lambda topic: ZERO_UUID),
+            lambda: GroupShard(self.config, self.random, lambda topic: ZERO_UUID, transitions),
             self.replicas,
             self.clock,
             self.timer,
             self.soon.append,
         )
         runtime.stage = self
-        self.groups = GroupCoordinator(self.config, runtime)
+        self.groups = GroupCoordinator(self.config, runtime, transitions)
         opened = directory.open_log(TopicIdPartition(TOPIC_ID, 0), LogConfig(), NOW_MS)
         rules = BatchRules(compacted=True)
         self.partition = self.replicas.add(TopicPartition(TOPIC, 0), TOPIC_ID, opened, 0, rules)

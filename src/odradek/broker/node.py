@@ -30,6 +30,7 @@ from odradek.controller.image import Endpoint, MetadataImage, ResourceType
 from odradek.controller.metadata_log import MetadataLog, open_metadata_log
 from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.coordinator.group.group_shard import GroupShard
+from odradek.coordinator.group.transitions import GroupTransitions
 from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.log_directory import LogDirectory, WrongDirectory
@@ -174,16 +175,17 @@ class Node:
         """Make the coordinator, before the partitions are opened: it follows those of its topic."""
         config, env = self.config, self.env
         topic = OffsetsTopic(self.metadata, config)
+        transitions = GroupTransitions()
         runtime = CoordinatorRuntime(
             CONSUMER_OFFSETS,
             topic.partition_count,
-            lambda: GroupShard(config, env.random, topic.id_of),
+            lambda: GroupShard(config, env.random, topic.id_of, transitions),
             self.replicas,
             env.clock,
             self.timer,
             env.call_soon,
         )
-        return GroupCoordinator(config, runtime)
+        return GroupCoordinator(config, runtime, transitions)
 
     def _register(self) -> None:
         """Register this broker in the metadata with its advertised address."""

@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 from mypy_extensions import mypyc_attr
 
-from odradek.coordinator.operation import OperationResult
+from odradek.coordinator.operation import OperationResult, TimerKey
 from odradek.coordinator.shard import Shard, StateMachine
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode
@@ -105,6 +105,11 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
             shard, state_machine = self._shards[number]
             if shard.error() is NONE:
                 yield state_machine
+
+    def timer_left_ms(self, key: str, timer: TimerKey) -> int | None:
+        """Return the time until a timer of the state of `key` fires; None if it is not running."""
+        found = self._shards.get(self.partition_of(key))
+        return None if found is None else found[0].timer_left_ms(timer)
 
     # -- shards ----------------------------------------------------------------------------------
 

@@ -247,6 +247,10 @@ class Shard:
         if result.records:
             self._replicas.appended(self.partition)
 
+    def timer_left_ms(self, key: TimerKey) -> int | None:
+        """Return the time until a timer fires; None if it is not running."""
+        return self._timers.left_ms(key)
+
     def _expired(self, key: TimerKey) -> None:
         self.run(lambda result: self.state_machine.expired(key, result))
 

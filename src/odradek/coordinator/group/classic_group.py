@@ -40,6 +40,7 @@ from uuid import UUID
 
 from odradek.config.broker import BrokerConfig
 from odradek.coordinator.group.member import Member, Protocols, member_from_record
+from odradek.coordinator.group.transitions import GroupTransitions
 from odradek.coordinator.operation import Reply
 from odradek.coordinator.records import (
     CoordinatorRecord,
@@ -104,6 +105,7 @@ class ClassicGroup:
         "state_timestamp_ms",
         "static_members",
         "subscribed_topics",
+        "transitions",
     )
 
     def __init__(self, group_id: str, now_ms: int) -> None:
@@ -123,6 +125,8 @@ class ClassicGroup:
         self.pending_syncs: dict[str, None] = {}
         self.initial_delay: InitialRebalanceDelay | None = None
         self.awaiting_join = 0
+        self.transitions: GroupTransitions | None = None
+        """Where changes of state are noted; None while the group is loaded."""
         self._protocol_counts: Counter[str] = Counter()
 
     # -- records -----------------------------------------------------------------------------------
@@ -271,6 +275,17 @@ class ClassicGroup:
         self.previous_state, self.state = self.state, state
         self.state_timestamp_ms = now_ms
 
+    def note_transition(self, now_ms: int, reason: str, to_state: GroupState | None = None) -> None:
+        """Note the last change of state with its reason; or one to `to_state`, of a group that is
+        removed."""
+        if self.transitions is not None:
+            if to_state is None:
+                states = self.previous_state.value, self.state.value
+            else:
+                states = self.state.value, to_state.value
+            counts = len(self.members), len(self.pending_joins)
+            self.transitions.note(now_ms, self.id, states, self.generation, counts, reason)
+
     def elect_joined_leader(self) -> bool:
         """Make a member that has joined the leader, if it is not. False if none has joined."""
         if self.leader is None:
@@ -346,9 +361,13 @@ def member_error(group: ClassicGroup, member_id: str, instance_id: str | None) -
 class Groups:
     """The groups of one shard by id. `random` draws the ids of new members."""
 
-    def __init__(self, config: BrokerConfig, random: Random) -> None:
+    def __init__(
+        self, config: BrokerConfig, random: Random, transitions: GroupTransitions | None = None
+    ) -> None:
         self.config = config
         self._random = random
+        self._transitions = transitions
+        self._loaded = False
         self._groups: dict[str, ClassicGroup] = {}
 
     def __iter__(self) -> Iterator[ClassicGroup]:
@@ -373,7 +392,15 @@ class Groups:
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = ClassicGroup(group_id, now_ms)
+            if self._loaded:
+                group.transitions = self._transitions
         return group
+
+    def loaded(self) -> None:
+        """Note changes of state from now on: all records are replayed."""
+        self._loaded = True
+        for group in self:
+            group.transitions = self._transitions
 
     def new_member_id(self, prefix: str) -> str:
         """A unique member id: the client id or instance id, and a random UUID."""

@@ -22,8 +22,9 @@ from odradek.coordinator.group.member import Caller
 from odradek.coordinator.group.offset_commit import commit_error, commit_offsets
 from odradek.coordinator.group.offset_deletion import delete_offsets, deletion_error
 from odradek.coordinator.group.offsets import fetch_error, fetch_offsets
-from odradek.coordinator.group.rebalance import join_error, sync_error
+from odradek.coordinator.group.rebalance import JOIN, SYNC, join_error, sync_error
 from odradek.coordinator.group.sync import sync
+from odradek.coordinator.group.transitions import GroupTransitions
 from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.model.errors import ErrorCode
@@ -54,9 +55,16 @@ FIRST_SYNC_VERSION_WITH_PROTOCOL = 5
 class GroupCoordinator:
     """Requests of consumer groups. All methods run on the owner thread."""
 
-    def __init__(self, config: BrokerConfig, runtime: CoordinatorRuntime[GroupShard]) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        runtime: CoordinatorRuntime[GroupShard],
+        transitions: GroupTransitions | None = None,
+    ) -> None:
         self.config = config
         self.runtime = runtime
+        self.transitions = transitions or GroupTransitions()
+        """The last changes of state of all groups, which the shards note."""
 
     # -- members -----------------------------------------------------------------------------------
 
@@ -137,6 +145,14 @@ class GroupCoordinator:
         )
 
     # -- groups ------------------------------------------------------------------------------------
+
+    def join_left_ms(self, group_id: str) -> int | None:
+        """Return the time that a group still waits for members to join; None if it does not."""
+        return self.runtime.timer_left_ms(group_id, (JOIN, group_id))
+
+    def sync_left_ms(self, group_id: str) -> int | None:
+        """Return the time that a group still waits for its assignment; None if it does not."""
+        return self.runtime.timer_left_ms(group_id, (SYNC, group_id))
 
     def describe_groups(
         self,

@@ -19,6 +19,7 @@ from odradek.coordinator.group.rebalance import (
     prepare_rebalance,
     sync_timed_out,
 )
+from odradek.coordinator.group.transitions import GroupTransitions
 from odradek.coordinator.operation import OperationResult, TimerKey
 from odradek.coordinator.records import (
     CoordinatorRecord,
@@ -33,13 +34,21 @@ from odradek.model.errors import ErrorCode
 EXPIRE = "expire-offsets"
 ORPHANS = "orphaned-offsets"
 SOON_MS = 1
+DELETED = "deleted on request"
+EXPIRED = "empty, and its last offset expired"
 
 
 class GroupShard:
     """The `StateMachine` of a shard. `topic_id` reads the cluster's metadata."""
 
-    def __init__(self, config: BrokerConfig, random: Random, topic_id: TopicId) -> None:
-        self.groups = Groups(config, random)
+    def __init__(
+        self,
+        config: BrokerConfig,
+        random: Random,
+        topic_id: TopicId,
+        transitions: GroupTransitions | None = None,
+    ) -> None:
+        self.groups = Groups(config, random, transitions)
         self.offsets = Offsets()
         self._topic_id = topic_id
 
@@ -64,12 +73,14 @@ class GroupShard:
         """
         result.schedule((EXPIRE,), self.groups.config.offsets_retention_check_interval_ms)
         self.expired((ORPHANS,), result)
+        self.groups.loaded()
         for group in self.groups:
             group.update_subscribed_topics()
             for member in group.members.values():
                 reset_session(result, group, member)
             if len(group.members) > self.groups.config.group_max_size:
-                prepare_rebalance(self.groups, result, group)
+                reason = f"it has more than {self.groups.config.group_max_size} members"
+                prepare_rebalance(self.groups, result, group, reason)
 
     def expired(self, key: TimerKey, result: OperationResult) -> None:
         """A timer expired: of a join, a sync or a session, or of the check of the offsets."""
@@ -77,6 +88,7 @@ class GroupShard:
             result.schedule(key, self.groups.config.offsets_retention_check_interval_ms)
             found = expired_offsets(self.groups, self.offsets, result.now_ms, self._topic_id)
             self._write_batches(result, key, found)
+            self._note_removed(result)
             return
         if key[0] == ORPHANS:
             self._write_batches(result, key, orphaned_offsets(self.offsets, self._topic_id))
@@ -98,6 +110,14 @@ class GroupShard:
         if write_batch(result, records):
             result.after_append(lambda: result.schedule(key, SOON_MS))
 
+    def _note_removed(self, result: OperationResult) -> None:
+        for key, value in result.records:
+            if isinstance(key, GroupMetadataKey) and value is None:
+                group = self.groups.get(key.group)
+                assert group is not None
+                note = partial(group.note_transition, result.now_ms, EXPIRED, GroupState.DEAD)
+                result.after_append(note)
+
     def delete_topic_offsets(self, result: OperationResult, topic: str) -> None:
         """Delete the offsets that were committed for a deleted topic."""
         self._write_batches(
@@ -114,6 +134,7 @@ class GroupShard:
         for record in self.offsets.tombstones(group_id):
             result.write(record)
         result.write(group_tombstone(group_id))
+        result.after_append(lambda: group.note_transition(result.now_ms, DELETED, GroupState.DEAD))
         for member_id in sorted(group.pending_joins):
             result.after_append(partial(cancel_session, result, group, member_id))
         return ErrorCode.NONE

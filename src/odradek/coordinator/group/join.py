@@ -26,6 +26,7 @@ from odradek.coordinator.group.rebalance import (
     join_response,
     maybe_complete_join,
     prepare_or_complete_join,
+    with_client_reason,
 )
 from odradek.coordinator.group.static_members import replace_static_member
 from odradek.coordinator.operation import OperationResult, Reply
@@ -169,7 +170,8 @@ def add_member(
     group.add(member)
     group.await_join(member, reply)
     start_join_session(result, group, member)
-    prepare_or_complete_join(groups, result, group)
+    reason = with_client_reason(f"member {member_id} joins", request.reason)
+    prepare_or_complete_join(groups, result, group, reason)
 
 
 # -- members that are known ------------------------------------------------------------------------
@@ -189,9 +191,12 @@ def join_known_member(
         return
     member = group.members[member_id]
     if needs_rebalance(group, member, request):
+        leads = group.leader == member_id and member.has_same_protocols(request.protocols)
+        what = "joins again as the leader" if leads else "changes its protocols or subscription"
         group.update(member, request)
         group.await_join(member, reply)
-        prepare_or_complete_join(groups, result, group)
+        reason = with_client_reason(f"member {member_id} {what}", request.reason)
+        prepare_or_complete_join(groups, result, group, reason)
     else:
         result.answer(reply, join_response(group, member))
 

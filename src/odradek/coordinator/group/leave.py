@@ -7,6 +7,8 @@ complete then. In a stable group, or one that waits for its assignment, a rebala
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, member_error
 from odradek.coordinator.group.heartbeat import cancel_session
 from odradek.coordinator.group.member import Member
@@ -18,6 +20,7 @@ from odradek.coordinator.group.rebalance import (
     prepare_or_complete_join,
     remove_pending_sync,
     sync_error,
+    with_client_reason,
 )
 from odradek.coordinator.operation import OperationResult, Reply
 from odradek.model.errors import ErrorCode
@@ -48,7 +51,7 @@ def leave(
         for each in request.members
     ]
     if group is not None and any(each.error_code == ErrorCode.NONE for each in members):
-        rebalance_after_leave(groups, result, group)
+        rebalance_after_leave(groups, result, group, leave_reason(request, members))
     result.answer(reply, LeaveGroupResponse(error_code=ErrorCode.NONE, members=members))
 
 
@@ -90,10 +93,21 @@ def fail_waiting_requests(result: OperationResult, group: ClassicGroup, member: 
         member.sync = None
 
 
-def rebalance_after_leave(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
+def leave_reason(request: LeaveGroupRequest, members: Sequence[MemberResponse]) -> str:
+    """Describe who left; several members have the client's reason of the first."""
+    left = [index for index, each in enumerate(members) if each.error_code == ErrorCode.NONE]
+    first = request.members[left[0]]
+    who = f"member {first.member_id or first.group_instance_id}"
+    others = f" and {len(left) - 1} more" if len(left) > 1 else ""
+    return with_client_reason(f"{who}{others} left", first.reason)
+
+
+def rebalance_after_leave(
+    groups: Groups, result: OperationResult, group: ClassicGroup, reason: str
+) -> None:
     """Rebalance, or complete the rebalance that is being prepared, after a member has left."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-        prepare_or_complete_join(groups, result, group)
+        prepare_or_complete_join(groups, result, group, reason)
     else:
         maybe_complete_join(result, group)
 
@@ -108,6 +122,7 @@ def session_expired(
     remove_member(result, group, member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
         if group.all_joined:
-            complete_join(result, group)
+            complete_join(result, group, f"the session of member {member_id} expired")
     elif member is not None:
-        prepare_or_complete_join(groups, result, group)
+        reason = f"the session of member {member_id} expired"
+        prepare_or_complete_join(groups, result, group, reason)

@@ -22,6 +22,7 @@ from odradek.coordinator.group.classic_group import (
 )
 from odradek.coordinator.group.heartbeat import cancel_session, reset_session
 from odradek.coordinator.group.member import Member
+from odradek.coordinator.group.transitions import LONGEST_NAME, shortened
 from odradek.coordinator.operation import OperationResult, TimerKey
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.join_group import JoinGroupResponse, JoinGroupResponseMember
@@ -41,18 +42,29 @@ def sync_key(group: ClassicGroup) -> TimerKey:
     return (SYNC, group.id)
 
 
+def with_client_reason(reason: str, client_reason: str | None) -> str:
+    """Return a reason with the one that the client gave for its request (KIP-800), if any."""
+    if not client_reason:
+        return reason
+    return f"{reason}; its client says: {shortened(client_reason, LONGEST_NAME)}"
+
+
 # -- preparing -------------------------------------------------------------------------------------
 
 
-def prepare_or_complete_join(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
-    """Begin a rebalance; if one is being prepared, complete it if all have joined."""
+def prepare_or_complete_join(
+    groups: Groups, result: OperationResult, group: ClassicGroup, reason: str
+) -> None:
+    """Begin a rebalance for `reason`; if one is being prepared, complete it if all have joined."""
     if group.can_rebalance:
-        prepare_rebalance(groups, result, group)
+        prepare_rebalance(groups, result, group, reason)
     else:
         maybe_complete_join(result, group)
 
 
-def prepare_rebalance(groups: Groups, result: OperationResult, group: ClassicGroup) -> None:
+def prepare_rebalance(
+    groups: Groups, result: OperationResult, group: ClassicGroup, reason: str
+) -> None:
     """Begin a rebalance: all members have to join again, and waiting syncs fail."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
@@ -66,10 +78,11 @@ def prepare_rebalance(groups: Groups, result: OperationResult, group: ClassicGro
         result.cancel(sync_key(group))
     is_initial = group.state is GroupState.EMPTY
     group.transition_to(GroupState.PREPARING_REBALANCE, result.now_ms)
+    group.note_transition(result.now_ms, reason)
     if is_initial:
         start_initial_delay(groups, result, group, group.rebalance_timeout_ms)
     elif group.all_joined:
-        complete_join(result, group)
+        complete_join(result, group, ALL_JOINED)
     else:
         start_rebalance_timeout(result, group)
 
@@ -99,8 +112,10 @@ def join_timed_out(groups: Groups, result: OperationResult, group: ClassicGroup)
             again_ms, max(wait.remaining_ms - wait.delay_ms, 0)
         )
         result.schedule(join_key(group), again_ms)
+    elif wait is not None:
+        complete_join(result, group, "the initial rebalance delay is over")
     else:
-        complete_join(result, group)
+        complete_join(result, group, "the rebalance timeout is over")
 
 
 # -- completing ------------------------------------------------------------------------------------
@@ -113,33 +128,45 @@ def maybe_complete_join(result: OperationResult, group: ClassicGroup) -> None:
         and group.initial_delay is None
         and group.all_joined
     ):
-        complete_join(result, group)
+        complete_join(result, group, ALL_JOINED)
 
 
-def complete_join(result: OperationResult, group: ClassicGroup) -> None:
+ALL_JOINED = "all members have joined"
+
+
+def complete_join(result: OperationResult, group: ClassicGroup, reason: str) -> None:
     """Begin the next generation with the members that joined; wait again if none could lead it."""
     group.initial_delay = None
+    before = len(group.members)
     for member in [*group.members.values()]:
         if member.join is None and not member.is_static:
             group.remove(member.id)
             cancel_session(result, group, member.id)
+    if len(group.members) < before:
+        reason += f"; {before - len(group.members)} of {before} members did not join again"
     if not group.members:
-        write_empty_generation(result, group)
+        write_empty_generation(result, group, reason if before else "no member is left")
     elif not group.elect_joined_leader():
         start_rebalance_timeout(result, group)
     else:
         result.cancel(join_key(group))
         group.init_next_generation(result.now_ms)
+        group.note_transition(result.now_ms, reason)
         answer_joins(result, group)
         result.schedule(sync_key(group), group.rebalance_timeout_ms)
 
 
-def write_empty_generation(result: OperationResult, group: ClassicGroup) -> None:
+def write_empty_generation(result: OperationResult, group: ClassicGroup, reason: str) -> None:
     """Write the generation of a group that has lost its last member."""
+
+    def written() -> None:
+        result.cancel(join_key(group))
+        group.note_transition(result.now_ms, reason)
+
     group.state_timestamp_ms = result.now_ms
     result.write(group.empty_generation_record())
     result.schedule(join_key(group), RETRY_MS)
-    result.after_append(lambda: result.cancel(join_key(group)))
+    result.after_append(written)
 
 
 def answer_joins(result: OperationResult, group: ClassicGroup) -> None:
@@ -164,10 +191,12 @@ def sync_timed_out(groups: Groups, result: OperationResult, group: ClassicGroup)
     """Remove the members that did not fetch their assignment in time, and rebalance again."""
     if not group.pending_syncs:
         return
-    for member_id in [*group.pending_syncs]:
+    late = [*group.pending_syncs]
+    for member_id in late:
         group.remove(member_id)
         cancel_session(result, group, member_id)
-    prepare_rebalance(groups, result, group)
+    reason = f"{len(late)} members did not fetch their assignment in time, {late[0]} first"
+    prepare_rebalance(groups, result, group, reason)
 
 
 # -- the end ---------------------------------------------------------------------------------------

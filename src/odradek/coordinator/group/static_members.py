@@ -28,6 +28,7 @@ from odradek.coordinator.group.rebalance import (
     prepare_rebalance,
     remove_pending_sync,
     sync_error,
+    with_client_reason,
 )
 from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.records import MemberMetadata
@@ -53,11 +54,13 @@ def replace_static_member(
         return
     member = fence_and_replace(result, group, old, new_id, request)
     group.await_join(member, reply)
+    what = f"static member {old.group_instance_id} came back as {new_id}"
+    reason = with_client_reason(what, request.reason)
     if group.state is GroupState.COMPLETING_REBALANCE:
         # The leader may be assigning partitions to the former id.
-        prepare_rebalance(groups, result, group)
+        prepare_rebalance(groups, result, group, reason)
     elif group.state is GroupState.STABLE:
-        prepare_or_complete_join(groups, result, group)
+        prepare_or_complete_join(groups, result, group, reason)
     else:
         maybe_complete_join(result, group)
 

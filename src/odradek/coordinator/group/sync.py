@@ -79,6 +79,7 @@ def write_assignment(
     )
 
     def assigned() -> None:
+        group.note_transition(result.now_ms, f"leader {leader.id} assigned the partitions")
         remove_pending_sync(result, group, leader.id)
         leader.await_sync(reply)
         for member in group.members.values():
