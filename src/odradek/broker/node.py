@@ -74,6 +74,8 @@ class Node:
         """The address of the listener, after `start`."""
         self.endpoint = Endpoint("", "", 0, PLAINTEXT)
         """The advertised address, after `start`."""
+        self.is_stopping = False
+        """True from the call of `stop`."""
         self._own_host = own_host
         self._on_bug = on_bug
         self._most_connections = most_connections
@@ -262,6 +264,7 @@ class Node:
 
         `progress` is called every second with the number of logs flushed, and of all logs.
         """
+        self.is_stopping = True
         self.sockets.close()
         self.groups.runtime.close()
         self.housekeeping.stop()

@@ -10,11 +10,13 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from odradek.broker.node import Node, StartFailed
 from odradek.broker.shutdown import Progress
 from odradek.config.addresses import Listener, address_text
 from odradek.config.broker import BrokerConfig
+from odradek.config.http import HttpSettings
 from odradek.config.setting import ConfigError
 from odradek.log.files import LocalDisk, descriptor_budget
 from odradek.log.memory_disk import MemoryDisk
@@ -24,11 +26,17 @@ from odradek.network.reactor import Reactor, SystemClock
 from odradek.network.workers import Workers
 from odradek.timing import SystemTimer
 
+if TYPE_CHECKING:
+    from odradek.broker.http_service import HttpService
+
 __all__ = ["BadSettings", "Server", "StartFailed"]
 
 MEMORY = "/memory"
 CONNECTIONS_SHARE = 0.4
 """Share of the process's descriptors for connections; the files of the log have half of them."""
+HTTP_CONNECTIONS = 64
+HTTP_SHARE = 8
+"""HTTP has at most one in so many of the connections."""
 
 
 class BadSettings(StartFailed):
@@ -39,7 +47,8 @@ class Server:
     """A broker: `start`, then `run` on the thread that owns it; `request_stop` from any thread.
 
     `settings` are broker settings as text, by Kafka's names. `data_dir` None keeps all in memory.
-    `disk` replaces the real one (or memory): for tests, one that fails on demand.
+    `disk` replaces the real one (or memory): for tests, one that fails on demand. `http` None: no
+    HTTP, and none of its modules are imported.
     Raises `StartFailed` with the cause and the next step.
     """
 
@@ -51,8 +60,12 @@ class Server:
         port: int,
         data_dir: str | None,
         disk: Disk | None = None,
+        http: HttpSettings | None = None,
     ) -> None:
         self._stopping = False
+        self._http_settings = http
+        self.http: HttpService | None = None
+        """After `start`, if HTTP is served."""
         directory = MEMORY if data_dir is None else data_dir
         given = {
             "listeners": str(Listener("PLAINTEXT", host.strip("[]"), port)),
@@ -82,11 +95,15 @@ class Server:
         # Files and connections have a share of the descriptors each: otherwise idle connections
         # could leave none for the log.
         connections = descriptor_budget(CONNECTIONS_SHARE)
+        if http is None:
+            self._http_connections = 0
+        else:
+            self._http_connections = min(HTTP_CONNECTIONS, connections // HTTP_SHARE)
         self.node = Node(
             self.config,
             env,
             self._timer,
-            most_connections=connections,
+            most_connections=connections - self._http_connections,
             own_host=self._own_host(),
         )
 
@@ -110,12 +127,20 @@ class Server:
     @property
     def bugs(self) -> int:
         """The number of exceptions that handlers, timers and callbacks must not raise, but did."""
-        return self._reactor.bugs + self.node.sockets.counters.bugs
+        http_bugs = 0 if self.http is None else self.http.bugs
+        return self._reactor.bugs + self.node.sockets.counters.bugs + http_bugs
 
     def start(self) -> None:
         """Open the data directory, replay the metadata and listen. Clients can connect then."""
         try:
+            if self._http_settings is not None:
+                self.http = self._start_http(self._http_settings)
             self.node.start()
+            if self.http is not None:
+                self.http.serve(self.node, self._reactor)
+        except ConfigError as error:
+            self._close()
+            raise BadSettings(str(error)) from error
         except AddressInUseError as error:
             self._close()
             raise StartFailed(
@@ -133,6 +158,12 @@ class Server:
         except BaseException:
             self._close()
             raise
+
+    def _start_http(self, settings: HttpSettings) -> HttpService:
+        from odradek.broker.http_service import HttpService  # Only here: it imports h11.
+
+        kafka_port = self.config.parsed_listeners()[0].port
+        return HttpService(settings, kafka_port, self._http_connections)
 
     def run(self, *, signals: bool = False) -> None:
         """Serve until `request_stop`, then shut down cleanly. The calling thread owns the broker.
@@ -162,5 +193,7 @@ class Server:
             self._reactor.call_soon_threadsafe(lambda: self.node.stop(self._reactor.stop, progress))
 
     def _close(self) -> None:
+        if self.http is not None:
+            self.http.close()
         self._workers.close()
         self._reactor.close()

@@ -29,6 +29,8 @@ import click
 import odradek
 from odradek.broker.server import BadSettings, Server, StartFailed
 from odradek.cli import exits
+from odradek.config.http import HttpSettings, parse_http
+from odradek.config.setting import ConfigError
 
 DEFAULT_DIRECTORY = "odradek-data"
 
@@ -53,6 +55,25 @@ DEFAULT_DIRECTORY = "odradek-data"
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A broker setting, repeatable."
 )
 @click.option(
+    "--http",
+    metavar="ADDRESS:PORT|PORT|none",
+    help="Where to serve metrics (/metrics) and health checks (/livez, /readyz) over HTTP; 'none' "
+    "for nowhere.  [default: 127.0.0.1:9404, or the next free port]",
+)
+@click.option(
+    "--http-token",
+    metavar="TOKEN",
+    envvar="ODRADEK_HTTP_TOKEN",
+    show_envvar=True,
+    help="The token that HTTP clients must send (Authorization: Bearer TOKEN). Needed where other "
+    "machines can connect. A command line is visible to others: prefer the variable or a file.",
+)
+@click.option(
+    "--http-token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file with that token.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",
@@ -66,12 +87,16 @@ def up(
     data_dir: Path | None,
     memory: bool,
     settings: tuple[str, ...],
+    http: str | None,
+    http_token: str | None,
+    http_token_file: Path | None,
     log_level: str,
     as_json: bool,
 ) -> None:
     """Start a broker for any Kafka client."""
     if memory and data_dir is not None:
         raise click.UsageError("--memory keeps nothing on disk: leave out --data-dir, or --memory")
+    http_settings = parse_http_options(http, http_token, http_token_file)
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
@@ -79,7 +104,13 @@ def up(
     keep_freed_memory()
     directory = None if memory else str((data_dir or Path(DEFAULT_DIRECTORY)).absolute())
     try:
-        server = Server(parse_settings(settings), host=host, port=port, data_dir=directory)
+        server = Server(
+            parse_settings(settings),
+            host=host,
+            port=port,
+            data_dir=directory,
+            http=http_settings,
+        )
         server.start()
     except StartFailed as failure:
         click.echo(f"odradek: {failure}", err=True)
@@ -111,19 +142,41 @@ def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
     return settings
 
 
+def parse_http_options(
+    http: str | None, token: str | None, token_file: Path | None
+) -> HttpSettings | None:
+    """The settings of the options for HTTP. A file is preferred to the environment variable."""
+    if token_file is not None:
+        source = click.get_current_context().get_parameter_source("http_token")
+        if source is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError("give --http-token or --http-token-file, not both")
+        try:
+            token = token_file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.UsageError(f"--http-token-file {token_file}: {error}") from error
+    try:
+        return parse_http(http, token)
+    except ConfigError as error:
+        raise click.UsageError(f"--http: {error}") from error
+
+
 def ready_line(server: Server, as_json: bool) -> str:
     where = "memory" if server.data_dir is None else server.data_dir
+    url = None if server.http is None else server.http.url
     if as_json:
         line = {
             "bootstrap": server.bootstrap,
             "data_dir": server.data_dir,
+            "http": url,
             "pid": os.getpid(),
             "version": odradek.__version__,
         }
         return json.dumps(line)
     bootstrap = server.bootstrap
+    metrics = "" if url is None else f"  metrics: {url}/metrics"
     return (
-        f"Odradek {odradek.__version__} is ready: bootstrap.servers={bootstrap}  data: {where}\n"
+        f"Odradek {odradek.__version__} is ready: bootstrap.servers={bootstrap}"
+        f"{metrics}  data: {where}\n"
         f"Next: point any Kafka client at it, for example  kcat -b {bootstrap} -L   (Ctrl-C stops)"
     )
 

@@ -74,14 +74,16 @@ class TcpServerSocket:
         self,
         watcher: DescriptorWatcher,
         timer: SystemTimer,
-        host: str,
-        port: int,
+        listening: socket.socket,
         accepted: Callable[[Transport], None],
+        accepts_per_round: int = ACCEPTS_PER_ROUND,
     ) -> None:
+        """`listening`: a socket from `bound_socket`; it is closed with this."""
         self._watcher = watcher
         self._timer = timer
         self._accepted = accepted
-        self._socket = bound_socket(host, port)
+        self._accepts_per_round = accepts_per_round
+        self._socket = listening
         self._spare = _spare()
         self._pause_ms = FIRST_PAUSE_MS
         self._resume: TimerTask | None = None
@@ -107,7 +109,7 @@ class TcpServerSocket:
             self._spare = None
 
     def _readable(self) -> None:
-        for _ in range(ACCEPTS_PER_ROUND):
+        for _ in range(self._accepts_per_round):
             try:
                 connected, address = self._socket.accept()
             except BlockingIOError:
@@ -170,11 +172,22 @@ class TcpServerSocket:
         return rejected
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
-    """Return a listening, non-blocking socket.
+def bound_socket(host: str, port: int, *others: int) -> socket.socket:
+    """Return a listening, non-blocking socket at the first free one of these ports.
 
-    Raises `AddressInUseError` and `CannotListenError`.
+    Raises `AddressInUseError` (for the first port) and `CannotListenError`.
     """
+    for each in (port, *others):
+        try:
+            return _bound(host, each)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+    raise AddressInUseError(host, port, port_holder(port))
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Bind and listen. Raises `CannotListenError`, and an `OSError` if the port is in use."""
     try:
         found = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -191,7 +204,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         if error.errno == errno.EADDRINUSE:
-            raise AddressInUseError(host, port, port_holder(port)) from error
+            raise
         code = error.errno or errno.EADDRNOTAVAIL
         raise CannotListenError(code, host, port, reason_of(error)) from error
     return listening

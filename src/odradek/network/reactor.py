@@ -34,7 +34,7 @@ from typing import Final, cast
 
 from odradek.model.env import Clock, Offload, ServerSocket, Transport
 from odradek.network.connector import Connector
-from odradek.network.listener import TcpServerSocket
+from odradek.network.listener import TcpServerSocket, bound_socket
 from odradek.network.poller import READ, WRITE, Poller, Watchable, default_poller
 from odradek.timing.timer import SystemTimer
 
@@ -111,7 +111,7 @@ class Reactor:
 
     def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> ServerSocket:
         """Bind and accept. Raises `OSError`; `AddressInUseError` names the holder of the port."""
-        return TcpServerSocket(self, self.timer, host, port, accepted)
+        return TcpServerSocket(self, self.timer, bound_socket(host, port), accepted)
 
     def connect(
         self,

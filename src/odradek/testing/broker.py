@@ -22,6 +22,7 @@ from typing import Self
 
 from odradek.broker.node import Node
 from odradek.broker.server import Server
+from odradek.config.http import parse_http
 from odradek.config.setting import setting_text
 from odradek.model.env import Disk
 
@@ -33,9 +34,10 @@ class Broker:
     """Starts when entered, answers before `__enter__` returns, and stops cleanly when left.
 
     `data_dir` None keeps the log in memory. `settings` are broker settings by Kafka's names;
-    `group.initial.rebalance.delay.ms` is 0 unless they set it. `disk` replaces the real disk, to
-    inject failures. Raises `odradek.broker.server.StartFailed` with the reason if the broker cannot
-    start.
+    `group.initial.rebalance.delay.ms` is 0 unless they set it. `http` is where metrics and health
+    checks are served, as in `odradek up --http`, 0 for any free port; None: nowhere. `disk`
+    replaces the real disk, to inject failures. Raises `odradek.broker.server.StartFailed` with the
+    reason if the broker cannot start.
     """
 
     def __init__(
@@ -44,12 +46,21 @@ class Broker:
         port: int = 0,
         data_dir: Path | str | None = None,
         settings: Mapping[str, object] | None = None,
+        http: str | int | None = None,
+        http_token: str | None = None,
         disk: Disk | None = None,
     ) -> None:
         given = {name: setting_text(value) for name, value in (settings or {}).items()}
         values = {**SETTINGS, **given}
         directory = None if data_dir is None else str(Path(data_dir).absolute())
-        self._server = Server(values, host="127.0.0.1", port=port, data_dir=directory, disk=disk)
+        self._server = Server(
+            values,
+            host="127.0.0.1",
+            port=port,
+            data_dir=directory,
+            disk=disk,
+            http=None if http is None else parse_http(str(http), http_token),
+        )
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
 
@@ -61,6 +72,13 @@ class Broker:
     @property
     def port(self) -> int:
         return self._server.node.address[1]
+
+    @property
+    def http_url(self) -> str:
+        """The URL below which HTTP is served, such as `http://127.0.0.1:9404`."""
+        if self._server.http is None:
+            raise ValueError("this broker serves no HTTP: make it with Broker(http=0)")
+        return self._server.http.url
 
     @property
     def bugs(self) -> int:

@@ -125,7 +125,8 @@ def test_pauses_get_longer_until_a_connection_is_accepted(
 ) -> None:
     watcher, timer = RecordingWatcher(), SystemTimer(0)
     accepted: list[Transport] = []
-    listening = TcpServerSocket(watcher, timer, "127.0.0.1", 0, accepted.append)  # type: ignore[arg-type]
+    bound = bound_socket("127.0.0.1", 0)
+    listening = TcpServerSocket(watcher, timer, bound, accepted.append)  # type: ignore[arg-type]
 
     def exhausted(_: socket.socket) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
