@@ -6,6 +6,8 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -54,10 +56,48 @@ def test_the_json_ready_line_has_address_directory_and_pid(tmp_path: Path) -> No
         assert up.ready == {
             "bootstrap": up.bootstrap,
             "data_dir": data_dir(tmp_path),
+            "http": up.ready["http"],
             "pid": up.process.pid,
             "version": odradek.__version__,
         }
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", up.ready["http"])
         produce(up.bootstrap, "t", b"x")
+
+
+def test_two_brokers_serve_http_on_ports_of_their_own() -> None:
+    with (
+        Up("--port", "0", "--memory") as first,
+        Up("--port", "0", "--memory") as second,
+        Up("--port", "0", "--memory", "--http", "none") as third,
+    ):
+        assert first.ready["http"] != second.ready["http"]
+        assert third.ready["http"] is None
+        for up in (first, second):
+            with urllib.request.urlopen(f"{up.ready['http']}/readyz", timeout=60) as answer:
+                assert answer.read() == b"ok\n"
+
+
+@pytest.mark.parametrize("how", ["option", "file", "variable"])
+def test_the_token_for_http_comes_from_an_option_a_file_or_the_environment(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = "0123456789abcdef"
+    (tmp_path / "token").write_text(f"{token}\n")
+    if how == "variable":
+        monkeypatch.setenv("ODRADEK_HTTP_TOKEN", token)
+    given = {
+        "option": ("--http-token", token),
+        "file": ("--http-token-file", str(tmp_path / "token")),
+        "variable": (),
+    }[how]
+    with Up("--port", "0", "--memory", "--http", "0.0.0.0:0", *given) as up:
+        port = up.ready["http"].rpartition(":")[2]
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/readyz")
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(request, timeout=60)
+        request.add_header("Authorization", f"Bearer {token}")
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert answer.read() == b"ok\n"
 
 
 def test_the_ready_line_has_the_address_and_the_next_step(tmp_path: Path) -> None:
@@ -68,7 +108,8 @@ def test_the_ready_line_has_the_address_and_the_next_step(tmp_path: Path) -> Non
             ready, following = up.stdout.readline(), up.stdout.readline()
             found = re.fullmatch(
                 rf"Odradek {odradek.__version__} is ready: "
-                rf"bootstrap\.servers=(127\.0\.0\.1:\d+)  data: {data_dir(tmp_path)}\n",
+                rf"bootstrap\.servers=(127\.0\.0\.1:\d+)"
+                rf"  metrics: http://127\.0\.0\.1:\d+/metrics  data: {data_dir(tmp_path)}\n",
                 ready,
             )
             assert found, ready
@@ -182,6 +223,15 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         (("--port", "70000"), 2, "70000"),
         (("--host", "not a name"), 2, "PLAINTEXT://HOST:PORT"),
         (("--host", "192.0.2.254"), 1, "--host"),
+        (("--http", "9404x"), 2, "ADDRESS:PORT"),
+        (("--http", ":9404"), 2, "0.0.0.0:9404"),
+        (("--http", "::1:9404"), 2, "ADDRESS:PORT"),
+        (("--http", "0.0.0.0:0"), 2, "--http-token-file"),
+        (("--http", "192.0.2.254:9404"), 1, "--http none"),
+        (("--http-token", "not a token"), 2, "letters, digits"),
+        (("--http-token-file", "/nowhere"), 2, "does not exist"),
+        (("--http-token", "x", "--http-token-file", "/dev/null"), 2, "not both"),
+        (("--http-token-file", "/dev/null"), 2, "at least one"),
         (("--set", "advertised.listeners=PLAINTEXT://0.0.0.0:9092"), 2, "reach this machine"),
     ],
 )

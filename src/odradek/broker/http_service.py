@@ -1,5 +1,7 @@
 """The HTTP service of a broker: its paths, from the first moment of the start to the last.
 
+    /metrics              the metrics of the broker as Prometheus text
+    /metrics/partitions   those of each partition: a long page, for a slower scrape
     /livez    200 while the broker works: as long as its loop turns, an answer comes
     /readyz   200 if clients can be served; 503 with the reason while the broker starts or stops,
               and after its data directory failed
@@ -12,6 +14,8 @@ reads, and appends as soon as there is room.
 
 from __future__ import annotations
 
+from odradek.broker.metrics.exposition import CONTENT_TYPE, exposition
+from odradek.broker.metrics.metric import View
 from odradek.broker.node import Node, StartFailed
 from odradek.config.addresses import address_text
 from odradek.config.http import NO_HTTP, HttpSettings
@@ -100,13 +104,27 @@ class HttpService:
 
 def node_routes(node: Node) -> dict[str, Route]:
     """The paths of a node that has started."""
-    return {"/livez": live, "/readyz": lambda: health(why_not_ready(node))}
+    return {
+        "/metrics": lambda: metrics_page(node, View.BROKER),
+        "/metrics/partitions": lambda: metrics_page(node, View.PARTITIONS),
+        "/livez": live,
+        "/readyz": lambda: health(why_not_ready(node)),
+    }
 
 
 def starting_routes() -> dict[str, Route]:
     """The paths while the node starts: there is nothing to measure yet."""
     starting = "the broker starts: it opens and recovers its logs"
-    return {"/livez": live, "/readyz": lambda: health(starting)}
+    return {
+        "/metrics": lambda: health(starting),
+        "/metrics/partitions": lambda: health(starting),
+        "/livez": live,
+        "/readyz": lambda: health(starting),
+    }
+
+
+def metrics_page(node: Node, view: View) -> HttpResponse:
+    return HttpResponse(200, exposition(node, view), CONTENT_TYPE)
 
 
 def live() -> HttpResponse:

@@ -13,7 +13,11 @@
     connection      one client: order of responses, back-pressure, limits, deadlines
     server          all connections: admission, registry, shutdown
 
-The second half runs unchanged over simulated transports.
+    http_connection one HTTP client: a request at a time, bodies in slices, limits, deadlines
+    http_server     all HTTP clients: admission, token, routes, turns
+    http_thread     HTTP while the owner thread is busy with its start
+
+The second and third part run unchanged over simulated transports, but for the thread.
 
 Tests: unit/network, sim/test_world.py, clients/bad_input
 """

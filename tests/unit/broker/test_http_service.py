@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from odradek import Producer
 from odradek.broker.http_service import HttpService
@@ -77,6 +78,26 @@ def test_a_broker_is_alive_and_ready() -> None:
         assert ask(f"{broker.http_url}/other")[0] == 404
 
 
+def test_prometheus_can_parse_the_metrics_of_the_broker_and_of_its_partitions() -> None:
+    with Broker(http=0) as broker:
+        with Producer(brokers=broker.bootstrap) as producer:
+            producer.send("t", b"one").result()
+        pages = {}
+        for path in ("/metrics", "/metrics/partitions"):
+            with urllib.request.urlopen(broker.http_url + path, timeout=TIMEOUT_S) as answer:
+                assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+                pages[path] = list(text_string_to_metric_families(answer.read().decode()))
+        assert broker.bugs == 0
+    assert "odradek_build_info" in {family.name for family in pages["/metrics"]}
+    ends = [
+        sample
+        for family in pages["/metrics/partitions"]
+        for sample in family.samples
+        if sample.labels.get("topic") == "t"
+    ]
+    assert ends and {sample.labels["partition"] for sample in ends} == {"0"}
+
+
 def test_a_broker_serves_no_http_unless_it_is_asked_to() -> None:
     with Broker() as broker, pytest.raises(ValueError, match=r"Broker\(http=0\)"):
         _ = broker.http_url
@@ -93,6 +114,7 @@ def test_while_it_starts_a_broker_is_alive_and_not_ready() -> None:
             assert ask(f"{url}/livez") == (200, "ok")
             status, reason = ask(f"{url}/readyz")
             assert (status, "starts" in reason) == (503, True)
+            assert ask(f"{url}/metrics") == (503, reason), "nothing can be measured yet"
     finally:
         disk.go.set()
         starting.join(TIMEOUT_S)
@@ -115,6 +137,8 @@ def test_a_full_disk_does_not_make_a_broker_unready() -> None:
             assert producer.send("t", b"there is none").exception() is not None
             assert ask(f"{broker.http_url}/readyz") == (200, "ok")
             assert ask(f"{broker.http_url}/livez") == (200, "ok")
+            assert ask(f"{broker.http_url}/metrics")[0] == 200
+            assert ask(f"{broker.http_url}/metrics/partitions")[0] == 200
         disk.full = False
         with Producer(brokers=broker.bootstrap) as producer:
             producer.send("t", b"there is room again").result()
@@ -132,6 +156,7 @@ def test_a_failed_disk_makes_a_broker_unready_with_the_reason() -> None:
             assert producer.send("t", b"lost").exception() is not None
         status, reason = ask(f"{broker.http_url}/readyz")
         assert status == 503 and "fenced until a restart" in reason and "Input/output" in reason
+        assert ask(f"{broker.http_url}/metrics/partitions")[0] == 200
         assert ask(f"{broker.http_url}/livez") == (200, "ok"), "a restart is for the operator"
         disk.broken = False
 
