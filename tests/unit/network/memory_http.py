@@ -53,7 +53,7 @@ class MemoryHttp:
     ) -> None:
         self.network = MemoryNetwork()
         self.server = HttpServer(
-            self.network,
+            self.network,  # type: ignore[arg-type]
             self.network.call_soon,
             self.network.timer,
             Clock(),
