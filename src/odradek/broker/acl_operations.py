@@ -1,11 +1,14 @@
 """Authorized operations: the bit sets of ACL operations in describe responses (KIP-430).
 
-Without an authorizer everybody may do all operations that a kind of resource supports.
+Without an authorizer everybody may do all operations that a kind of resource supports, and requests
+about ACLs are refused with SECURITY_DISABLED.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
+
+from odradek.model.errors import ProtocolError
 
 NOT_REQUESTED = -(2**31)
 """The value when the client did not request the operations."""
@@ -57,3 +60,12 @@ CLUSTER_OPERATIONS = operation_bits(
     AclOperation.ALTER_CONFIGS,
     AclOperation.IDEMPOTENT_WRITE,
 )
+
+NO_AUTHORIZER = "No Authorizer is configured."
+UNKNOWN = 0
+
+
+def check_known_codes(*codes: int) -> None:
+    """Raise `ProtocolError` if one of the codes of an ACL is 0, which clients must not send."""
+    if UNKNOWN in codes:
+        raise ProtocolError("an ACL has the code 0, which stands for unknown")

@@ -15,6 +15,7 @@ from odradek.model.topics import name_problem
 
 T = TypeVar("T")
 MAX_RECORDS_PER_DECISION = 10_000
+TOO_MANY_RECORDS = f"A request may change {MAX_RECORDS_PER_DECISION} partitions at most."
 MAX_MESSAGE_LENGTH = 2_000
 
 

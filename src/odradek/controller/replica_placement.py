@@ -63,11 +63,19 @@ def _shuffled(items: Sequence[int], random: Random) -> list[int]:
 
 
 def check_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | None) -> int:
-    """Return the replication factor of a manual assignment.
+    """Return the replication factor of the manual assignment of a new partition.
 
     `factor`: that of the partitions before it, or None. Raises `ApiError` with
     INVALID_REPLICA_ASSIGNMENT.
     """
+    check_assignment(image, replicas, factor)
+    if all(image.brokers[broker_id].fenced for broker_id in replicas):
+        raise _invalid("All brokers of the manual partition assignment are fenced.")
+    return len(replicas)
+
+
+def check_assignment(image: MetadataImage, replicas: Sequence[int], factor: int | None) -> None:
+    """Raise `ApiError` unless the replicas are different, registered brokers, `factor` of them."""
     if not replicas:
         raise _invalid("The manual partition assignment includes an empty replica list.")
     for broker_id in replicas:
@@ -85,9 +93,6 @@ def check_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | 
             f"The manual partition assignment includes a partition with {len(replicas)} "
             f"replica(s), but others have {factor}."
         )
-    if all(image.brokers[broker_id].fenced for broker_id in replicas):
-        raise _invalid("All brokers of the manual partition assignment are fenced.")
-    return len(replicas)
 
 
 def _invalid(message: str) -> ApiError:

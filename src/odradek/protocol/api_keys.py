@@ -10,12 +10,23 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from odradek.protocol.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from odradek.protocol.api.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.api.create_acls import CreateAclsRequest, CreateAclsResponse
 from odradek.protocol.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.api.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.protocol.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from odradek.protocol.api.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from odradek.protocol.api.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from odradek.protocol.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -24,10 +35,16 @@ from odradek.protocol.api.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
 )
+from odradek.protocol.api.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from odradek.protocol.api.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
+from odradek.protocol.api.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from odradek.protocol.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -38,8 +55,17 @@ from odradek.protocol.api.incremental_alter_configs import (
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 from odradek.protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from odradek.protocol.api.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from odradek.protocol.api.list_groups import ListGroupsRequest, ListGroupsResponse
 from odradek.protocol.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from odradek.protocol.api.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from odradek.protocol.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from odradek.protocol.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -50,6 +76,7 @@ from odradek.protocol.api.offset_for_leader_epoch import (
 )
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.protocol.api.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from odradek.protocol.schema import declaration
 
 
@@ -100,15 +127,27 @@ MESSAGES: dict[int, ApiMessages] = {
         api_messages(DeleteRecordsRequest, DeleteRecordsResponse),
         api_messages(InitProducerIdRequest, InitProducerIdResponse),
         api_messages(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+        api_messages(DescribeAclsRequest, DescribeAclsResponse),
+        api_messages(CreateAclsRequest, CreateAclsResponse),
+        api_messages(DeleteAclsRequest, DeleteAclsResponse),
         api_messages(DescribeConfigsRequest, DescribeConfigsResponse),
         api_messages(AlterConfigsRequest, AlterConfigsResponse),
         api_messages(DescribeLogDirsRequest, DescribeLogDirsResponse),
         api_messages(CreatePartitionsRequest, CreatePartitionsResponse),
         api_messages(DeleteGroupsRequest, DeleteGroupsResponse),
+        api_messages(ElectLeadersRequest, ElectLeadersResponse),
         api_messages(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
+        api_messages(AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse),
+        api_messages(ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse),
         api_messages(OffsetDeleteRequest, OffsetDeleteResponse),
+        api_messages(DescribeClientQuotasRequest, DescribeClientQuotasResponse),
+        api_messages(DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse),
+        api_messages(DescribeQuorumRequest, DescribeQuorumResponse),
+        api_messages(UpdateFeaturesRequest, UpdateFeaturesResponse),
         api_messages(DescribeClusterRequest, DescribeClusterResponse),
         api_messages(DescribeProducersRequest, DescribeProducersResponse),
+        api_messages(ListTransactionsRequest, ListTransactionsResponse),
+        api_messages(ListConfigResourcesRequest, ListConfigResourcesResponse),
         api_messages(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
     )
 }

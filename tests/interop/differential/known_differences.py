@@ -77,8 +77,8 @@ UNKNOWN_BROKER_SETTING = (
     "misspelt name is refused instead of being ignored."
 )
 NOT_SERVED = (
-    "Transactions, security, the quorum, groups of the newer protocols (KIP-848) and share groups "
-    "are not here; their keys are not listed."
+    "Transactions, security, voters of the quorum, groups of the newer protocols (KIP-848) and "
+    "share groups are not here; their keys are not listed."
 )
 NEWER = "This broker serves the versions of Kafka 4.4."
 FEATURES = "Features of what is not here; metadata versions from before 4.0 are not read."
@@ -95,6 +95,10 @@ STRICT_DECODING = (
 NEGATIVE_EPOCH = (
     "No epoch is negative. Kafka compares -2 with the epoch it has noted for the empty log; this "
     "broker notes an epoch with its first batch and knows none before."
+)
+OWN_LOG = "Each broker has a metadata log of its own, with its own records, epochs and directory."
+NO_CONTROLLER_LISTENER = (
+    "Clients reach the controller by the listener of the broker; Kafka has another one for it."
 )
 NULL_RECORDS = (
     "Kafka throws on null records and never answers, so the connection hangs; this broker refuses "
@@ -184,5 +188,10 @@ KNOWN: tuple[Known, ...] = (
     Known("*", "*.min.insync.replicas.*", MIN_ISR_DEFAULT),
     Known("fetch: v* negative max *", "*", NEGATIVE_LIMIT),
     Known("fetch*", "*.records.cut", WHOLE_BATCHES, ours=0),
+    *(
+        Known("quorum: v? *cluster_metadata', ?0?*", f"*.{name}", OWN_LOG)
+        for name in ("leader_epoch", "high_watermark", "log_end_offset", "replica_directory_id")
+    ),
+    Known("quorum: v2 *", "nodes*", NO_CONTROLLER_LISTENER),
     Known("group-asked-twice: the older *", "", FORGOTTEN, kafka="no answer"),
 )

@@ -35,10 +35,19 @@ NOW_WITHIN_MS = 3 * 3_600_000
 TEXTS = {"error_message", "batch_index_error_message", "documentation"}
 PLACES = {"host", "port", "log_dir"}
 VOLUME_SIZES = {"total_bytes", "usable_bytes"}
-TIMES = {"timestamp", "log_append_time_ms", "last_timestamp", "max_timestamp", "base_timestamp"}
+TIMES = {
+    "timestamp",
+    "log_append_time_ms",
+    "last_timestamp",
+    "max_timestamp",
+    "base_timestamp",
+    "last_fetch_timestamp",
+    "last_caught_up_timestamp",
+}
 ORDER = (
     "name",
     "topic",
+    "user",
     "topic_id",
     "resource_name",
     "api_key",

@@ -13,7 +13,7 @@ from unit.broker.memory_broker import MemoryBroker
 
 TRANSACTION = 1
 FOR_TRANSACTIONS_ONLY = ("AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers")
-ALSO = ("TxnOffsetCommit", "DescribeTransactions", "ListTransactions")
+ALSO = ("TxnOffsetCommit", "DescribeTransactions")
 
 
 @pytest.mark.parametrize("version", range(1, 7))

@@ -1,0 +1,22 @@
+"""AlterPartitionReassignments: v0-1. Responds when the records are committed (KIP-455)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.controller.reassignments import alter_partition_reassignments, refused
+from odradek.protocol.api.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import DelayedResponse, RequestContext
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse | DelayedResponse:
+    decision = alter_partition_reassignments(broker.metadata.pending, request, broker.config)
+    return broker.respond_when_committed(context, decision, request.timeout_ms, refused)

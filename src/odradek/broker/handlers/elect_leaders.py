@@ -1,0 +1,21 @@
+"""ElectLeaders: v0-2. Responds when the new leaders' records are committed (KIP-460)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.controller.leader_election import elect_leaders, refused
+from odradek.protocol.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import DelayedResponse, RequestContext
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: ElectLeadersRequest
+) -> ElectLeadersResponse | DelayedResponse:
+    decision = elect_leaders(broker.metadata.pending, request)
+    return broker.respond_when_committed(
+        context, decision, request.timeout_ms, lambda error: refused(request, error)
+    )
