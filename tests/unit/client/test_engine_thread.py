@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from odradek.client.errors import ClientClosed, KafkaTimeout
 from odradek.client.waiter import Waiter, completed, failed, spawn
 from odradek.config.client import ClientConfig
 from odradek.testing import Broker
+from unit.client.ringing_guard import RingingGuard
 
 LONG_S = 60.0
 """For what will happen, on a machine however busy."""
@@ -107,6 +110,50 @@ def test_closing_ends_all_waits_and_refuses_later_ones(thread: EngineThread) -> 
     for use in (lambda: thread.wait(lambda: completed(1)), lambda: thread.post(lambda: None)):
         with pytest.raises(ClientClosed, match="closed"):
             use()
+
+
+class TestSignalHandlers:
+    """A handler that closes the client while the interrupted call is in a locked section."""
+
+    @pytest.fixture(params=[False, True], ids=["at its begin", "at its end"])
+    def ended(
+        self, thread: EngineThread, request: pytest.FixtureRequest
+    ) -> Iterator[list[tuple[str, bool]]]:
+        """Install the handler; what happened when it called `close`."""
+        ended: list[tuple[str, bool]] = []
+
+        def close(*_: object) -> None:
+            thread.close(lambda: ended.append(("ended", thread.running)))
+            ended.append(("closed", thread._ended.is_set()))
+
+        before = signal.signal(signal.SIGUSR1, close)
+        guard: Any = RingingGuard(thread._guard, request.param)
+        thread._guard = guard
+        yield ended
+        signal.signal(signal.SIGUSR1, before)
+
+    def test_a_post_is_interrupted(
+        self, thread: EngineThread, ended: list[tuple[str, bool]]
+    ) -> None:
+        with contextlib.suppress(ClientClosed):
+            thread.post(lambda: None)
+        assert ended == [("ended", False), ("closed", True)]
+        thread._thread.join(LONG_S)
+        assert not thread._thread.is_alive()
+
+    def test_a_wait_is_interrupted(
+        self, thread: EngineThread, ended: list[tuple[str, bool]]
+    ) -> None:
+        with pytest.raises(ClientClosed):
+            thread.wait(Waiter[int], LONG_S)
+        assert ended == [("ended", False), ("closed", True)]
+
+    def test_a_close_is_interrupted(
+        self, thread: EngineThread, ended: list[tuple[str, bool]]
+    ) -> None:
+        thread.close(lambda: ended.append(("first", thread.running)))
+        assert ("first", False) in ended and ("ended", False) not in ended
+        assert not thread._thread.is_alive()
 
 
 def test_a_thread_that_never_started_can_be_closed() -> None:

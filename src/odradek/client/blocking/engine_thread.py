@@ -10,6 +10,11 @@
 The thread is a daemon: a program that forgets to close ends nevertheless. `at_exit` lets a client
 finish its work, for a bounded time. All methods may be called from any thread but the owner's: a
 callback that waited for its own thread would never return, so it gets an error.
+
+A signal handler may call all of them too, whatever it interrupted. So the guard can be entered
+again by the thread that holds it, each section is correct if another one runs at any point of it,
+and the owner thread never waits for the guard while somebody waits for a result. A `close` that
+interrupted a section does not wait for the end of the thread, which needs the guard.
 """
 
 from __future__ import annotations
@@ -75,6 +80,15 @@ class BlockedThread(Generic[T]):
             return None
 
 
+def is_held_here(lock: threading.RLock) -> bool:
+    """Return True if the current thread holds the lock."""
+    try:
+        threading.Condition(lock).notify()
+    except RuntimeError:  # As for every caller that does not hold it.
+        return False
+    return True
+
+
 class EngineThread:
     """A reactor on a thread of its own. Make the engine in its `environment`."""
 
@@ -82,9 +96,14 @@ class EngineThread:
         self.name = name
         self.environment = RealEnvironment(name)
         self._process = os.getpid()
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
+        """Held while something is handed to the reactor, which is not closed meanwhile."""
         self._waiting: set[BlockedThread[Any]] = set()
         self._closed = False
+        self._to_close = [None]
+        """Empty once a call of `close` has taken it upon itself."""
+        self._ended = threading.Event()
+        """Set when the engine has ended and all waits are over."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -104,9 +123,13 @@ class EngineThread:
     def post(self, action: Callable[[], object]) -> None:
         """Run `action` on the owner thread soon. Raises `ClientClosed`."""
         self._check_process()
-        with self._guard:
+        if self.is_current:
             self._check_open()
-            self.environment.reactor.call_soon_threadsafe(action)  # type: ignore[arg-type]
+            self.environment.reactor.call_soon(action)  # type: ignore[arg-type]
+        else:
+            with self._guard:
+                self._check_open()
+                self.environment.reactor.call_soon_threadsafe(action)  # type: ignore[arg-type]
 
     def call(self, action: Callable[[], T]) -> T:
         """Run `action` on the owner thread; return its result or raise its exception."""
@@ -143,16 +166,15 @@ class EngineThread:
 
         try:
             with self._guard:
+                self._waiting.add(waiting)  # First: the end wakes those that it finds here.
                 self._check_open()
-                self._waiting.add(waiting)
                 self.environment.reactor.call_soon_threadsafe(begin)
             in_time = waiting.block(timeout_s)
         except BaseException:  # Most likely Ctrl-C.
             self._forget(waiting, KeyboardInterrupt())
             raise
         finally:
-            with self._guard:
-                self._waiting.discard(waiting)
+            self._waiting.discard(waiting)
         return self._outcome(waiting, in_time, timeout_s)
 
     def _outcome(self, waiting: BlockedThread[T], in_time: bool, timeout_s: float | None) -> T:
@@ -194,15 +216,25 @@ class EngineThread:
         """Run `end` on the owner thread and stop it. A second call does nothing."""
         if os.getpid() != self._process:
             return
-        with self._guard:
-            if self._closed:
-                return
+        try:
+            self._to_close.pop()
+        except IndexError:
+            return
+        if self._thread.ident is None:
             self._closed = True
-            reactor = self.environment.reactor
-            reactor.call_soon_threadsafe(end)  # type: ignore[arg-type]
-            reactor.stop()
-        if not self._thread.is_alive():
-            self._run()  # The thread was never started.
+            self.environment.reactor.call_soon_threadsafe(end)  # type: ignore[arg-type]
+            self.environment.reactor.stop()
+            self._run()
+            return
+        interrupts_section = is_held_here(self._guard)
+        with self._guard:
+            self._closed = True
+            if not self._ended.is_set():
+                reactor = self.environment.reactor
+                reactor.call_soon_threadsafe(end)  # type: ignore[arg-type]
+                reactor.stop()
+        if interrupts_section:
+            self._ended.wait(JOIN_S)
         elif not self.is_current:
             self._thread.join(JOIN_S)
 
@@ -211,11 +243,12 @@ class EngineThread:
             self.environment.reactor.run()
             self.environment.reactor.run_ready()  # Callbacks that `end` has scheduled.
         finally:
-            with self._guard:
-                self._closed = True
-                waiting, self._waiting = self._waiting, set()
-            for one in waiting:
+            self._closed = True
+            for one in list(self._waiting):
                 one.wake()
+            self._ended.set()
+            with self._guard:  # Whoever is handing something over has done so.
+                pass
             self.environment.close()
 
 

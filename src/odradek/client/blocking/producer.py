@@ -21,12 +21,17 @@ each of its system calls. `SenderYield` hands over to it instead.
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
+
+from librt.threading import Lock
 
 from odradek.client.arguments import milliseconds_of
 from odradek.client.blocking.client import Client
@@ -87,6 +92,21 @@ class SenderYield:
         self.run()
         while self._waiting:
             self._waiting.popleft().wake()
+
+
+LOCK_LOOKS = 200
+"""How often a lock must be found locked to be taken for one that this thread holds."""
+LOOK_PAUSE_S = 0.001
+
+
+def stays_locked(lock: Lock) -> bool:
+    """Return True if the lock is held by this thread: by a call that a signal handler interrupted
+    and that goes on only when the handler returns. All other holders release it soon."""
+    for _ in range(LOCK_LOOKS):
+        if not lock.locked():
+            return False
+        time.sleep(LOOK_PAUSE_S)
+    return True
 
 
 class BlockingWait:
@@ -324,12 +344,29 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         """Deliver the queued records and close; after `timeout` seconds, fail the rest.
 
         Every record is delivered or fails within `delivery.timeout.ms`, so closing takes no longer.
-        A second call does nothing."""
+        A second call does nothing.
+
+        A signal handler may call it, too. If it interrupted a call of this producer that holds a
+        lock, this returns at once, and the background thread closes the producer when that call
+        has gone on; a later `close`, or the end of the process, waits for it."""
+        timeout_ms = milliseconds_of(timeout)
+        if self._is_interrupted_with_a_lock:
+            with contextlib.suppress(ClientClosed):
+                self._thread.post(partial(close_from_owner, self._core, self._thread, timeout_ms))
+            return
         self._finish_at_exit()
         if self._end.alive and self._thread.running:
             with contextlib.suppress(ClientClosed):  # Another thread closed it.
-                self._wait(lambda: self._core.close(milliseconds_of(timeout)))
+                self._wait(lambda: self._core.close(timeout_ms))
         super().close()
+
+    @property
+    def _is_interrupted_with_a_lock(self) -> bool:
+        """True in a signal handler that interrupted a call of this producer that holds a lock.
+        Python runs signal handlers on the main thread only."""
+        return threading.current_thread() is threading.main_thread() and (
+            stays_locked(self._core.accumulator_lock) or stays_locked(self._core.pool_lock)
+        )
 
     def _finish(self) -> None:
         self.close(END_TIMEOUT_S)
@@ -341,3 +378,8 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         traceback: TracebackType | None,
     ) -> None:
         self.close(None if error is None else END_TIMEOUT_S)
+
+
+def close_from_owner(core: ProducerCore, thread: EngineThread, timeout_ms: int | None) -> None:
+    """Begin to close a producer, on its owner thread."""
+    core.close(timeout_ms).add_callback(lambda _: thread.close(core.abandon))

@@ -180,11 +180,13 @@ class ProducerCore:
         self.engine = engine
         self.settings = settings
         self.metrics = ProducerMetrics()
-        pool = BufferPool(settings.buffer_bytes, settings.accumulator.batch_bytes, Lock())
+        self.pool_lock = Lock()
+        self.accumulator_lock = Lock()
+        pool = BufferPool(settings.buffer_bytes, settings.accumulator.batch_bytes, self.pool_lock)
         self.accumulator = RecordAccumulator(
             settings.accumulator,
             pool,
-            Lock(),
+            self.accumulator_lock,
             wait_strategy,
             engine.env.clock,
             engine.env.random,
