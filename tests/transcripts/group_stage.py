@@ -49,6 +49,9 @@ class Clock:
     def monotonic_ms(self) -> int:
         return self.passed_ms
 
+    def monotonic_ns(self) -> int:
+        return self.monotonic_ms() * 1_000_000
+
     def wall_ms(self) -> int:
         return NOW_MS + self.passed_ms
 

@@ -16,6 +16,7 @@ from uuid import UUID
 from odradek.broker.context import DelayedResponse, RequestContext
 from odradek.broker.fetch_sessions import FetchSessionCache
 from odradek.broker.offsets_topic import creatable_topic
+from odradek.broker.request_metrics import RequestMetrics
 from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfigs
 from odradek.controller.brokers import allocate_producer_ids
@@ -49,8 +50,10 @@ class Broker:
         metadata: MetadataLog,
         replicas: ReplicaManager,
         groups: GroupCoordinator,
+        request_metrics: RequestMetrics,
     ) -> None:
         self.env = env
+        self.request_metrics = request_metrics
         self.timer = timer
         self.clock = env.clock
         self.random = env.random

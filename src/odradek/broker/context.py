@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from odradek.protocol.frame import response_parts
+from odradek.protocol.frame import response_parts, size_of
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory
 
 if TYPE_CHECKING:
     from odradek.broker.dispatch import Route
+    from odradek.broker.request_metrics import ApiMetrics
+    from odradek.model.stopwatch import Stopwatch
     from odradek.protocol.frame import RequestHeader
 
 
@@ -35,16 +37,39 @@ class RequestExchange(Protocol):
     def close_connection(self, reason: str) -> None: ...
 
 
+NOT_WAITING: Final = -1
+
+
 class RequestContext:
     """The header of a request and the way back to its connection."""
 
-    __slots__ = ("exchange", "header", "route", "version")
+    __slots__ = (
+        "began_ns",
+        "exchange",
+        "header",
+        "metrics",
+        "route",
+        "stopwatch",
+        "version",
+        "waits_since_ns",
+    )
 
-    def __init__(self, route: Route, header: RequestHeader, exchange: RequestExchange) -> None:
+    def __init__(
+        self,
+        route: Route,
+        header: RequestHeader,
+        exchange: RequestExchange,
+        metrics: ApiMetrics,
+        stopwatch: Stopwatch,
+    ) -> None:
         self.route = route
         self.header = header
         self.exchange = exchange
         self.version = route.version
+        self.metrics = metrics
+        self.stopwatch = stopwatch
+        self.began_ns = self.waits_since_ns = NOT_WAITING
+        """The beginning of the request and of its wait, once it waits."""
 
     @property
     def client_id(self) -> str | None:
@@ -57,16 +82,28 @@ class RequestContext:
 
     def respond(self, response: Any) -> None:
         """Send the response, once. Responses leave in the order of the connection's requests."""
-        route = self.route
-        self.exchange.respond(
-            response_parts(
-                self.header.correlation_id, route.write(response), route.flexible_response
-            )
+        route, metrics = self.route, self.metrics
+        if route.errors is not None:
+            route.errors.count(response, metrics)
+        parts = response_parts(
+            self.header.correlation_id, route.write(response), route.flexible_response
         )
+        metrics.response_bytes.observe(size_of(parts))
+        self._end_wait()
+        self.exchange.respond(parts)
 
     def no_response(self) -> None:
         """End the request without a response (Produce with `acks=0`)."""
+        self._end_wait()
         self.exchange.no_response()
+
+    def _end_wait(self) -> None:
+        """Count the time of a request that waited, up to the last reading of the clock."""
+        since_ns = self.waits_since_ns
+        if since_ns != NOT_WAITING:
+            now_ns = self.stopwatch.last_ns
+            self.metrics.delayed.observe(now_ns - since_ns)
+            self.metrics.total.observe(now_ns - self.began_ns)
 
 
 class DelayedResponse:

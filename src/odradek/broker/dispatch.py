@@ -28,6 +28,7 @@ from odradek.broker.context import (
     RequestExchange,
 )
 from odradek.broker.handlers import api_versions
+from odradek.broker.request_metrics import ErrorPaths, error_paths
 from odradek.model.errors import ProtocolError
 from odradek.protocol.codec import reader, writer
 from odradek.protocol.frame import RequestHeader, decode_request_header, response_is_flexible
@@ -48,6 +49,8 @@ class Route:
     handle: Handle
     write: Callable[[Any], list[Part]]
     flexible_response: bool
+    errors: ErrorPaths | None
+    """Where a response has error codes; None if its handler counts them."""
 
 
 _routes: Final[dict[int, Route]] = {}
@@ -70,12 +73,17 @@ def _new_route(key: int, version: int) -> Route | None:
         api.handle,
         writer(api.response, version),
         response_is_flexible(key, version),
+        None if key in COUNT_THEIR_ERRORS else error_paths(api.response),
     )
     _routes[key << 16 | version] = made
     return made
 
 
 API_VERSIONS_KEY = 18
+LENGTH_BYTES: Final = 4
+"""The length before the frame of a request."""
+COUNT_THEIR_ERRORS: Final = (0, 1)
+"""Produce and Fetch: to look through their responses would cost more than to count."""
 
 
 class Dispatcher:
@@ -83,6 +91,8 @@ class Dispatcher:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        self._metrics = broker.request_metrics
+        self._stopwatch = broker.request_metrics.stopwatch
 
     def connected(self, connection: Connection) -> None:
         """Nothing to do before the first request of a connection."""
@@ -92,19 +102,24 @@ class Dispatcher:
 
     def received(self, exchange: RequestExchange) -> None:
         """Handle one request. On a `ProtocolError` the connection is closed with that reason."""
-        header, position = decode_request_header(exchange.frame)
+        stopwatch = self._stopwatch
+        began_ns = stopwatch.last_ns
+        frame = exchange.frame
+        header, position = decode_request_header(frame)
         found = route(header.api_key, header.api_version)
         if found is None:
             self._refuse_version(exchange, header)
             return
-        request = found.read(exchange.frame, position)
-        context = RequestContext(found, header, exchange)
+        metrics = self._metrics.by_key[header.api_key]
+        metrics.request_bytes.observe(len(frame) + LENGTH_BYTES)
+        request = found.read(frame, position)
+        context = RequestContext(found, header, exchange, metrics, stopwatch)
         answer = found.handle(self.broker, context, request)
         if isinstance(answer, DelayedResponse):
             exchange.frame = b""  # It may wait for long; the operation keeps what it needs.
             done = answer.purgatory.try_complete_else_watch(answer.operation, answer.keys)
             if not done and not exchange.answered:
-                exchange.abandoned = answer.operation.run  # As at its deadline.
+                exchange.abandoned = answer.operation.expire  # As at its deadline.
                 answer.context = context
                 exchange.waiting = answer
         elif isinstance(answer, NoResponse):
@@ -114,13 +129,22 @@ class Dispatcher:
         elif not exchange.answered:
             group_id = getattr(request, "group_id", None)
             exchange.waiting = DelayedCallback(context, group_id, self.broker.timer.now_ms)
+        ended_ns = stopwatch.read()
+        metrics.handling.observe(ended_ns - began_ns)
+        if exchange.answered:
+            metrics.total.observe(ended_ns - began_ns)
+        else:
+            context.began_ns, context.waits_since_ns = began_ns, ended_ns
 
     def _refuse_version(self, exchange: RequestExchange, header: RequestHeader) -> None:
         if header.api_key == API_VERSIONS_KEY:
             lowest = route(API_VERSIONS_KEY, 0)
             assert lowest is not None
-            RequestContext(lowest, header, exchange).respond(api_versions.unsupported_version())
+            metrics = self._metrics.by_key[API_VERSIONS_KEY]
+            context = RequestContext(lowest, header, exchange, metrics, self._stopwatch)
+            context.respond(api_versions.unsupported_version())
             return
+        self._metrics.count_unserved(header.api_key, header.api_version)
         api = APIS.get(header.api_key)
         served = f"served are {api.min_version}-{api.max_version}" if api else "it is not served"
         raise ProtocolError(

@@ -15,12 +15,14 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
+from odradek.broker.apis import APIS
 from odradek.broker.background import TrackedOffload
 from odradek.broker.broker import Broker
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.housekeeping import Housekeeping
 from odradek.broker.offsets_topic import OffsetsTopic
 from odradek.broker.partitions import Partitions
+from odradek.broker.request_metrics import RequestMetrics
 from odradek.broker.shutdown import CleanShutdown, Progress
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
@@ -35,8 +37,11 @@ from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.log_directory import LogDirectory, WrongDirectory
 from odradek.model.env import Env
+from odradek.model.stopwatch import Stopwatch
 from odradek.model.topics import CONSUMER_OFFSETS, new_uuid
 from odradek.network.connection import ConnectionLimits
+from odradek.network.loop_load import LoopLoad
+from odradek.network.process_usage import ProcessUsage
 from odradek.network.server import BugHook, SocketServer
 from odradek.replication.partition import Durability
 from odradek.replication.replica_manager import ReplicaManager
@@ -62,9 +67,13 @@ class Node:
         on_bug: BugHook | None = None,
         most_connections: int = 2**31 - 1,
         own_host: str = "localhost",
+        stopwatch: Stopwatch | None = None,
+        loop_load: LoopLoad | None = None,
+        usage: Callable[[], ProcessUsage] | None = None,
     ) -> None:
         """`most_connections`: the limit by the process's descriptors, which settings cannot raise.
-        `own_host`: the advertised host of a listener on every interface.
+        `own_host`: the advertised host of a listener on every interface. For metrics: the loop's
+        `stopwatch` and `loop_load`, and what the process uses; a simulation has none of them.
         """
         self.config = config
         self.timer = timer
@@ -76,6 +85,9 @@ class Node:
         """The advertised address, after `start`."""
         self.is_stopping = False
         """True from the call of `stop`."""
+        self.loop_load = loop_load
+        self.usage = usage
+        self._stopwatch = stopwatch or Stopwatch(env.clock.monotonic_ns)
         self._own_host = own_host
         self._on_bug = on_bug
         self._most_connections = most_connections
@@ -122,7 +134,14 @@ class Node:
         self.metadata = self._open_metadata()
         self.groups = self._group_coordinator()
         self.broker = Broker(
-            config, env, self.timer, directory, self.metadata, self.replicas, self.groups
+            config,
+            env,
+            self.timer,
+            directory,
+            self.metadata,
+            self.replicas,
+            self.groups,
+            RequestMetrics(self._stopwatch, ((api.key, api.name) for api in APIS.values())),
         )
         self.partitions = Partitions(self.broker)
         self.sockets = SocketServer(

@@ -22,6 +22,7 @@ from odradek.log.files import LocalDisk, descriptor_budget
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk, Env
 from odradek.network.listener import AddressInUseError, CannotListenError, own_address
+from odradek.network.process_usage import process_usage
 from odradek.network.reactor import Reactor, SystemClock
 from odradek.network.workers import Workers
 from odradek.timing import SystemTimer
@@ -105,6 +106,9 @@ class Server:
             self._timer,
             most_connections=connections - self._http_connections,
             own_host=self._own_host(),
+            stopwatch=self._reactor.stopwatch,
+            loop_load=self._reactor.load,
+            usage=process_usage,
         )
 
     def _own_host(self) -> str:

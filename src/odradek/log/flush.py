@@ -53,7 +53,8 @@ CONCURRENT_FLUSHES = 32
 class LogFlush:
     """The captured work of one flush.
 
-    `succeeded`: `run` has returned; `checkpoint_postponed`: the recovery point could not be moved;
+    `size`: the bytes appended since the flush before; `succeeded`: `run` has returned;
+    `checkpoint_postponed`: the recovery point could not be moved;
     `void`: the log was truncated meanwhile; `abandoned`: the log was deleted.
     """
 
@@ -70,6 +71,7 @@ class LogFlush:
         "generation",
         "moves_recovery_point",
         "recovery_point",
+        "size",
         "snapshot",
         "succeeded",
         "sync_directories",
@@ -96,6 +98,7 @@ class LogFlush:
         self.end_offset = end_offset
         self.recovery_point = recovery_point
         self.sync_directories: list[str] = []
+        self.size = 0
         self.epochs: tuple[str, bytes] | None = None
         self.moves_recovery_point = False
         self.snapshot: list[SnapshotEntry] | None = None

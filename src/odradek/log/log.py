@@ -163,6 +163,9 @@ class Log:
         self.log_start_offset = log_start_offset
         self.durable_log_start = 0
         self.log_end_offset = log_end_offset
+        self.first_new_offset = log_end_offset  # appended records are those from here on
+        self.appended_bytes = 0
+        self._captured_bytes = 0  # those of them that the last flush began to write
         self.flushed_offset = log_end_offset
         self.recovery_point = log_end_offset
         self.high_watermark = log_start_offset
@@ -237,6 +240,7 @@ class Log:
         except OSError as error:
             raise self.fence.classify(error) from error
         self.checkpointed_bytes += size
+        self.appended_bytes += size
         if self.unflushed_since_ms < 0:
             self.unflushed_since_ms = now_ms
 
@@ -380,6 +384,7 @@ class Log:
             self._truncate_segments(offset)
         except OSError as error:
             raise self.fence.fail(error) from error
+        self.first_new_offset -= self.log_end_offset - offset
         self.log_end_offset = offset
         self.flushed_offset = min(self.flushed_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
@@ -441,6 +446,11 @@ class Log:
     def latest_epoch(self) -> int:
         """Leader epoch of the last batch, or -1."""
         return self.epochs.latest
+
+    @property
+    def appended_records(self) -> int:
+        """The number of records appended since the log was opened."""
+        return self.log_end_offset - self.first_new_offset
 
     @property
     def size(self) -> int:
@@ -583,6 +593,8 @@ class Log:
         self.unsynced_segments = []
         self.sealed = []
         flush.sync_directories = self._unsynced_directories
+        flush.size = self.appended_bytes - self._captured_bytes
+        self._captured_bytes = self.appended_bytes
         if self.epochs.dirty:
             flush.epochs = (self.epochs.path, self.epochs.encode())
             self.epochs.dirty = False

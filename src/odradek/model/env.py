@@ -25,6 +25,10 @@ class Clock(Protocol):
         """Milliseconds since an arbitrary start; they never decrease. For deadlines."""
         ...
 
+    def monotonic_ns(self) -> int:
+        """Read the same clock in nanoseconds. For measuring."""
+        ...
+
     def wall_ms(self) -> int:
         """Milliseconds since the Unix epoch. For timestamps and retention, not for timeouts."""
         ...

@@ -93,7 +93,13 @@ class NetworkCounters:
     violations: int = 0
     """Connections closed because of invalid input from the client."""
     idle_closed: int = 0
+    silent_closed: int = 0
+    """Connections closed because no first request arrived in time."""
     stalled_closed: int = 0
+    client_closed: int = 0
+    """Connections that the client closed."""
+    failed: int = 0
+    """Connections closed because of an error of the connection, the disk or memory."""
     bugs: int = 0
 
 
@@ -293,6 +299,7 @@ class ConnectionDeadlines:
     def _check_idle(self) -> None:
         connection, limits = self._connection, self._limits
         if not connection.requests:
+            self._counters.silent_closed += 1
             connection.close("no request in time", logging.INFO)
             return
         if limits.max_idle_ms < 0:
@@ -414,6 +421,7 @@ class Connection:
             return
         if not data:
             if data is not None:
+                self._server.counters.client_closed += 1
                 self.close("closed by the client")
             return
         server = self._server
@@ -560,6 +568,8 @@ class Connection:
     def _failed(self, doing: str, error: OSError | MemoryError) -> None:
         """Close after an error of the connection, the disk or memory; other connections go on."""
         level = logging.DEBUG if is_lost(error) else logging.ERROR
+        if not self.closed:
+            self._server.counters.failed += 1
         self.close(f"{doing} failed: {error!r}", level)
 
     def close(self, reason: str, level: int = logging.DEBUG) -> None:

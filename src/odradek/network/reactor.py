@@ -33,20 +33,31 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from odradek.model.env import Clock, Offload, ServerSocket, Transport
+from odradek.model.stopwatch import Stopwatch
 from odradek.network.connector import Connector
+<<<<<<< HEAD
 from odradek.network.listener import TcpServerSocket, bound_socket
+=======
+from odradek.network.listener import TcpServerSocket
+from odradek.network.loop_load import LoopLoad
+>>>>>>> 599d5d4 (Count requests, turns of the loop, flushes and partitions' traffic)
 from odradek.network.poller import READ, WRITE, Poller, Watchable, default_poller
 from odradek.timing.timer import SystemTimer
+
+NS_PER_MS: Final = 1_000_000
 
 
 class SystemClock:
     """`CLOCK_MONOTONIC` and the wall clock, in milliseconds."""
 
     def monotonic_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
+        return time.monotonic_ns() // NS_PER_MS
+
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns()
 
     def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return time.time_ns() // NS_PER_MS
 
 
 log = logging.getLogger(__name__)
@@ -89,8 +100,9 @@ class Reactor:
         self.wakeups = 0
         """How often the reactor woke."""
         self.bugs = 0
-        self.now_ms = clock.monotonic_ms
-        """The clock for `timer.advance_clock`."""
+        self.stopwatch = Stopwatch(clock.monotonic_ns)
+        """Read after every sleep, and before it."""
+        self.load = LoopLoad(self.stopwatch.last_ns)
         self.on_bug = on_bug
         self.offload: Offload | None = None
         """Resolves names for `connect`; without it only numeric addresses work."""
@@ -172,6 +184,10 @@ class Reactor:
 
     # The loop.
 
+    def now_ms(self) -> int:
+        """Read the clock for `timer.advance_clock`."""
+        return self.stopwatch.read() // NS_PER_MS
+
     @property
     def wakeup_fd(self) -> int:
         """A descriptor for `signal.set_wakeup_fd`: any byte written to it ends the sleep."""
@@ -227,18 +243,22 @@ class Reactor:
         return None if deadline is None else max(0, deadline - self.now_ms())
 
     def run_ready(self) -> None:
-        """Run one round without sleeping."""
+        """Run one round without sleeping, for another loop; its turns are not measured."""
+        self.load.leave_out()
         self._round(self.timer.next_deadline_ms(), 0.0)
 
     def run_once(self) -> None:
         """Run one round: sleep, timers, events, callbacks."""
         deadline = self.timer.next_deadline_ms()
         if self._soon:
-            timeout = 0.0
-        elif deadline is None:
+            self._round(deadline, 0.0)
+            return
+        now_ns = self.stopwatch.read()
+        self.load.end_turn(now_ns)
+        if deadline is None:
             timeout = -1.0
         else:
-            wait_ms = deadline - self.now_ms()
+            wait_ms = deadline - now_ns // NS_PER_MS
             timeout = 0.0 if wait_ms <= 0 else wait_ms / 1000 if wait_ms < DAY_MS else DAY_S
         self._round(deadline, timeout)
 
@@ -246,8 +266,12 @@ class Reactor:
         timer = self.timer
         events = self._poll(timeout)
         self.wakeups += 1
-        now_ms = self.now_ms()
+        now_ns = self.stopwatch.read()
+        self.load.wake(now_ns)
+        now_ms = now_ns // NS_PER_MS
         if now_ms != timer.now_ms or (deadline is not None and deadline <= now_ms):
+            if deadline is not None and deadline <= now_ms:
+                self.load.timer_lag.observe(now_ns - deadline * NS_PER_MS)
             self.advance(now_ms)
         watches = self._watches
         for fd, mask in events:
@@ -271,7 +295,8 @@ class Reactor:
     def advance(self, now_ms: int) -> None:
         """Advance the timer's clock. An exception of a task is reported as a bug."""
         try:
-            self.timer.advance_clock(now_ms)
+            if self.timer.advance_clock(now_ms):
+                self.stopwatch.read()  # What follows is not to be charged with the tasks' time.
         except Exception as error:
             self.bug("running a timer", error)
 

@@ -139,16 +139,29 @@ def read_targets(targets: list[FetchTarget], params: FetchParams) -> FetchOutcom
     return FetchOutcome(results, size, at_once or size >= params.min_bytes)
 
 
+def count_sent(targets: list[FetchTarget], outcome: FetchOutcome) -> None:
+    """Count the bytes of an outcome that is about to be sent."""
+    if not outcome.size:
+        return
+    for index in range(len(targets)):
+        size = outcome.results[index].size
+        partition = targets[index].partition
+        if size and partition is not None:
+            partition.fetched_bytes += size
+
+
 def read_target(
     target: FetchTarget, params: FetchParams, budget: int, min_one: bool
 ) -> FetchResult:
     partition = target.partition
     if partition is None:
         return FetchResult(target.error)
+    partition.fetches += 1
     error = partition.availability()
     if error is NONE:
         error = partition.check_epoch(target.current_leader_epoch)
     if error is not NONE:
+        partition.failed_fetches += 1
         return FetchResult(error)
     result = FetchResult(
         NONE,
@@ -164,6 +177,7 @@ def read_target(
     max_bytes = max(0, min(target.max_bytes, budget))
     read = partition.read(target.fetch_offset, max_bytes, params.isolation, min_one)
     if read.error is not NONE:
+        partition.failed_fetches += 1
         return FetchResult(read.error)
     target.start = read.start
     result.read = read
@@ -215,7 +229,9 @@ class DelayedFetch(DelayedOperation):
         targets, respond = self.targets, self.respond
         # The watch lists of other keys hold this operation until they are purged: free the request.
         self.targets, self.respond = [], already_answered
-        respond(read_targets(targets, self.params))
+        outcome = read_targets(targets, self.params)
+        count_sent(targets, outcome)
+        respond(outcome)
 
     def on_expiration(self) -> None:
         """Nothing to do: `on_complete` reads what is there by now."""

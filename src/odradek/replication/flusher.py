@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 from odradek.log.fence import LogDirFailure
 from odradek.model.env import Env
+from odradek.model.histogram import Histogram
 from odradek.replication.partition import Partition
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,20 @@ class Flusher:
         self._in_flight: set[Partition] = set()
         self._scheduled = False
         self._stopped = False
+        self.flush_times = Histogram()
+        """Nanoseconds from the beginning of a flush to its end on the owner thread."""
+        self.flushed_bytes = 0
+        self.failed_flushes = 0
+
+    @property
+    def waiting(self) -> int:
+        """The number of partitions whose flush is requested and has not begun."""
+        return len(self._waiting)
+
+    @property
+    def in_flight(self) -> int:
+        """The number of flushes under way."""
+        return len(self._in_flight)
 
     @property
     def idle(self) -> bool:
@@ -94,9 +109,16 @@ class Flusher:
         if flush is None:
             return
         self._in_flight.add(partition)
+        clock = self._env.clock
+        began_ns = clock.monotonic_ns()
 
         def ended(error: BaseException | None) -> None:
             self._in_flight.discard(partition)
+            self.flush_times.observe(clock.monotonic_ns() - began_ns)
+            if error is None:
+                self.flushed_bytes += flush.size
+            else:
+                self.failed_flushes += 1
             try:
                 log.end_flush(flush)
                 assert error is None, f"flush of {partition.topic_partition}: {error!r}"

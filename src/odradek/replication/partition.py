@@ -75,11 +75,17 @@ class Partition:
 
     __slots__ = (
         "durability",
+        "failed_fetches",
+        "failed_produces",
         "failure",
+        "fetched_bytes",
+        "fetches",
+        "has_log",
         "high_watermark",
         "leader_epoch",
         "log",
         "node_id",
+        "produces",
         "rules",
         "topic_id",
         "topic_partition",
@@ -102,10 +108,17 @@ class Partition:
         self.node_id = node_id
         self.went_offline = went_offline
         self.failure: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR
+        self.has_log = False
+        """True from `lead` on, also while the partition is offline."""
+        self.produces = self.failed_produces = 0
+        """Appends that were requested, and those of them that failed."""
+        self.fetches = self.failed_fetches = self.fetched_bytes = 0
+        """Reads for fetches, those of them that failed, and the bytes in their responses."""
 
     def lead(self, log: Log, leader_epoch: int, rules: BatchRules, durability: Durability) -> None:
         """Serve `log` from now on, as its leader."""
         self.log = log
+        self.has_log = True
         self.leader_epoch = leader_epoch
         self.rules = rules
         self.durability = durability
@@ -267,6 +280,35 @@ class Partition:
         if not self.log.config.delete:
             return ErrorCode.POLICY_VIOLATION
         return self.log.delete_records(offset)
+
+
+class PartitionTotals:
+    """Sums of the counts of partitions, for metrics."""
+
+    __slots__ = (
+        "appended_bytes",
+        "appended_records",
+        "failed_fetches",
+        "failed_produces",
+        "fetched_bytes",
+        "fetches",
+        "produces",
+    )
+
+    def __init__(self) -> None:
+        self.appended_records = self.appended_bytes = self.fetched_bytes = 0
+        self.produces = self.failed_produces = self.fetches = self.failed_fetches = 0
+
+    def add(self, partition: Partition) -> None:
+        """Add the counts of a partition since its log was opened."""
+        self.produces += partition.produces
+        self.failed_produces += partition.failed_produces
+        self.fetches += partition.fetches
+        self.failed_fetches += partition.failed_fetches
+        self.fetched_bytes += partition.fetched_bytes
+        if partition.has_log:
+            self.appended_records += partition.log.appended_records
+            self.appended_bytes += partition.log.appended_bytes
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -27,11 +27,17 @@ from odradek.protocol.validate import BatchRules
 from odradek.replication.delete_records import DeleteRecordsStatus
 from odradek.replication.flusher import Flusher
 from odradek.replication.log_start_sync import LogStartSyncer
-from odradek.replication.partition import Durability, Partition, PartitionListener
+from odradek.replication.partition import (
+    Durability,
+    Partition,
+    PartitionListener,
+    PartitionTotals,
+)
 from odradek.timing import DelayedOperationPurgatory, SystemTimer
 
 log = logging.getLogger(__name__)
 
+NONE: Final = ErrorCode.NONE
 HIGH_WATERMARK: Final = -1
 """The offset in DeleteRecords that means the high watermark."""
 REFUSED_LOG_MS = 10_000
@@ -71,6 +77,8 @@ class ReplicaManager:
         self.on_unflushed: Callable[[], object] = do_nothing
         """Called after each append that is not flushed at once (`log.durability=os`)."""
         self.directory_failed = False
+        self.removed = PartitionTotals()
+        """The counts of partitions that are gone, so that sums over all never go down."""
         self._refused = 0
         self._refused_logged_ms: int | None = None
 
@@ -100,6 +108,9 @@ class ReplicaManager:
         self._register(Partition(key, topic_id, self.node_id, self._went_offline))
 
     def _register(self, partition: Partition) -> None:
+        replaced = self.by_name.get(partition.topic_partition)
+        if replaced is not None:
+            self.removed.add(replaced)
         self.by_name[partition.topic_partition] = partition
         self.by_id[partition.topic_id, partition.topic_partition.partition] = partition
 
@@ -109,6 +120,7 @@ class ReplicaManager:
         if partition is None:
             return None
         del self.by_id[partition.topic_id, key.partition]
+        self.removed.add(partition)
         partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.flusher.forget(partition)
         self._check_delayed(partition)
@@ -118,14 +130,19 @@ class ReplicaManager:
 
     def append(self, partition: Partition, records: ByteRange, produce_version: int) -> AppendInfo:
         """Validate and append one batch. Call `appended` when all of a request are done."""
+        partition.produces += 1
         try:
-            return partition.append(records, produce_version, self._wall_ms())
+            info = partition.append(records, produce_version, self._wall_ms())
+            if info.error is not NONE:
+                partition.failed_produces += 1
+            return info
         except LogDirFailure as failure:
             self.fail_directory(failure)
         except LogDamaged as damage:
             partition.fail(damage)
         except OSError as error:
             self._log_refused(partition, error)
+        partition.failed_produces += 1
         return AppendInfo(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _log_refused(self, partition: Partition, error: OSError) -> None:

@@ -163,6 +163,9 @@ class SimClock:
     def monotonic_ms(self) -> int:
         return self.monotonic_base_ms + self.scheduler.now_ns // MS
 
+    def monotonic_ns(self) -> int:
+        return self.monotonic_ms() * 1_000_000
+
     def wall_ms(self) -> int:
         return WALL_START_MS + self.wall_skew_ms + self.scheduler.now_ns // MS
 

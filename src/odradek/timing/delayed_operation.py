@@ -79,6 +79,14 @@ class DelayedOperation(TimerTask):
     @final
     def run(self) -> None:
         """Complete the operation at its deadline."""
+        counter = self.task_counter
+        if counter is not None and not self.is_completed:
+            counter.expired += 1
+        self.expire()
+
+    @final
+    def expire(self) -> None:
+        """Complete the operation as at its deadline, before it."""
         if force_complete(self):
             self.on_expiration()
 

@@ -173,6 +173,7 @@ class DelayedOperationPurgatory(ClockListener):
         self.is_shut_down = False
         self._pending = TaskCounter()
         self._estimated_total_operations: i64 = 0
+        self._delayed: i64 = 0
         self._watcher_lists = [
             WatcherList(None if new_lock is None else new_lock()) for _ in range(shards)
         ]
@@ -192,6 +193,21 @@ class DelayedOperationPurgatory(ClockListener):
     def num_delayed(self) -> int:
         """The number of operations waiting on the timer."""
         return self._pending.count
+
+    @property
+    def expired(self) -> int:
+        """The number of operations whose deadline completed them so far."""
+        return self._pending.expired
+
+    @property
+    def completed(self) -> int:
+        """The number of operations that waited and were completed before their deadline so far."""
+        return self._delayed - self._pending.count - self._pending.expired
+
+    @property
+    def watched_keys(self) -> int:
+        """The number of keys that operations watch."""
+        return sum(len(shard.watchers_by_key) for shard in self._watcher_lists)
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, keys: Iterable[Hashable]
@@ -246,6 +262,7 @@ class DelayedOperationPurgatory(ClockListener):
 
     def _start(self, operation: DelayedOperation) -> None:
         operation.task_counter = self._pending
+        self._delayed += 1
         self.timer.add(operation)
         if operation.is_completed:
             # Another thread completed it between the check and the add and could not cancel its

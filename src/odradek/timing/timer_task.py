@@ -38,6 +38,8 @@ class TaskCounter:
 
     def __init__(self) -> None:
         self.count: i64 = 0
+        self.expired: i64 = 0
+        """The number of delayed operations among them whose deadline has passed so far."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

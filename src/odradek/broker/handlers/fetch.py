@@ -32,6 +32,7 @@ from odradek.replication.fetch import (
     FetchParams,
     FetchResult,
     FetchTarget,
+    count_sent,
     read_targets,
 )
 from odradek.replication.partition import COMMITTED, Isolation, isolation_of
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from odradek.broker.broker import Broker
     from odradek.broker.context import RequestContext
 
+FETCH_KEY: Final = 1
 FIRST_VERSION_WITH_LEADERS: Final = 16
 LEADER_MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 NONE: Final = ErrorCode.NONE
@@ -53,6 +55,7 @@ def handle(
     isolation = isolation_of(request.isolation_level)  # before the session changes
     plan = broker.fetch_sessions.plan(request, context.version, broker.clock.monotonic_ms())
     if isinstance(plan, ErrorCode):
+        context.metrics.error(plan)
         return FetchResponse(error_code=plan, session_id=0, responses=[])
     by_id = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
     targets = [target_of(broker, cached, request, by_id) for cached in plan.partitions]
@@ -64,6 +67,7 @@ def handle(
     )
     outcome = read_targets(targets, params)
     if request.max_wait_ms <= 0 or not targets or outcome.at_once:
+        count_sent(targets, outcome)
         return response(broker, context.version, plan, params, outcome)
     outcome.release()
     return delayed_response(broker, context, request, plan, targets, params)
@@ -147,6 +151,8 @@ def response(
             last = cached.topic
             topics.append(topic_response(last))
         answer = partition_data(cached.partition, result, params.isolation)
+        if result.error is not NONE:
+            broker.request_metrics.by_key[FETCH_KEY].error(result.error)
         moved = result.error is not NONE and result.error in LEADER_MOVED
         if moved and version >= FIRST_VERSION_WITH_LEADERS:
             answer.current_leader = current_leader(broker, cached)

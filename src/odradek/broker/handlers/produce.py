@@ -74,7 +74,7 @@ def handle(
         return no_response(context, responses)
     if statuses and not all_committed(statuses):
         return delayed_response(broker, context, request, asked, responses, statuses)
-    return response(asked, responses)
+    return response(context, asked, responses)
 
 
 def delayed_response(
@@ -92,15 +92,20 @@ def delayed_response(
     for _, data in asked:
         data.records = None
     operation = DelayedProduce(
-        request.timeout_ms, statuses, lambda _: context.respond(response(asked, responses))
+        request.timeout_ms,
+        statuses,
+        lambda _: context.respond(response(context, asked, responses)),
     )
     return DelayedResponse(broker.replicas.produce_purgatory, operation, watch_keys(broker, asked))
 
 
 def no_response(context: RequestContext, responses: list[PartitionProduceResponse]) -> NoResponse:
     """End a request with `acks=0`; an error closes the connection."""
-    errors = sorted({ErrorCode(each.error_code).name for each in responses if each.error_code})
-    if errors:
+    failed = [each.error_code for each in responses if each.error_code]
+    if failed:
+        for code in failed:
+            context.metrics.error(code)
+        errors = sorted({ErrorCode(code).name for code in failed})
         context.exchange.close_connection(f"produce with acks=0 failed: {', '.join(errors)}")
     return NO_RESPONSE
 
@@ -213,7 +218,9 @@ def watch_keys(broker: Broker, asked: Sequence[RequestedPartition]) -> list[Topi
 
 
 def response(
-    asked: Sequence[RequestedPartition], answers: Sequence[PartitionProduceResponse]
+    context: RequestContext,
+    asked: Sequence[RequestedPartition],
+    answers: Sequence[PartitionProduceResponse],
 ) -> ProduceResponse:
     """The partitions by topic, in the order of the request; a topic without partitions is left out.
 
@@ -228,5 +235,8 @@ def response(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=[]
             )
             topics.append(last)
-        last.partition_responses.append(answers[number])
+        answer = answers[number]
+        if answer.error_code:
+            context.metrics.error(answer.error_code)
+        last.partition_responses.append(answer)
     return ProduceResponse(responses=topics)

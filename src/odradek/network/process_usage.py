@@ -1,0 +1,54 @@
+"""What this process uses of the machine: processor time, memory, descriptors.
+
+On Linux from `/proc/self`; elsewhere memory and descriptors are None. Reading takes some tens of
+microseconds, with a thousand descriptors a few hundred.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from typing import NamedTuple
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+START_FIELD = 19
+"""The start time among the fields of `/proc/self/stat` after the name, in ticks since the boot."""
+
+
+class ProcessUsage(NamedTuple):
+    """One reading; None is unknown on this system."""
+
+    cpu_seconds: float
+    start_time_seconds: float | None
+    """Since the Unix epoch."""
+    resident_bytes: int | None
+    virtual_bytes: int | None
+    open_descriptors: int | None
+    max_descriptors: int
+    threads: int | None
+
+
+def process_usage() -> ProcessUsage:
+    """Read the present values."""
+    soft_limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    cpu_seconds = time.process_time()
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            pages = file.read().split()
+        with open("/proc/self/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        descriptors = len(os.listdir("/proc/self/fd"))
+    except OSError:  # Not Linux.
+        return ProcessUsage(cpu_seconds, None, None, None, None, soft_limit, None)
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[START_FIELD]) / TICKS_PER_SECOND
+    return ProcessUsage(
+        cpu_seconds,
+        round(time.time() - age, 2),
+        int(pages[1]) * PAGE_BYTES,
+        int(pages[0]) * PAGE_BYTES,
+        descriptors,
+        soft_limit,
+        int(fields[START_FIELD - 2]),
+    )
