@@ -54,8 +54,8 @@ class LogFlush:
     """The captured work of one flush.
 
     `size`: the bytes appended since the flush before; `succeeded`: `run` has returned;
-    `checkpoint_postponed`: the recovery point could not be moved;
-    `void`: the log was truncated meanwhile; `abandoned`: the log was deleted.
+    `checkpoint_postponed`: the recovery point could not be moved; `void`: the log was truncated
+    meanwhile; `abandoned`: the log was deleted.
     """
 
     __slots__ = (

@@ -35,12 +35,8 @@ from typing import Final, cast
 from odradek.model.env import Clock, Offload, ServerSocket, Transport
 from odradek.model.stopwatch import Stopwatch
 from odradek.network.connector import Connector
-<<<<<<< HEAD
 from odradek.network.listener import TcpServerSocket, bound_socket
-=======
-from odradek.network.listener import TcpServerSocket
 from odradek.network.loop_load import LoopLoad
->>>>>>> 599d5d4 (Count requests, turns of the loop, flushes and partitions' traffic)
 from odradek.network.poller import READ, WRITE, Poller, Watchable, default_poller
 from odradek.timing.timer import SystemTimer
 

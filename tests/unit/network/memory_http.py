@@ -28,6 +28,9 @@ class Clock:
     def monotonic_ms(self) -> int:
         return 0
 
+    def monotonic_ns(self) -> int:
+        return self.monotonic_ms() * 1_000_000
+
     def wall_ms(self) -> int:
         return WALL_MS
 
