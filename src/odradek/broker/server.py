@@ -40,6 +40,16 @@ HTTP_SHARE = 8
 """HTTP has at most one in so many of the connections."""
 
 
+def connection_quotas(descriptors: int | None = None) -> tuple[int, int]:
+    """How many connections clients and HTTP may have, given the process's descriptors."""
+    if descriptors is None:
+        connections = descriptor_budget(CONNECTIONS_SHARE)
+    else:
+        connections = int(descriptors * CONNECTIONS_SHARE)
+    http = min(HTTP_CONNECTIONS, connections // HTTP_SHARE)
+    return connections - http, http
+
+
 class BadSettings(StartFailed):
     """A setting is invalid; nothing was started."""
 
@@ -95,16 +105,15 @@ class Server:
         )
         # Files and connections have a share of the descriptors each: otherwise idle connections
         # could leave none for the log.
-        connections = descriptor_budget(CONNECTIONS_SHARE)
+        connections, http_connections = connection_quotas()
+        self._http_connections = 0 if http is None else http_connections
         if http is None:
-            self._http_connections = 0
-        else:
-            self._http_connections = min(HTTP_CONNECTIONS, connections // HTTP_SHARE)
+            connections += http_connections
         self.node = Node(
             self.config,
             env,
             self._timer,
-            most_connections=connections - self._http_connections,
+            most_connections=connections,
             own_host=self._own_host(),
             stopwatch=self._reactor.stopwatch,
             loop_load=self._reactor.load,

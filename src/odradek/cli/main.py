@@ -34,6 +34,9 @@ VERBS = {
     "topic": Verb("odradek.cli.topic", "topic", "List, create, describe, change, delete topics."),
     "group": Verb("odradek.cli.group", "group", "List, describe, move, delete consumer groups."),
     "spark": Verb("odradek.cli.spark", "spark", "Spark clusters: pack an environment, check it."),
+    "doctor": Verb(
+        "odradek.cli.doctor", "doctor", "Check this machine: disk, clock, ports, versions, Java."
+    ),
     "dump-log": Verb("odradek.cli.dump_log", "dump_log", "Print the batches of log segment files."),
 }
 TAKE_BYTES = ("produce", "consume")

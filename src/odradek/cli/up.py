@@ -222,9 +222,15 @@ def raise_descriptor_limit() -> None:
     every open file takes one, and the usual soft limit is 1,024.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_WANTED)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    wanted = wanted_descriptors(soft, hard)
+    if wanted != soft:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def wanted_descriptors(soft: int, hard: int) -> int:
+    """The soft limit that a broker sets, given the limits that it has."""
+    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_WANTED)
+    return soft if soft == resource.RLIM_INFINITY else max(soft, wanted)
 
 
 def tune_garbage_collector() -> None:

@@ -18,6 +18,6 @@ Tests: unit/log/test_local_disk.py, clients/test_descriptors.py
 """
 
 from odradek.log.files.local_disk import LocalDisk, descriptor_budget
-from odradek.log.files.local_file import LocalFile
+from odradek.log.files.local_file import LocalFile, sync_descriptor
 
-__all__ = ["LocalDisk", "LocalFile", "descriptor_budget"]
+__all__ = ["LocalDisk", "LocalFile", "descriptor_budget", "sync_descriptor"]

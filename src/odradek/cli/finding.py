@@ -1,0 +1,38 @@
+"""What one check of `odradek doctor` found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARN = "warn"
+    """It works, with a drawback."""
+    FAIL = "fail"
+    """A broker, or what is named, does not work like this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of one check, with the way out if there is something to do."""
+
+    check: str
+    state: State
+    found: str
+    what_to_do: str = ""
+
+
+def ok(check: str, found: str, what_to_do: str = "") -> Finding:
+    return Finding(check, State.OK, found, what_to_do)
+
+
+def warn(check: str, found: str, what_to_do: str) -> Finding:
+    return Finding(check, State.WARN, found, what_to_do)
+
+
+def fail(check: str, found: str, what_to_do: str) -> Finding:
+    return Finding(check, State.FAIL, found, what_to_do)
