@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from cli.piping import Run, lines, runner
 from cli.processes import ODRADEK
-from odradek import Admin
+from odradek import Admin, Consumer
 from odradek.cli.main import main
 from odradek.model.topics import TopicPartition
 
@@ -152,6 +152,20 @@ def test_a_missing_name_does_not_stop_the_others(
     assert json.loads(optional.stdout) == {"group": "nope", "deleted": False}
     assert "two: deleted" in run("group", "rm", *names, "-y", code=4).stderr
     assert lines(run("group", "ls")) == []
+
+
+def test_a_group_without_members_and_offsets_is_described_in_one_row(
+    run: Run, admin: Admin, bootstrap: str
+) -> None:
+    with Consumer("t", group="g", brokers=bootstrap, enable_auto_commit=False) as member:
+        while not member.assignment():
+            member.poll(0.1)
+    (row,) = map(json.loads, run("group", "describe", "g", "--json").stdout.splitlines())
+    assert (row.pop("group"), row.pop("state")) == ("g", "Empty")
+    assert set(row.values()) == {None}
+    assert lines(run("group", "describe", "g")) == [["g", *[""] * 8, "Empty", ""]]
+    assert run("group", "describe", "g", "--lag-only", "--json").stdout == ""
+    assert run("group", "lag", "g", "--json").stdout == ""
 
 
 WATCHING = [

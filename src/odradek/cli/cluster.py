@@ -7,15 +7,17 @@
     --command-config FILE settings as lines of NAME=VALUE, as Kafka's own tools read them
 
 All names of a setting mean the same setting. If several sources give it, the first of these wins: a
-flag of the command (`-b`, `produce --acks`), `-X`, the file, the command's own default. Within one
-source the last value wins.
+flag of the command (`-b`, `produce --acks`), `-X`, the file, the command's own default. So it is in
+Kafka's tools. Within one source the last value on the command line wins, by whatever name the
+option was given.
 
 The long names of Kafka's tools (`--bootstrap-server`, `--broker-list`, `--command-property`) are
-accepted and hidden from the help.
+further names of these options and hidden from the help.
 """
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 
 SERVERS = "bootstrap.servers"
-OTHER_NAMES = ("--bootstrap-server", "--bootstrap-servers", "--broker-list")
+SERVER_NAMES = ("--bootstrap-server", "--bootstrap-servers", "--broker-list")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,9 +52,14 @@ class ClusterSettings:
 
     @property
     def address(self) -> str:
-        return next(
-            value for name, value in self.settings.items() if alias_of(name).name == SERVERS
-        )
+        address = self.value_of(SERVERS)
+        assert address is not None
+        return address
+
+    def value_of(self, setting: str) -> str | None:
+        """Return the value of a setting by whatever name it was given; None if it was not."""
+        values = (value for name, value in self.settings.items() if alias_of(name).name == setting)
+        return next(values, None)
 
 
 def broker_options(command: F) -> F:
@@ -63,6 +70,7 @@ def broker_options(command: F) -> F:
             "brokers",
             "-b",
             "--brokers",
+            hidden_names=SERVER_NAMES,
             metavar="HOST:PORT,...",
             help=f"Brokers to connect to.  [default: ${BROKER_VARIABLES[0]}, "
             f"${BROKER_VARIABLES[1]}, {DEFAULT_BROKER}]",
@@ -71,6 +79,7 @@ def broker_options(command: F) -> F:
             "properties",
             "-X",
             "--client-property",
+            hidden_names=("--command-property",),
             metavar="NAME=VALUE",
             is_eager=True,
             help="A client setting, repeatable; `-X list` prints them.",
@@ -82,12 +91,27 @@ def broker_options(command: F) -> F:
             type=click.Path(exists=True, dir_okay=False),
             help="Client settings in a file of NAME=VALUE lines.",
         ),
-        *(cluster_option("brokers", name, hidden=True) for name in OTHER_NAMES),
-        cluster_option("properties", "--command-property", is_eager=True, hidden=True),
     ]
     for option in reversed(options):
         command = option(command)
     return command
+
+
+class OptionWithHiddenNames(click.Option):
+    """An option with further names that its help leaves out. Values keep the order of the command
+    line, which those of several options would lose."""
+
+    def __init__(self, names: Sequence[str], hidden_names: Sequence[str] = (), **more: Any) -> None:
+        super().__init__([*names, *hidden_names], **more)
+        self.hidden_names = hidden_names
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        names = self.opts
+        self.opts = [name for name in names if name not in self.hidden_names]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = names
 
 
 def cluster_option(kind: str, *names: str, **more: Any) -> Callable[[F], F]:
@@ -101,7 +125,15 @@ def cluster_option(kind: str, *names: str, **more: Any) -> Callable[[F], F]:
         ctx.ensure_object(dict)
         ctx.obj.setdefault(kind, []).extend(values)
 
-    return click.option(*names, callback=taken, expose_value=False, multiple=True, **more)
+    return click.option(
+        f"cluster_{kind}",
+        *names,
+        cls=OptionWithHiddenNames,
+        callback=taken,
+        expose_value=False,
+        multiple=True,
+        **more,
+    )
 
 
 def cluster_settings(ctx: click.Context) -> ClusterSettings:
@@ -151,9 +183,11 @@ def parse_property(pair: str) -> dict[str, str]:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Read lines of NAME=VALUE; blank lines and lines that begin with # or ! are skipped."""
+    """Read lines of NAME=VALUE; blank lines and lines that begin with # or ! are skipped. So is a
+    byte order mark, which editors on Windows write."""
     settings = {}
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    for number, line in enumerate(content.splitlines(), 1):
         line = line.strip()
         if not line or line[:1] in b"#!":
             continue

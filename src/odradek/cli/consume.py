@@ -7,7 +7,8 @@
     odradek consume orders -g billing             as a member of a group, with commits
     odradek consume orders -f '%p %o %k %v\\n'
 
-Without a group it commits nothing and reads all partitions at once.
+Without a group it commits nothing and reads all partitions at once. `-X group.id=billing`, or
+group.id in a file of settings, does the same as `-g billing`, as in Kafka's console consumer.
 """
 
 from __future__ import annotations
@@ -122,12 +123,15 @@ def consume(
         "allow.auto.create.topics": "false",
         "auto.offset.reset": RESETS.get((start or START).origin, "none"),
     }
+    given_by = "-g"
+    if group is None:
+        group, given_by = to.value_of("group.id"), "group.id"
     if group is not None:
         if partitions is not None or stop is not None or not is_reset_position(start):
             raise click.UsageError(
-                "a group continues from its committed offsets and has no end: leave out -p, -e, "
-                "--since, --until, --tail and -o (only -o start and -o end are possible: they set "
-                "where a group without committed offsets begins)"
+                f"{given_by} {group}: a group continues from its committed offsets and has no end: "
+                "leave out the group, or -p, -e, --since, --until, --tail and -o (only -o start "
+                "and -o end are possible: they set where a group without committed offsets begins)"
             )
         if pattern is None:
             with admin(to, beside_consumer=True) as cluster:

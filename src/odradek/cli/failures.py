@@ -3,6 +3,9 @@
 A command that takes several names handles every name that exists, and reports the errors of the
 others afterwards (`for_each`).
 
+A client that tries again logs a warning, which is printed at once. If that was in vain, the error
+at the end does not repeat what the warning said.
+
 2  an invalid setting or argument                  4  no such topic, partition, group
 3  no broker answers at that address               5  not allowed, or refused by the cluster
 1  any other error                                 130  interrupted
@@ -10,6 +13,7 @@ others afterwards (`for_each`).
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -95,26 +99,60 @@ def collect_errors(names: Iterable[str], act: Callable[[str], None]) -> list[err
     return failed
 
 
+ADVICE = ". What to do:"
+"""Ends what an error says; one that names it as its reason may give advice of its own."""
+
+
+class PrintedWarnings(logging.Handler):
+    """Prints the warnings of clients on stderr, and keeps the errors that they were about."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.errors: dict[str, None] = {}
+        """The texts of these errors."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        given = record.args if isinstance(record.args, tuple) else ()
+        self.errors |= {str(each): None for each in given if isinstance(each, errors.KafkaError)}
+        click.echo(f"odradek: {self.format(record)}", err=True)
+
+    def without_repetition(self, text: str) -> str:
+        """Return the text without an error that was printed before."""
+        for printed in self.errors:
+            said, _, _ = printed.partition(ADVICE)
+            text = text.replace(printed, "as above").replace(said, "as above")
+        return text
+
+
 @contextmanager
 def report_errors(cluster: ClusterSettings) -> Iterator[None]:
-    """Print a client's error and exit with its code; of several errors, with the first one's."""
+    """Print a client's warnings and its error, and exit with the error's code; of several errors,
+    with the first one's."""
+    warnings = PrintedWarnings()
+    logger = logging.getLogger("odradek")
+    logger.addHandler(warnings)
     try:
         yield
     except SomeFailed as some:
-        print_errors(some.errors, cluster, some.outcome)
+        print_errors(some.errors, cluster, warnings, some.outcome)
         sys.exit(exit_code(some.errors[0]))
     except (errors.KafkaError, ConfigError) as error:
-        print_errors([error], cluster)
+        print_errors([error], cluster, warnings)
         sys.exit(exit_code(error))
+    finally:
+        logger.removeHandler(warnings)
 
 
 def print_errors(
-    failed: Sequence[errors.KafkaError | ConfigError], cluster: ClusterSettings, outcome: str = ""
+    failed: Sequence[errors.KafkaError | ConfigError],
+    cluster: ClusterSettings,
+    warnings: PrintedWarnings,
+    outcome: str = "",
 ) -> None:
     """Print each error, the outcome, and each hint once."""
     hints: dict[str, None] = {}
     for error in failed:
-        click.echo(f"odradek: {error}", err=True)
+        click.echo(f"odradek: {warnings.without_repetition(str(error))}", err=True)
         if isinstance(error, UNREACHABLE):
             hints[
                 f"Is there a broker at {cluster.address}? `odradek up` starts one; -b, or "

@@ -335,7 +335,8 @@ def lag_table(cluster: Admin, name: str, *, lag_only: bool) -> Listing:
 def description_table(
     cluster: Admin, found: GroupDescription | Group, *, lag_only: bool
 ) -> Listing:
-    """Return one row for each partition with its reader, and one for each idle member."""
+    """Return one row for each partition with its reader, and one for each idle member; for a group
+    that has neither, one row with its state."""
     name = found.group_id
     listing = listing_of(name, (*LAG_COLUMNS, *MEMBER_COLUMNS))
     members = () if isinstance(found, Group) else found.members
@@ -346,6 +347,8 @@ def description_table(
     for member in members:
         if not member.assignment and not lag_only:
             listing.add(name, None, None, None, None, None, *member_cells(member), *group)
+    if not listing.rows and not lag_only:
+        listing.add(name, None, None, None, None, None, *member_cells(None), *group)
     return listing
 
 

@@ -127,7 +127,8 @@ def produce(
 
 
 class Failures:
-    """Counts the records that were not written, and keeps the first errors."""
+    """Counts the records that were not written, and keeps the first errors with different
+    texts: those of one batch are equal."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -135,7 +136,8 @@ class Failures:
 
     def add(self, error: KafkaError) -> None:
         self.count += 1
-        if len(self.first) < SHOWN_FAILURES:
+        known = any(str(error) == str(each) for each in self.first)
+        if not known and len(self.first) < SHOWN_FAILURES:
             self.first.append(error)
 
     @contextmanager

@@ -153,6 +153,52 @@ def test_the_bootstrap_servers_come_from_the_source_with_the_highest_precedence(
     assert servers() == ["flag:1", "flag:2"]
 
 
+@pytest.mark.parametrize(
+    ("options", "value"),
+    [
+        (("-X", "client.id=1", "--command-property", "client.id=2", "-X", "client_id=3"), "3"),
+        (("--command-property", "client.id=1", "-X", "client.id=2"), "2"),
+        (("-X", "client.id=1", "--client-property", "client.id=2"), "2"),
+        (("-X", "client.id=1", "--command-property", "client.id=2"), "2"),
+    ],
+)
+def test_the_last_property_on_the_command_line_wins_whatever_the_option_is_called(
+    client_settings_of: ClientSettingsOf, options: tuple[str, ...], value: str
+) -> None:
+    assert client_settings_of("topic", "ls", *options).client_id == value
+
+
+def test_brokers_keep_the_order_of_the_command_line(client_settings_of: ClientSettingsOf) -> None:
+    options = ("--bootstrap-server", "h:1", "-b", "h:2", "--broker-list", "h:3", "--brokers", "h:4")
+    servers = client_settings_of("topic", "ls", *options).bootstrap_servers
+    assert servers == ("h:1", "h:2", "h:3", "h:4")
+
+
+def test_the_names_of_kafkas_tools_are_not_in_the_help() -> None:
+    text = CliRunner().invoke(main, ["topic", "ls", "--help"]).stdout
+    assert "-X, --client-property NAME=VALUE" in text and "-b, --brokers HOST:PORT" in text
+    assert "--command-property" not in text and "--bootstrap-server" not in text
+
+
+@pytest.mark.parametrize("name", ["group.id", "group_id", "GROUP.ID"])
+def test_a_group_id_among_the_settings_makes_a_member(
+    client_settings_of: ClientSettingsOf, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"{name}=filed\n")
+    for source in (("-X", f"{name}=filed"), ("--command-config", str(file))):
+        member = client_settings_of("consume", "-r", "t", *source)
+        assert isinstance(member, ConsumerConfig) and member.group_id == "filed"
+        member = client_settings_of("consume", "-r", "t", *source, "-g", "flag")
+        assert member.group_id == "flag"
+
+
+def test_a_group_id_among_the_settings_is_named_if_it_does_not_fit_the_other_options() -> None:
+    error = refused("consume", "t", "-e", "-X", "group.id=billing").stderr
+    assert "group.id billing: a group continues from its committed offsets" in error
+    assert "group.id is empty" in refused("consume", "-r", "t", "-X", "group.id=").stderr
+
+
 def test_an_unreachable_broker_is_named_whatever_setting_gave_it() -> None:
     done = CliRunner().invoke(
         main,
@@ -167,6 +213,30 @@ def test_an_unreachable_broker_is_named_whatever_setting_gave_it() -> None:
     )
     assert done.exit_code == 3
     assert "Is there a broker at 127.0.0.1:1?" in done.stderr
+
+
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("topic", "ls", "-X", "default.api.timeout.ms=300"),
+        ("consume", "t", "-X", "default.api.timeout.ms=300"),
+        ("consume", "t", "-g", "g", "-X", "default.api.timeout.ms=300"),
+        ("produce", "t", "v", "-X", "max.block.ms=300"),
+    ],
+)
+def test_an_error_that_a_warning_named_is_not_repeated_at_the_end(
+    arguments: tuple[str, ...],
+) -> None:
+    done = CliRunner().invoke(main, [*arguments, "-b", NOBODY])
+    assert done.exit_code == 3
+    warning, error, hint = done.stderr.splitlines()
+    assert warning.startswith("odradek: cannot get metadata of the cluster: ")
+    assert "Connection refused" in warning and warning.endswith("; retrying")
+    assert "as above" in error and "Connection refused" not in error
+    assert hint.startswith(f"Is there a broker at {NOBODY}?")
 
 
 def test_an_unknown_setting_is_named_as_it_was_written() -> None:
@@ -238,6 +308,15 @@ def test_an_invalid_line_of_a_settings_file_is_named(tmp_path: Path) -> None:
     file.write_bytes(b"linger.ms 5\n")
     error = refused("topic", "ls", "--command-config", str(file)).stderr
     assert "client.properties, line 1: 'linger.ms 5' is not NAME=VALUE" in error
+
+
+def test_a_file_of_settings_may_begin_with_a_byte_order_mark(
+    client_settings_of: ClientSettingsOf, tmp_path: Path
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_bytes(b"\xef\xbb\xbfclient.id=me\r\nbootstrap.servers=h:1\r\n")
+    found = client_settings_of("topic", "ls", "--command-config", str(file))
+    assert (found.client_id, found.bootstrap_servers) == ("me", ("h:1",))
 
 
 def test_a_file_of_settings_may_have_comments_in_any_encoding(

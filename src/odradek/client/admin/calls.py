@@ -42,13 +42,15 @@ class Calls:
     def __init__(self, engine: Engine, api_timeout_ms: int) -> None:
         self.engine = engine
         self.api_timeout_ms = api_timeout_ms
+        self.last_error: KafkaError | None = None
+        """The last error that an attempt was repeated for; None if an attempt succeeded since."""
 
     def with_time_limit(self, call: Coroutine[Waiter[Any], None, T]) -> Waiter[T]:
         """Run a call with the time limit `default.api.timeout.ms`."""
         name = getattr(call, "__name__", "the call")
 
         def late() -> KafkaError:
-            last = self.engine.metadata.last_error
+            last = self.engine.metadata.last_error or self.last_error
             text = f"{name}: not done within {self.api_timeout_ms} ms (default.api.timeout.ms)"
             return ApiTimeout(f"{text}; last error: {last}" if last else text)
 
@@ -59,13 +61,16 @@ class Calls:
         attempts = 0
         while True:
             try:
-                return await attempt()
+                found = await attempt()
             except KafkaError as error:
                 if not error.retriable or error.code in NOT_THERE or error.fatal:
                     raise
-                self.engine.metadata.last_error = error
+                self.last_error = error
                 if error.refresh_metadata:
                     self.engine.metadata.request_update()
+            else:
+                self.last_error = None
+                return found
             await self.engine.sleep(self.engine.backoff.backoff_ms(attempts))
             attempts += 1
 
