@@ -2,6 +2,7 @@
 
     broker group.max.size=2              settings; the first command
     join A flights instance=seat-1 speaks=range,sticky says=topics session=10s rebalance=1m v=4
+    join A,B flights                     both have arrived when the timers of the first one fire
     sync A gives=A:x,B:y instance=seat-1 generation=3
     beat A instance=seat-1 generation=3
     leave A instance=seat-1
@@ -96,8 +97,15 @@ class GroupMachine(Stage):
     # Members.
 
     def do_join(self, words: list[str], values: dict[str, str]) -> None:
-        client = self._joining = self.client(words[0])
-        client.group = words[1] if len(words) > 1 else client.group
+        first, *others = words[0].split(",")
+        self.join(first, words[1:], values)
+        for name in others:
+            self.timer.advance_clock(self.clock.passed_ms)
+            self.join(name, words[1:], values)
+
+    def join(self, name: str, group: list[str], values: dict[str, str]) -> None:
+        client = self._joining = self.client(name)
+        client.group = group[0] if group else client.group
         says = values.get("says", "topics").encode()
         request = JoinGroupRequest(
             group_id=client.group,

@@ -84,7 +84,14 @@ class RecordingRuntime(CoordinatorRuntime[GroupShard]):
 
     def new_shard(self, partition: Partition, state_machine: GroupShard) -> Shard:
         stage = self.stage
-        shard = RecordingShard(partition, state_machine, stage.replicas, stage.clock, stage.timer)
+        shard = RecordingShard(
+            partition,
+            state_machine,
+            stage.replicas,
+            stage.clock,
+            stage.timer,
+            stage.soon.append,
+        )
         shard.stage = stage
         stage.recording_shard = shard
         return shard

@@ -122,11 +122,13 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         state_machine = self._new_state_machine()
         shard = self.new_shard(partition, state_machine)
         self._shards[number] = shard, state_machine
-        shard.load(self._call_soon)
+        shard.load()
 
     def new_shard(self, partition: Partition, state_machine: M) -> Shard:
         """A shard that has yet to be loaded."""
-        return Shard(partition, state_machine, self._replicas, self._clock, self._timer)
+        return Shard(
+            partition, state_machine, self._replicas, self._clock, self._timer, self._call_soon
+        )
 
     def updated(self, partition: Partition) -> None:
         """The high watermark of a partition moved, or the partition failed or was removed."""

@@ -175,13 +175,15 @@ class Shard:
         replicas: ReplicaManager,
         clock: Clock,
         timer: SystemTimer,
+        call_soon: Callable[[Callable[[], None]], None],
     ) -> None:
         self.partition = partition
         self.state_machine = state_machine
         self.state = ShardState.LOADING
         self._replicas = replicas
         self._clock = clock
-        self._timers = KeyedTimers(timer, self._expired)
+        self._call_soon = call_soon
+        self._timers = KeyedTimers(timer, self._expired, call_soon)
         self._waiting: deque[tuple[int, Answers]] = deque()
         self._last_written_offset = 0
 
@@ -195,7 +197,7 @@ class Shard:
 
     # -- loading ---------------------------------------------------------------------------------
 
-    def load(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
+    def load(self) -> None:
         """Start to replay the log. An empty log is loaded when this returns."""
         self._loading = CoordinatorLoader(self.partition, self.state_machine.replay)
 
@@ -214,7 +216,7 @@ class Shard:
                 self.state = ShardState.FAILED
                 return
             if more:
-                call_soon(load_next)
+                self._call_soon(load_next)
             elif self._loading.done:
                 self._loaded()
 

@@ -18,7 +18,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -170,12 +170,30 @@ class Peer:
         """Send a request on a connection of its own, without waiting: other requests may come
         first.
         """
-        aside = Peer(self.name, self.port, self.versions)
-        aside.names, aside.steps, aside.answered = self.names, self.steps, self.answered
-        aside._send(request, version)
-        begun = PendingRequest(aside, request, version)
+        begun = PendingRequest(self._aside(), request, version)
+        begun.send()
         self._begun.append(begun)
         return begun
+
+    def begin_together(
+        self, requests: Sequence[Any], versions: Sequence[int]
+    ) -> list[PendingRequest]:
+        """Send requests at once, each on a connection of its own that is open before."""
+        begun = []
+        for request, version in zip(requests, versions, strict=True):
+            aside = self._aside()
+            aside._connected()
+            begun.append(PendingRequest(aside, request, version))
+        for each in begun:
+            each.send()
+        self._begun += begun
+        return begun
+
+    def _aside(self) -> Peer:
+        """The same broker and transcript, with a connection of its own."""
+        aside = Peer(self.name, self.port, self.versions)
+        aside.names, aside.steps, aside.answered = self.names, self.steps, self.answered
+        return aside
 
     # -- state that scripts need -----------------------------------------------------------------
 
@@ -281,10 +299,18 @@ class PendingRequest:
         self._request = request
         self._version = version
 
+    def send(self) -> None:
+        """Send the request."""
+        self._peer._send(self._request, self._version)
+
     def waits(self, label: str) -> None:
         """Record whether it is still unanswered."""
+        self._peer.note(label, "answered" if self.is_answered() else "waits")
+
+    def is_answered(self) -> bool:
+        """True if an answer is there, or comes in a short time."""
         ready, _, _ = select.select([self._peer._connected()], [], [], STILL_WAITING_S)
-        self._peer.note(label, "answered" if ready else "waits")
+        return bool(ready)
 
     def again(self) -> None:
         """Send the same request again on the same connection, without waiting."""

@@ -249,3 +249,19 @@ def test_join_group_version_0_uses_the_session_timeout_as_rebalance_timeout() ->
     assert [each.member_id for each in joined.members] == [joined.member_id]
     gone = serving.call(beat, 0, HeartbeatResponse)
     assert gone.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_members_whose_joins_have_arrived_together_are_in_one_generation() -> None:
+    """Also with a delay of 0: due timers wait for the requests of the same round."""
+    serving = MemoryBroker(group_initial_rebalance_delay_ms="0")
+    find(serving, "g")
+    serving.run_until_idle()
+    first = serving.send(joining("g", instance="a"), 9)
+    serving.run_until_idle()
+    serving.timer.advance_clock(serving.clock.monotonic_ms())
+    second = serving.send(joining("g", instance="b"), 9)
+    serving.run_until_idle()
+    serving.pass_time(0)
+    answers = [each.answer(JoinGroupResponse) for each in (first, second)]
+    assert [each.generation_id for each in answers] == [1, 1]
+    assert len(answers[0].members) == 2

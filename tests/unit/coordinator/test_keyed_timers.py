@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +23,11 @@ STEPS = st.lists(
 )
 
 
+def at_once(callback: Callable[[], None]) -> None:
+    """Call a function at once: no request has arrived."""
+    callback()
+
+
 class CountingTimer(SystemTimer):
     """Counts how often a task is put on the wheel."""
 
@@ -37,7 +44,8 @@ class Firing:
     def __init__(self) -> None:
         self.timer = CountingTimer(0)
         self.fired: list[tuple[TimerKey, int]] = []
-        self.timers = KeyedTimers(self.timer, self._fire)
+        self.soon: list[Callable[[], None]] = []
+        self.timers = KeyedTimers(self.timer, self._fire, self.soon.append)
 
     def _fire(self, key: TimerKey) -> None:
         self.fired.append((key, self.timer.now_ms))
@@ -45,14 +53,20 @@ class Firing:
     def pass_until(self, now_ms: int) -> None:
         """Advance the clock as a loop does: to each deadline of the timer."""
         while (deadline_ms := self.timer.next_deadline_ms()) is not None and deadline_ms <= now_ms:
-            self.timer.advance_clock(deadline_ms)
+            self.advance(deadline_ms)
+        self.advance(now_ms)
+
+    def advance(self, now_ms: int) -> None:
+        """One round of a loop in which no request arrives."""
         self.timer.advance_clock(now_ms)
+        while self.soon:
+            self.soon.pop(0)()
 
 
 def test_a_key_fires_once_at_its_last_deadline() -> None:
     timer = SystemTimer(0)
     fired: list[TimerKey] = []
-    timers = KeyedTimers(timer, fired.append)
+    timers = KeyedTimers(timer, fired.append, at_once)
     timers.schedule(("a",), 100)
     timers.schedule(("b",), 50)
     timer.advance_clock(60)
@@ -110,7 +124,7 @@ def test_a_key_rescheduled_by_another_at_the_same_tick_does_not_fire() -> None:
         if key == ("first",):
             timers.schedule(("second",), 30)
 
-    timers = KeyedTimers(timer, fire)
+    timers = KeyedTimers(timer, fire, at_once)
     timers.schedule(("first",), 10)
     timers.schedule(("second",), 10)
     for now_ms in (10, 39, 40):
@@ -145,7 +159,7 @@ def test_keys_fire_at_the_tick_of_their_last_deadline(
 def test_a_cancelled_key_does_not_fire() -> None:
     timer = SystemTimer(0)
     fired: list[TimerKey] = []
-    timers = KeyedTimers(timer, fired.append)
+    timers = KeyedTimers(timer, fired.append, at_once)
     for name in "abc":
         timers.schedule((name,), 10)
     timers.cancel(("b",))
@@ -167,7 +181,7 @@ def test_a_key_can_be_scheduled_while_it_fires() -> None:
         if len(fired) < 3:
             timers.schedule(key, 10)
 
-    timers = KeyedTimers(timer, fire)
+    timers = KeyedTimers(timer, fire, at_once)
     timers.schedule(("again",), 10)
     for now_ms in (10, 20, 30, 40):
         timer.advance_clock(now_ms)
@@ -176,7 +190,7 @@ def test_a_key_can_be_scheduled_while_it_fires() -> None:
 
 def test_heartbeats_of_many_members_keep_one_task_each() -> None:
     timer = SystemTimer(0)
-    timers = KeyedTimers(timer, lambda key: None)
+    timers = KeyedTimers(timer, lambda key: None, at_once)
     for _ in range(20):
         for number in range(5_000):
             timers.schedule(("heartbeat", "g", str(number)), 10_000)
@@ -186,7 +200,7 @@ def test_heartbeats_of_many_members_keep_one_task_each() -> None:
 
 def test_keys_are_counted_by_kind_and_tell_the_time_left() -> None:
     timer = SystemTimer(0)
-    timers = KeyedTimers(timer, lambda key: None)
+    timers = KeyedTimers(timer, lambda key: None, at_once)
     timers.schedule(("heartbeat", "g", "m"), 100)
     timers.schedule(("join", "g"), 50)
     timers.schedule(("heartbeat", "g", "m"), 300)
@@ -198,3 +212,28 @@ def test_keys_are_counted_by_kind_and_tell_the_time_left() -> None:
     assert timers.left_ms(("heartbeat", "g", "m")) == 280
     assert timers.left_ms(("join", "g")) == 30
     assert timers.left_ms(("join", "other")) is None
+
+
+def test_a_due_key_fires_after_the_requests_that_have_arrived() -> None:
+    firing = Firing()
+    firing.timers.schedule(("join", "g"), 0)
+    firing.timer.advance_clock(0)
+    assert firing.fired == []
+    firing.advance(0)
+    assert firing.fired == [(("join", "g"), 0)]
+    assert firing.timer.size == 0
+
+
+def test_a_due_key_that_a_request_schedules_again_or_cancels_does_not_fire() -> None:
+    firing = Firing()
+    for name in ("later", "at once", "off"):
+        firing.timers.schedule((name,), 10)
+    firing.timer.advance_clock(10)
+    firing.timers.schedule(("later",), 100)
+    firing.timers.schedule(("at once",), 0)
+    firing.timers.cancel(("off",))
+    firing.pass_until(109)
+    assert firing.fired == [(("at once",), 10)]
+    firing.pass_until(110)
+    assert firing.fired == [(("at once",), 10), (("later",), 110)]
+    assert firing.timer.size == 0

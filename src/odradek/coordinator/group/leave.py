@@ -3,6 +3,9 @@ their session.
 
 A member is removed at once, also while the others wait for a generation with it, which may be
 complete then. In a stable group, or one that waits for its assignment, a rebalance follows.
+
+A join that a removed member waits for gets UNKNOWN_MEMBER_ID. A sync gets no response, as in Kafka:
+the client's request ends with its timeout or its connection.
 """
 
 from __future__ import annotations
@@ -11,7 +14,6 @@ from collections.abc import Sequence
 
 from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, member_error
 from odradek.coordinator.group.heartbeat import cancel_session
-from odradek.coordinator.group.member import Member
 from odradek.coordinator.group.rebalance import (
     NO_MEMBER_ID,
     complete_join,
@@ -19,7 +21,6 @@ from odradek.coordinator.group.rebalance import (
     maybe_complete_join,
     prepare_or_complete_join,
     remove_pending_sync,
-    sync_error,
     with_client_reason,
 )
 from odradek.coordinator.operation import OperationResult, Reply
@@ -75,22 +76,13 @@ def remove_named(
 
 
 def remove_member(result: OperationResult, group: ClassicGroup, member_id: str) -> None:
-    """Remove a member or a pending id. Its waiting requests get UNKNOWN_MEMBER_ID."""
+    """Remove a member or a pending id, and answer its waiting join."""
     member = group.members.get(member_id)
-    if member is not None:
-        fail_waiting_requests(result, group, member)
+    join = None if member is None else group.pop_join(member)
+    if join is not None:
+        result.answer(join, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
     remove_pending_sync(result, group, member_id)
     group.remove(member_id)
-
-
-def fail_waiting_requests(result: OperationResult, group: ClassicGroup, member: Member) -> None:
-    unknown = ErrorCode.UNKNOWN_MEMBER_ID
-    join = group.pop_join(member)
-    if join is not None:
-        result.answer(join, join_error(unknown))
-    if member.sync is not None:
-        result.answer(member.sync, sync_error(unknown))
-        member.sync = None
 
 
 def leave_reason(request: LeaveGroupRequest, members: Sequence[MemberResponse]) -> str:

@@ -61,6 +61,7 @@ SCRIPTS: dict[str, Script] = {
     "group-wrong-tokens": group_of_one.wrong_tokens,
     "group-protocols": group_of_several.protocols,
     "group-together": group_of_several.together,
+    "group-joined-together": group_of_several.joined_together,
     "group-departures": group_of_several.departures,
     "group-static-members": static_members.returning,
     "group-limits": group_of_several.limits,

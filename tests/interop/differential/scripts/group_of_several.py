@@ -25,8 +25,13 @@ from interop.differential.scripts.group_steps import (
     syncing,
     until_rebalancing,
 )
+from odradek.protocol.api.describe_groups import DescribeGroupsRequest
 from odradek.protocol.api.join_group import JoinGroupRequest
 from odradek.protocol.api.leave_group import LeaveGroupRequest
+
+DESCRIBE_GROUPS = 5
+LONG_REQUEST_GROUPS = 5_000
+TOGETHER_ATTEMPTS = 5
 
 
 def protocols(peer: Peer) -> None:
@@ -138,6 +143,22 @@ def departures(peer: Peer) -> None:
     joined.end("its join is in vain")
     peer.call("the leader joins alone", joining("taken out", leader), JOIN)
 
+    for instance in (None, "i"):
+        group = f"leaves while it syncs as {instance}"
+        leader = alone(peer, group)
+        new = "" if instance else member_id(peer, group)
+        joined = peer.begin(joining(group, new, instance=instance), JOIN)
+        until_rebalancing(peer, group, 1, leader)
+        peer.ask(joining(group, leader), JOIN)
+        follower = joined.end_unnoted().member_id
+        waiting = peer.begin(syncing(group, 2, follower, instance=instance), SYNC)
+        waiting.waits(f"{group}: syncs")
+        peer.call(f"{group}: leaves", leaving(group, (follower, instance)), LEAVE)
+        waiting.waits(f"{group}: its sync")
+        waiting.close()
+        peer.call(f"{group}: the leader beats", beating(group, 2, leader), HEARTBEAT)
+        peer.call(f"{group}: the leader joins", joining(group, leader), JOIN)
+
     for version in peer.each_version(LeaveGroupRequest):
         group = f"strangers leave {version}"
         member = alone(peer, group)
@@ -170,3 +191,26 @@ def limits(peer: Peer) -> None:
         each.end(f"{number} has joined")
     peer.call("a seventh asks for an id", joining("full"), JOIN)
     peer.call("a static one", joining("full", instance="i"), JOIN)
+
+
+def joined_together(peer: Peer) -> None:
+    """Two members whose joins wait together behind a long request begin one generation, though
+    `group.initial.rebalance.delay.ms` is 0.
+    """
+    coordinator_found(peer)
+    attempts = range(TOGETHER_ATTEMPTS)
+    members = [generation_of_two(peer, f"together {number}") for number in attempts]
+    peer.note("members of the first generation, at most", max(members))
+
+
+def generation_of_two(peer: Peer, group: str) -> int:
+    """Return how many members the first generation has: the joins may have come too late."""
+    joins = [joining(group, member_id(peer, group)) for _ in range(2)]
+    busy = DescribeGroupsRequest(groups=[f"busy {number}" for number in range(LONG_REQUEST_GROUPS)])
+    waiting = peer.begin_together([busy, *joins], [DESCRIBE_GROUPS, JOIN, JOIN])
+    waiting.pop(0).end_unnoted()
+    answered = waiting[0] if waiting[0].is_answered() else waiting[1]
+    response = answered.end_unnoted()
+    for each in waiting:
+        each.close()
+    return len(response.members) or len(joins)
