@@ -53,9 +53,9 @@ Constructors take them as keywords or in the mapping, written in all the ways th
 them, it logs a warning, as for settings that it does not have.
 
 - producer: `brokers`; `key`, also `key_serializer`; `value`, also `value_serializer`; `on_full`,
-  only for threads; `partitioner` as a function
+  only for threads; `partitioner` as a function; `interceptors`
 - consumer: `brokers`; `group`; `key`, also `key_deserializer`; `value`, also `value_deserializer`;
-  `assignors`; `on_decode_error`
+  `assignors`; `on_decode_error`, `interceptors`
 - admin client: `brokers`
 
 Serializers and deserializers are described under [keys and values](python-api.md#keys-and-values).

@@ -41,6 +41,7 @@ from odradek.client.consumer.application.calls import OffsetAndTimestamp, Waterm
 from odradek.client.consumer.batch import Batch, OffsetAndMetadata
 from odradek.client.consumer.group.rebalance import RebalanceListener
 from odradek.client.consumer.record import Record, TimestampType
+from odradek.client.interceptors import ConsumerInterceptor, ProducerInterceptor
 from odradek.client.list_offsets import ListedOffset
 from odradek.client.metadata.cluster_image import Node
 from odradek.client.producer.futures import (
@@ -49,6 +50,7 @@ from odradek.client.producer.futures import (
     Delivery,
     FutureRecordMetadata,
 )
+from odradek.client.producer.intercepted_send import ProducerRecord, ProducerRecords
 from odradek.model.topics import TopicPartition
 from scripts.reference.python_source import (
     class_docstring,
@@ -80,6 +82,8 @@ VALUES: tuple[type[Any], ...] = (
     Delivery,
     Deliveries,
     DeliveredRange,
+    ProducerRecord,
+    ProducerRecords,
     NewTopic,
     Topic,
     Partition,
@@ -125,6 +129,18 @@ dead letter is written twice if the consumer ends between its acknowledgement an
 or if a rebalance makes it read an Arrow batch again.
 The dead letters in progress are never more than the records that are decoded ahead, or the rows of
 one Arrow batch.
+"""
+INTERCEPTORS = """\
+An exception in an interceptor is logged, at most once in ten seconds for each method, and passed
+over: the record goes on as the last interceptor left it that did not fail. The same holds for a
+result of the wrong kind. Only KeyboardInterrupt and SystemExit are raised to the caller of `send`
+or `poll`. A record that `send` refuses at once, because its headers, time or partition cannot be,
+reaches no interceptor.
+
+All records pass through the methods, so they must be fast, and must not wait for the client they
+belong to. In `odradek.aio` they are plain functions too (coroutine functions are refused). They run
+in the event loop and block it, with all its heartbeats, as long as they run: to do more, start a
+task or give the work to a thread. Methods that are not overridden cost nothing.
 """
 METRICS = """\
 `metrics()` of a producer or consumer returns its figures under the names of Kafka's own metrics.
@@ -231,6 +247,12 @@ def _lines() -> Iterator[str]:
     yield f"`odradek.{call('read', read)}`\n"
     yield one_line(read.__doc__) + "\n"
     yield from _arguments()
+    yield "## Interceptors\n"
+    yield "Objects that see every record on its way, as Kafka's interceptors do (KIP-42):\n"
+    yield from example("odradek.client.interceptors")
+    yield INTERCEPTORS
+    for base in (ProducerInterceptor, ConsumerInterceptor):
+        yield from _value(base)
     yield "## Metrics\n"
     yield METRICS
     yield "## Values that calls take and return\n"

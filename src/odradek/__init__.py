@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from odradek.client.consumer.batch import Batch, OffsetAndMetadata
     from odradek.client.consumer.record import Record
     from odradek.client.errors import ConfigError, KafkaError
+    from odradek.client.interceptors import ConsumerInterceptor, ProducerInterceptor
     from odradek.client.producer.futures import Delivery
+    from odradek.client.producer.intercepted_send import ProducerRecord, ProducerRecords
     from odradek.client.serde import Serde
     from odradek.model.topics import TopicPartition
     from odradek.protocol.consumer_protocol import Assignment, Subscription
@@ -41,12 +43,16 @@ __all__ = [
     "Batch",
     "ConfigError",
     "Consumer",
+    "ConsumerInterceptor",
     "Delivery",
     "KafkaError",
     "NewTopic",
     "OffsetAndMetadata",
     "PartitionAssignor",
     "Producer",
+    "ProducerInterceptor",
+    "ProducerRecord",
+    "ProducerRecords",
     "Record",
     "SeekPlan",
     "Serde",
@@ -66,12 +72,16 @@ LAZY = {
     "Batch": "odradek.client.consumer.batch",
     "ConfigError": "odradek.client.errors",
     "Consumer": "odradek.client.blocking.consumer",
+    "ConsumerInterceptor": "odradek.client.interceptors",
     "Delivery": "odradek.client.producer.futures",
     "KafkaError": "odradek.client.errors",
     "NewTopic": "odradek.client.admin.results",
     "OffsetAndMetadata": "odradek.client.consumer.batch",
     "PartitionAssignor": "odradek.client.consumer.assignor.partition_assignor",
     "Producer": "odradek.client.blocking.producer",
+    "ProducerInterceptor": "odradek.client.interceptors",
+    "ProducerRecord": "odradek.client.producer.intercepted_send",
+    "ProducerRecords": "odradek.client.producer.intercepted_send",
     "Record": "odradek.client.consumer.record",
     "SeekPlan": "odradek.client.admin.results",
     "Serde": "odradek.client.serde",

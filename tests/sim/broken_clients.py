@@ -127,8 +127,8 @@ def call_back_twice() -> None:
 
     def finish(self: ProducerBatch) -> None:
         self.done = True
-        for index, timestamp_ms, callback in self._callbacks:
-            self._run_delivery_callback(index, timestamp_ms, callback)
+        for thunk in self._thunks:
+            thunk.run(self.result)
         self.result.finish()
 
     def ended_late(self: BatchCompletion, batch: ProducerBatch, *rest: Any) -> None:

@@ -9,6 +9,7 @@ outcome is a value (`waiter.Waiter`): the blocking API blocks on it, the asyncio
     producer/ consumer/ admin/          the three clients, without I/O
     blocking/ aio/ api_methods          their APIs for threads and for asyncio
     serializers deserializers serde     objects to bytes, and back
+    interceptors interceptor_hook       their base classes; one method of one, and its failures
     arrow/ arrow_types                  Arrow data in and out
     arguments errors                    checks of arguments; all errors
     list_offsets sampled_stat           a request of several clients; numbers for metrics

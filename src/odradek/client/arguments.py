@@ -17,13 +17,15 @@ Timeouts. Applications give seconds, the engine counts milliseconds:
                None         for ever, or the default of the call
                below 0      for ever, as in confluent-kafka
                infinity     for ever, as is everything above Kafka's maximum of 24 days
+
+Replacements. `replace` of an immutable object has the default `UNCHANGED`, because None is a value.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, SupportsFloat, TypeVar
+from typing import Any, Final, SupportsFloat, TypeVar
 
 from odradek.client.errors import InvalidTopic
 from odradek.model.errors import ErrorCode
@@ -145,3 +147,10 @@ def limit_ms(timeout_s: float | None) -> int:
 def limit_s(timeout_s: float | None) -> float:
     """Return a timeout in seconds, `FOREVER_MS` for ever."""
     return limit_ms(timeout_s) / 1000
+
+
+class Unchanged:
+    """The type of `UNCHANGED`."""
+
+
+UNCHANGED: Final = Unchanged()

@@ -87,7 +87,7 @@ class ClientSettings(Settings):
         alias = alias_of(name)
         if alias.name in cls.declared:
             return alias
-        if alias.name in REFUSED and HARMLESS.get(alias.name) == str(value).lower():
+        if alias.name in REFUSED and HARMLESS.get(alias.name) == harmless_text(value):
             return None
         if alias.name in REFUSED:
             raise ConfigError(f"{name} is not for this {cls.kind}: {REFUSED[alias.name]}")
@@ -111,6 +111,11 @@ class ClientSettings(Settings):
     def is_given(self, name: str) -> bool:
         """True if the value of the setting was given, even if it equals the default."""
         return self.layer_of(name) is not None
+
+
+def harmless_text(value: object) -> str:
+    """A value as `HARMLESS` has it; an empty list is an empty text."""
+    return "" if isinstance(value, (list, tuple)) and not value else str(value).strip().lower()
 
 
 def all_client_settings() -> set[str]:

@@ -108,7 +108,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "client.dns.lookup",
         "config.providers",
         "enable.metrics.push",
-        "interceptor.classes",
         "internal.throw.on.fetch.stable.offset.unsupported",
         "metric.reporters",
         "metrics.num.samples",
@@ -208,6 +207,8 @@ REFUSED: dict[str, str] = {
     "error.cb": "calls raise their errors; all others are logged",
     "group.protocol.type": "groups of consumers have the type consumer",
     "group.remote.assignor": "the consumer group protocol (KIP-848) is not supported yet",
+    "interceptor.classes": "give objects to the constructor of a producer or consumer as "
+    "interceptors=[...], of classes derived from ProducerInterceptor or ConsumerInterceptor",
     "log.cb": "the client logs to the logger `odradek`",
     "oauth.cb": "security protocols are not supported yet",
     "offset.commit.cb": "commit() raises its errors",
@@ -230,6 +231,7 @@ HARMLESS: dict[str, str] = {
     "enable.auto.offset.store": "true",
     "enable.partition.eof": "false",
     "group.protocol.type": "consumer",
+    "interceptor.classes": "",
     "test.mock.broker.rtt": "0",
     "test.mock.num.brokers": "0",
 }

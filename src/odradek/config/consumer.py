@@ -186,6 +186,7 @@ class ConsumerConfig(ClientConfig, GroupMembershipSettings, OffsetSettings, Fetc
         "value_deserializer",
         "assignors",
         "on_decode_error",
+        "interceptors",
     )
 
     def check(self) -> None:

@@ -175,6 +175,7 @@ class ProducerConfig(ClientConfig, BatchingSettings, DeliverySettings, Partition
         "key_serializer",
         "value_serializer",
         "on_full",
+        "interceptors",
     )
 
     @classmethod

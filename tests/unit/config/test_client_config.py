@@ -21,10 +21,11 @@ from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
 from odradek.client.consumer.arguments import ConsumerOptions
+from odradek.client.producer.arguments import ProducerOptions
 from odradek.config.client import AdminConfig, ClientConfig, ClientSettings, client_kinds
 from odradek.config.client_names import ALIASES, REFUSED, WITHOUT_EFFECT, normalised
 from odradek.config.consumer import ConsumerConfig
-from odradek.config.keywords import ConsumerKeywords
+from odradek.config.keywords import ConsumerKeywords, ProducerKeywords
 from odradek.config.producer import ProducerConfig
 from odradek.config.setting import ConfigError
 
@@ -267,6 +268,8 @@ def test_arguments_are_the_keywords_of_the_constructors(
             found |= {name for name, each in hints.items() if each.kind is each.KEYWORD_ONLY}
     if config is ConsumerConfig:
         found |= set(get_type_hints(ConsumerOptions)) - set(get_type_hints(ConsumerKeywords))
+    if config is ProducerConfig:
+        found |= set(get_type_hints(ProducerOptions)) - set(get_type_hints(ProducerKeywords))
     assert set(config.arguments) == found
 
 

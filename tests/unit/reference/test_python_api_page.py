@@ -12,7 +12,7 @@ from scripts.reference.python_api import CLIENTS, differs, page, public_names
 ONLY_BLOCKING = {"produce", "produce_batch", "poll"}
 """confluent-kafka's methods of a producer."""
 ONLY_ASYNC = {"start", "enqueue", "send_nowait"}
-NOT_ON_THE_PAGE = {"Self", "None", "K", "V", "Iterator", "AsyncIterator", "RecordBatch"} | {
+NOT_ON_THE_PAGE = {"Any", "Self", "None", "K", "V", "Iterator", "AsyncIterator", "RecordBatch"} | {
     "Offsets",  # Of partitions; in the table of arguments.
     "ArrowTable",  # pyarrow's.
     "ArrowBatch",

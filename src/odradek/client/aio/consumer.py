@@ -46,6 +46,7 @@ from odradek.client.consumer.arguments import (
 from odradek.client.consumer.batch import Batch
 from odradek.client.consumer.consumer_core import ConsumerCore
 from odradek.client.consumer.group.rebalance import RebalanceCallback, RebalanceListener
+from odradek.client.consumer.interception import interceptors_of
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
 from odradek.client.engine import Engine
@@ -166,6 +167,7 @@ class Consumer(Client, Generic[K, V]):
             loop.post,
             application.signal,
             self._made.assignors,
+            interceptors_of(self._made.interceptors, environment.env.clock),
         )
         self._poll_loop = PollLoop(self, application, core, dead_letters(self._made, engine))
         self._collector = core.collector
@@ -241,7 +243,10 @@ class Consumer(Client, Generic[K, V]):
         if `asynchronous`."""
         if what is None:
             self._core.collector.mark_consumed()
-        offsets = await self._run_call(lambda: self._calls.commit(what, timeout, asynchronous))
+        try:
+            offsets = await self._run_call(lambda: self._calls.commit(what, timeout, asynchronous))
+        finally:
+            self._poll_loop.tell_commits()
         return None if asynchronous else offsets
 
     # Records.

@@ -28,13 +28,17 @@ from odradek.client.aio.engine_loop import AsyncioWait, EngineLoop
 from odradek.client.arguments import milliseconds_of
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
-from odradek.client.producer.arguments import producer_arguments
+from odradek.client.producer.arguments import ProducerOptions, producer_arguments
 from odradek.client.producer.futures import Deliveries, Delivery, FutureRecordMetadata
+from odradek.client.producer.intercepted_send import (
+    InterceptedSendPath,
+    ProducerInterceptors,
+    record_refused,
+)
 from odradek.client.producer.producer_batch import DeliveryCallback
 from odradek.client.producer.producer_core import ProducerCore
 from odradek.client.producer.send_path import BulkSend, Headers, SendPath, SerializedRecord
 from odradek.client.serializers import AnySerializer, SerializerLike
-from odradek.config.keywords import ProducerKeywords
 
 if TYPE_CHECKING:
     from odradek.client.arrow.arrow_input import ArrowData
@@ -56,7 +60,7 @@ class Producer(Client, Generic[K, V]):
     """
 
     _core: ProducerCore
-    _send_path: SendPath | None
+    _send_path: SendPath | InterceptedSendPath | None
     """None before the start; from then on there is a `_core` too."""
 
     @overload
@@ -66,7 +70,7 @@ class Producer(Client, Generic[K, V]):
         /,
         *,
         brokers: str | Sequence[str] | None = None,
-        **settings: Unpack[ProducerKeywords],
+        **settings: Unpack[ProducerOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -76,7 +80,7 @@ class Producer(Client, Generic[K, V]):
         *,
         value: SerializerLike[V],
         brokers: str | Sequence[str] | None = None,
-        **settings: Unpack[ProducerKeywords],
+        **settings: Unpack[ProducerOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -86,7 +90,7 @@ class Producer(Client, Generic[K, V]):
         *,
         key: SerializerLike[K],
         brokers: str | Sequence[str] | None = None,
-        **settings: Unpack[ProducerKeywords],
+        **settings: Unpack[ProducerOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -97,7 +101,7 @@ class Producer(Client, Generic[K, V]):
         key: SerializerLike[K],
         value: SerializerLike[V],
         brokers: str | Sequence[str] | None = None,
-        **settings: Unpack[ProducerKeywords],
+        **settings: Unpack[ProducerOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -110,7 +114,7 @@ class Producer(Client, Generic[K, V]):
         key_serializer: AnySerializer | None = None,
         value_serializer: AnySerializer | None = None,
         brokers: str | Sequence[str] | None = None,
-        **settings: Unpack[ProducerKeywords],
+        **settings: Unpack[ProducerOptions],
     ) -> None: ...
     def __init__(
         self,
@@ -125,12 +129,15 @@ class Producer(Client, Generic[K, V]):
         made = producer_arguments(config, brokers, key, value, None, settings)
         self.config = made.config
         self._send_path = None
+        self._interceptors: ProducerInterceptors | None = None
         self._woken = False
 
         def make_engine(loop: EngineLoop) -> Engine:
             engine = made.engine(loop.environment.env, loop.environment.timer)
             self._core = ProducerCore(engine, made.settings, AsyncioWait())
-            self._send_path = SendPath(self._core.router, made.key, made.value, engine.env.clock)
+            clock = engine.env.clock
+            self._interceptors = made.chain(clock)
+            self._send_path = made.send_path(self._core.router, self._interceptors, clock)
             return engine
 
         super().__init__("odradek-producer", make_engine)
@@ -157,7 +164,7 @@ class Producer(Client, Generic[K, V]):
 
     # Sending.
 
-    def _not_started(self) -> SendPath:
+    def _not_started(self) -> SendPath | InterceptedSendPath:
         raise ClientClosed(f"{self._name} was not started: use `async with`, or await start()")
 
     async def send(
@@ -204,7 +211,11 @@ class Producer(Client, Generic[K, V]):
         taken = send_path.send(topic, value, key, headers, partition, timestamp, on_delivery)
         if isinstance(taken, FutureRecordMetadata):
             return taken
-        return await self._wait_for_room(taken)
+        try:
+            return await self._wait_for_room(taken)
+        except BaseException as error:
+            record_refused(taken, error)
+            raise
 
     async def _wait_for_room(self, record: SerializedRecord) -> FutureRecordMetadata:
         return await self._wait(lambda _: self._core.send_later(record).waiter)
@@ -226,7 +237,9 @@ class Producer(Client, Generic[K, V]):
         taken = send_path.send(topic, value, key, headers, partition, timestamp, on_delivery)
         if isinstance(taken, FutureRecordMetadata):
             return taken
-        raise self._core.router.buffer_full_error(taken)
+        full = self._core.router.buffer_full_error(taken)
+        record_refused(taken, full)
+        raise full
 
     async def send_many(
         self,
@@ -244,8 +257,9 @@ class Producer(Client, Generic[K, V]):
         record. If this raises, the records before the one at fault were queued.
         """
         send_path = self._send_path or self._not_started()
-        source = send_path.source(topic, values, keys, headers)
-        return await self._send_all(send_path.bulk(topic, [source], partition, timestamp))
+        return await self._send_all(
+            send_path.send_many(topic, values, keys, headers, partition, timestamp)
+        )
 
     async def send_arrow(
         self,
@@ -270,12 +284,20 @@ class Producer(Client, Generic[K, V]):
         from odradek.client.arrow.arrow_input import record_inputs  # Heavy, and optional.
 
         send_path = self._send_path or self._not_started()
-        rows = record_inputs(data, key, value, headers, partition, timestamp)
-        return await self._send_all(send_path.bulk(topic, rows, partition, timestamp))
+        return await self._send_all(
+            send_path.send_arrow(
+                record_inputs, topic, data, key, value, headers, partition, timestamp
+            )
+        )
 
     async def _send_all(self, many: BulkSend) -> Deliveries:
-        while (record := many.step()) is not None:
-            many.add_queued(await self._wait_for_room(record))
+        try:
+            while (record := many.step()) is not None:
+                many.add_queued(await self._wait_for_room(record))
+        except BaseException as error:
+            many.end(error)
+            raise
+        many.end(None)
         return many.deliveries
 
     async def flush(self, timeout: float | None = None) -> int:
@@ -311,7 +333,11 @@ class Producer(Client, Generic[K, V]):
                 with contextlib.suppress(ClientClosed):
                     await self._wait(lambda _: self._core.close(milliseconds_of(timeout)))
         finally:
-            await super().close()
+            try:
+                await super().close()
+            finally:
+                if self._interceptors is not None:
+                    self._interceptors.close()
 
     def _end(self) -> None:
         self._core.break_off()

@@ -16,7 +16,7 @@ That does take an object per row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, Protocol
 
@@ -33,6 +33,7 @@ from odradek.client.producer.record_input import (
     RecordInput,
     Validity,
 )
+from odradek.protocol.records import Header
 
 ROWS = 65_536
 """The number of rows copied at a time."""
@@ -70,8 +71,10 @@ def record_inputs(
     headers: str | None,
     partition: object,
     timestamp: object,
+    common_headers: Sequence[Header] = (),
 ) -> Iterator[RecordInput]:
     """Yield the rows, slice by slice. A partition or timestamp that is not text names no column.
+    Every row has `common_headers`, and its own behind them.
 
     Raises `SerializationError` for a missing column or one of the wrong type, and `TypeError` for
     an argument that cannot be a name.
@@ -88,7 +91,7 @@ def record_inputs(
     }
     for batch in batches_of(data):
         for start in range(0, batch.num_rows, ROWS):
-            yield record_input_of(batch.slice(start, ROWS), names)
+            yield record_input_of(batch.slice(start, ROWS), names, common_headers)
 
 
 def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
@@ -111,7 +114,9 @@ def batches_of(data: Any) -> Iterator[pa.RecordBatch]:
     yield from rows
 
 
-def record_input_of(batch: pa.RecordBatch, names: dict[str, str | None]) -> RecordInput:
+def record_input_of(
+    batch: pa.RecordBatch, names: dict[str, str | None], common_headers: Sequence[Header]
+) -> RecordInput:
     """Return the records of a slice."""
     found = {role: column(batch, role, name) for role, name in names.items()}
     if found["value"] is None:
@@ -123,6 +128,7 @@ def record_input_of(batch: pa.RecordBatch, names: dict[str, str | None]) -> Reco
         header_lists(found["headers"]),
         numbers(found["partition"], "partition"),
         times(found["timestamp"]),
+        list(common_headers),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from odradek.client.blocking.engine_thread import EngineThread
 from odradek.client.engine import Engine
@@ -27,7 +27,9 @@ class Client:
             self._thread.close(lambda: None)
             raise
         self._thread.post(self._engine.start)
-        self._end = weakref.finalize(self, self._thread.close, self._engine.close)
+        self._end: weakref.finalize[..., Any] = weakref.finalize(
+            self, self._thread.close, self._engine.close
+        )
 
     def _wait(self, make: Callable[[], Waiter[T]], timeout_s: float | None = None) -> T:
         """Make a waiter on the engine's thread, and block until it is done."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 import time
+import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
@@ -47,6 +48,7 @@ from odradek.client.consumer.arguments import (
 from odradek.client.consumer.batch import Batch
 from odradek.client.consumer.consumer_core import ConsumerCore
 from odradek.client.consumer.group.rebalance import RebalanceCallback, RebalanceListener
+from odradek.client.consumer.interception import interceptors_of
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
 from odradek.client.engine import Engine
@@ -97,7 +99,8 @@ class Consumer(Client, Generic[K, V]):
 
     The arguments are names of topics to subscribe to, or one mapping of settings as for
     confluent-kafka. Settings may be given as keywords by any of their names: see `ConsumerConfig`.
-    `key` and `value` are deserializers: see `client.deserializers`. Raises `ConfigError`.
+    `key` and `value` are deserializers: see `client.deserializers`. `interceptors` are objects of
+    classes derived from `ConsumerInterceptor`. Raises `ConfigError`.
 
     `for record in consumer` waits for the next record for ever, and so do `batches` and `arrow`:
     leave it with `break`. It ends by itself only if `assign` gave every partition an end. To read
@@ -156,11 +159,26 @@ class Consumer(Client, Generic[K, V]):
                 allow_auto_topic_creation=made.config.allow_auto_create_topics,
             )
             self._core = ConsumerCore(
-                engine, made.config, made.deserializers, thread.post, signal.set, made.assignors
+                engine,
+                made.config,
+                made.deserializers,
+                thread.post,
+                signal.set,
+                made.assignors,
+                interceptors_of(made.interceptors, environment.env.clock),
             )
             return engine
 
         super().__init__("odradek-consumer", make_engine)
+        engine, thread, interceptors = self._engine, self._thread, self._core.interceptors
+        if interceptors is not None:
+
+            def end() -> None:
+                thread.close(engine.close)
+                interceptors.close()
+
+            self._end.detach()
+            self._end = weakref.finalize(self, end)
         application = BlockingApplication(self._thread, signal)
         self._poll_loop = PollLoop(
             self, application, self._core, dead_letters(made, self._core.engine)
@@ -224,7 +242,10 @@ class Consumer(Client, Generic[K, V]):
         if `asynchronous`."""
         if what is None:
             self._collector.mark_consumed()
-        offsets = self._run_call(lambda: self._calls.commit(what, timeout, asynchronous))
+        try:
+            offsets = self._run_call(lambda: self._calls.commit(what, timeout, asynchronous))
+        finally:
+            self._poll_loop.tell_commits()
         return None if asynchronous else offsets
 
     # Records.

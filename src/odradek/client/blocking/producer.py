@@ -39,13 +39,13 @@ from odradek.client.blocking.confluent_api import ConfluentProducerApi
 from odradek.client.blocking.engine_thread import BlockedThread, EngineThread, at_exit
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
-from odradek.client.producer.arguments import producer_arguments
+from odradek.client.producer.arguments import ProducerOptions, producer_arguments
 from odradek.client.producer.futures import Deliveries, FutureRecordMetadata, ProduceRequestResult
+from odradek.client.producer.intercepted_send import record_refused
 from odradek.client.producer.producer_batch import DeliveryCallback
 from odradek.client.producer.producer_core import ProducerCore
-from odradek.client.producer.send_path import BulkSend, Headers, SendPath, SerializedRecord
+from odradek.client.producer.send_path import BulkSend, Headers, SerializedRecord
 from odradek.client.serializers import AnySerializer, SerializerLike
-from odradek.config.keywords import ProducerKeywords
 
 if TYPE_CHECKING:
     from odradek.client.arrow.arrow_input import ArrowData
@@ -142,8 +142,8 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
     Settings may be given by any of their names: see `ProducerConfig`. `key` and `value` are
     serializers: see `client.serializers`. `on_full`: block while `buffer.memory` is used up, or
     raise `BufferFull`. `partitioner` may be a function of topic, key and value in bytes, and the
-    number of partitions; it returns a partition, or None for the default choice. Raises
-    `ConfigError`.
+    number of partitions; it returns a partition, or None for the default choice. `interceptors`
+    are objects of classes derived from `ProducerInterceptor`. Raises `ConfigError`.
     """
 
     @overload
@@ -154,7 +154,7 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         *,
         brokers: str | Sequence[str] | None = None,
         on_full: Literal["block", "raise"] = "block",
-        **settings: Unpack[ProducerKeywords],
+        **settings: Unpack[ProducerOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -165,7 +165,7 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         value: SerializerLike[V],
         brokers: str | Sequence[str] | None = None,
         on_full: Literal["block", "raise"] = "block",
-        **settings: Unpack[ProducerKeywords],
+        **settings: Unpack[ProducerOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -176,7 +176,7 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         key: SerializerLike[K],
         brokers: str | Sequence[str] | None = None,
         on_full: Literal["block", "raise"] = "block",
-        **settings: Unpack[ProducerKeywords],
+        **settings: Unpack[ProducerOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -188,7 +188,7 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         value: SerializerLike[V],
         brokers: str | Sequence[str] | None = None,
         on_full: Literal["block", "raise"] = "block",
-        **settings: Unpack[ProducerKeywords],
+        **settings: Unpack[ProducerOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -202,7 +202,7 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         value_serializer: AnySerializer | None = None,
         brokers: str | Sequence[str] | None = None,
         on_full: Literal["block", "raise"] = "block",
-        **settings: Unpack[ProducerKeywords],
+        **settings: Unpack[ProducerOptions],
     ) -> None: ...
     def __init__(
         self,
@@ -229,9 +229,17 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         sender_yield = SenderYield(thread, YIELD_BYTES // made.settings.accumulator.batch_bytes)
         sender_yield.run = core.sender.run
         thread.post(lambda: core.start(sender_yield.wake))
-        self._send_path = SendPath(core.router, made.key, made.value, thread.environment.env.clock)
+        clock = thread.environment.env.clock
+        interceptors = made.chain(clock)
+        self._send_path = made.send_path(core.router, interceptors, clock)
+
+        def end() -> None:
+            thread.close(core.abandon)
+            if interceptors is not None:
+                interceptors.close()
+
         self._end.detach()
-        self._end = weakref.finalize(self, thread.close, core.abandon)
+        self._end = weakref.finalize(self, end)
         self._finish_at_exit = at_exit(self._finish)
 
     # Sending.
@@ -261,9 +269,13 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
 
     def _send_later(self, record: FutureRecordMetadata | SerializedRecord) -> FutureRecordMetadata:
         assert isinstance(record, SerializedRecord)
-        if not self._blocks and self._core.router.knows_topic(record):
-            raise self._core.router.buffer_full_error(record)
-        return self._wait_for_room(record)
+        try:
+            if not self._blocks and self._core.router.knows_topic(record):
+                raise self._core.router.buffer_full_error(record)
+            return self._wait_for_room(record)
+        except BaseException as error:
+            record_refused(record, error)
+            raise
 
     def send_many(
         self,
@@ -280,8 +292,9 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         There are as many `keys` as values; headers, partition and timestamp are those of every
         record. If this raises, the records before the one at fault were queued.
         """
-        source = self._send_path.source(topic, values, keys, headers)
-        return self._send_all(self._send_path.bulk(topic, [source], partition, timestamp))
+        return self._send_all(
+            self._send_path.send_many(topic, values, keys, headers, partition, timestamp)
+        )
 
     def send_arrow(
         self,
@@ -305,12 +318,20 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         """
         from odradek.client.arrow.arrow_input import record_inputs  # Heavy, and optional.
 
-        rows = record_inputs(data, key, value, headers, partition, timestamp)
-        return self._send_all(self._send_path.bulk(topic, rows, partition, timestamp))
+        return self._send_all(
+            self._send_path.send_arrow(
+                record_inputs, topic, data, key, value, headers, partition, timestamp
+            )
+        )
 
     def _send_all(self, many: BulkSend) -> Deliveries:
-        while (record := many.step()) is not None:
-            many.add_queued(self._wait_for_room(record))
+        try:
+            while (record := many.step()) is not None:
+                many.add_queued(self._wait_for_room(record))
+        except BaseException as error:
+            many.end(error)
+            raise
+        many.end(None)
         return many.deliveries
 
     def _wait_for_room(self, record: SerializedRecord) -> FutureRecordMetadata:

@@ -31,6 +31,7 @@ from odradek.client.consumer.batch import (
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.client.errors import ConfigError, DecodeError
+from odradek.client.interceptors import ConsumerInterceptor, checked_interceptors
 from odradek.config.client import aliased_argument, take_arguments
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.keywords import ConsumerKeywords
@@ -49,6 +50,7 @@ OWN_ARGUMENTS = (
     "value_deserializer",
     "assignors",
     "on_decode_error",
+    "interceptors",
 )
 """Keywords that are not settings."""
 TO_TOPIC = "dlq:"
@@ -73,6 +75,7 @@ class ConsumerOptions(ConsumerKeywords, total=False):
     """Replaces `partition.assignment.strategy` for users' own assignors: names, classes derived
     from `PartitionAssignor`, or instances.
     """
+    interceptors: Sequence[ConsumerInterceptor] | None
     on_decode_error: OnDecodeError
     """The handling of a record that cannot be decoded:
 
@@ -95,6 +98,7 @@ class ConsumerArguments:
     assignors: list[PartitionAssignor] | None
     """None: those of `partition.assignment.strategy`."""
     dead_letter_topic: str | None
+    interceptors: list[ConsumerInterceptor]
 
 
 def consumer_arguments(
@@ -131,7 +135,10 @@ def consumer_arguments(
     if given_assignors is not None and config.is_given("partition.assignment.strategy"):
         raise ConfigError("give assignors, or partition.assignment.strategy, not both")
     strategy = None if given_assignors is None else assignors(given_assignors)
-    return ConsumerArguments(topics, config, deserializers, strategy, dead_letter_topic)
+    interceptors = checked_interceptors(own_arguments.get("interceptors"), ConsumerInterceptor)
+    return ConsumerArguments(
+        topics, config, deserializers, strategy, dead_letter_topic, interceptors
+    )
 
 
 def error_handler(

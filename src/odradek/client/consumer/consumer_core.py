@@ -35,8 +35,9 @@ from odradek.client.consumer.assignor.registry import assignors
 from odradek.client.consumer.fetch.collector import FetchCollector
 from odradek.client.consumer.fetch.completed_fetch import CompletedFetch
 from odradek.client.consumer.fetch.fetcher import Fetcher
-from odradek.client.consumer.group.commits import CommittedOffsets
+from odradek.client.consumer.group.commits import CommittedOffsets, Offsets
 from odradek.client.consumer.group.runner import make_group
+from odradek.client.consumer.interception import ConsumerInterceptors
 from odradek.client.consumer.position.deferred_errors import DeferredErrors
 from odradek.client.consumer.position.offset_fetcher import (
     OffsetFetcher,
@@ -79,8 +80,10 @@ class ConsumerCore:
         post: Callable[[Callable[[], None]], object],
         wake: Callable[[], object],
         strategy: Sequence[PartitionAssignor] | None = None,
+        interceptors: ConsumerInterceptors | None = None,
     ) -> None:
         self.engine = engine
+        self.interceptors = interceptors
         self.config = config
         self.subscriptions = SubscriptionState(config.offset_reset)
         self.subscriptions.on_change = self.changed
@@ -111,6 +114,11 @@ class ConsumerCore:
             engine, config, self.subscriptions, strategy, self.request_attention
         )
         """The consumer's group; a `NoGroup` if it has none."""
+        if interceptors is not None:
+            if interceptors.consumes:
+                self.collector.intercept = interceptors.on_consume
+            if interceptors.commits:
+                self.group.observe_commits(self._committed)
         self._poll_tracker = PollTracker(
             engine.timer, self.collector, config.max_poll_interval_ms, self.group.application_polled
         )
@@ -196,6 +204,12 @@ class ConsumerCore:
         self.subscriptions.update_leaders(self._leader)
         self._missing_topics.check()
         self.changed()
+
+    def _committed(self, offsets: Offsets) -> None:
+        """Have the application's thread tell the interceptors of a commit."""
+        assert self.interceptors is not None
+        self.interceptors.committed(offsets)
+        self.request_attention()
 
     # For the application.
 

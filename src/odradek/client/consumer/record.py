@@ -9,14 +9,16 @@ Records are immutable values that can be compared, hashed and pickled.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any, Final, Generic, TypeVar, final
 
 from mypy_extensions import i64
 
+from odradek.client.arguments import UNCHANGED, Unchanged
 from odradek.model.topics import TopicPartition
-from odradek.protocol.records import Header, read_headers
+from odradek.protocol.records import Header, encode_headers, read_headers, varint
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -123,6 +125,30 @@ class Record(Generic[K, V]):
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self._batch.topic, self._batch.partition)
+
+    def replace(
+        self,
+        key: Any = UNCHANGED,
+        value: Any = UNCHANGED,
+        headers: Sequence[Header] | Unchanged = UNCHANGED,
+    ) -> Record[Any, Any]:
+        """Return a record with another key, value or headers (pairs of name and bytes or None), at
+        the same place and time. For interceptors."""
+        header_bytes, header_count = self._header_bytes, self._header_count
+        if not isinstance(headers, Unchanged):
+            header_count = len(headers)
+            encoded = encode_headers(headers)
+            _, start = varint(encoded, 0)  # Their number, which comes first.
+            header_bytes = encoded[start:]
+        return Record(
+            self._batch,
+            self._offset,
+            self._timestamp_ms,
+            self._key if isinstance(key, Unchanged) else key,
+            self._value if isinstance(value, Unchanged) else value,
+            header_bytes if header_count else None,
+            header_count,
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return restored, (*self._fields(), self.leader_epoch, self._header_count)

@@ -7,6 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from odradek.client.engine import Engine
 from odradek.client.errors import ConfigError
+from odradek.client.interceptors import ProducerInterceptor, checked_interceptors
+from odradek.client.producer.intercepted_send import InterceptedSendPath, ProducerInterceptors
+from odradek.client.producer.send_path import RecordRouter, SendPath
 from odradek.client.producer.settings import (
     AccumulatorSettings,
     Partitioner,
@@ -15,13 +18,22 @@ from odradek.client.producer.settings import (
 )
 from odradek.client.serializers import Serializer, serializer
 from odradek.config.client import aliased_argument, merge_settings, take_arguments
+from odradek.config.keywords import ProducerKeywords
 from odradek.config.producer import ProducerConfig
-from odradek.model.env import Env
+from odradek.model.env import Clock, Env
 from odradek.protocol.compression import CompressionType
 from odradek.timing.timer import SystemTimer
 
 ON_FULL = ("block", "raise")
-EXTRA_ARGUMENTS = ("key", "value", "key_serializer", "value_serializer", "on_full", "partitioner")
+EXTRA_ARGUMENTS = (
+    "key",
+    "value",
+    "key_serializer",
+    "value_serializer",
+    "on_full",
+    "partitioner",
+    "interceptors",
+)
 """Arguments that are no settings. A `partitioner` is one only if it is a function."""
 
 
@@ -33,14 +45,32 @@ class AwaitedProducerConfig(ProducerConfig):
     )
 
 
+class ProducerOptions(ProducerKeywords, total=False):
+    """The keywords of a producer, besides serializers."""
+
+    interceptors: Sequence[ProducerInterceptor] | None
+
+
 class ProducerArguments(NamedTuple):
-    """Settings, serializers, and whether `send` blocks while the buffer is full."""
+    """Settings, serializers, whether `send` blocks while the buffer is full, and interceptors."""
 
     config: ProducerConfig
     settings: ProducerSettings
     key: Serializer
     value: Serializer
     blocks: bool
+    interceptors: list[ProducerInterceptor]
+
+    def chain(self, clock: Clock) -> ProducerInterceptors | None:
+        """Return the interceptors as one; None if there is none."""
+        return ProducerInterceptors(self.interceptors, clock) if self.interceptors else None
+
+    def send_path(
+        self, router: RecordRouter, chain: ProducerInterceptors | None, clock: Clock
+    ) -> SendPath | InterceptedSendPath:
+        """Return the path of this producer's records."""
+        send_path = SendPath(router, self.key, self.value, clock)
+        return send_path if chain is None else InterceptedSendPath(send_path, chain)
 
     def engine(
         self,
@@ -94,6 +124,7 @@ def producer_arguments(
         serializer("key", aliased_argument("key", "key_serializer", own)),
         serializer("value", aliased_argument("value", "value_serializer", own)),
         when_full == "block",
+        checked_interceptors(own.get("interceptors"), ProducerInterceptor),
     )
 
 

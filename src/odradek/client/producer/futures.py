@@ -7,7 +7,7 @@
                           └──── Deliveries               one per `send_many`: which records of which
                                                          batches
 
-A record's future is two numbers and a reference. Completing a batch sets one flag, however many
+A record's future is a few numbers and a reference. Completing a batch sets one flag, however many
 records it has; offsets are calculated when the application asks for them. Only callbacks cost
 something per record. `Deliveries` costs a few hundred small objects for a million records.
 
@@ -27,7 +27,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, Final, NamedTuple, Protocol, final
 
 from librt.threading import Lock
 from mypy_extensions import i64
@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 
 NO_OFFSET = -1
 NO_TIMESTAMP = -1
+NO_SIZE: Final[i64] = -1
+"""The serialized size of a key or value that is null."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 ResultCallback = Callable[[], object]
@@ -62,13 +64,34 @@ class Delivery:
 
     `offset` is -1 if the broker does not return it (acks=0), or the record was not written.
     `timestamp_ms` is the record's own, or the broker's if the topic's timestamps are append times.
+    The sizes are bytes before compression; -1 if the key or value is null.
     """
 
-    def __init__(self, topic: str, partition: int, offset: int, timestamp_ms: int) -> None:
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp_ms: int,
+        serialized_key_size: i64 = NO_SIZE,
+        serialized_value_size: i64 = NO_SIZE,
+    ) -> None:
         self.topic = topic
         self.partition = partition
         self.offset = offset
         self.timestamp_ms = timestamp_ms
+        self._serialized_key_size = serialized_key_size
+        self._serialized_value_size = serialized_value_size
+
+    @property
+    def serialized_key_size(self) -> int:
+        """Bytes of the key; -1 if the record has none, or was not serialized."""
+        return self._serialized_key_size
+
+    @property
+    def serialized_value_size(self) -> int:
+        """Bytes of the value; -1 if it is null, or was not serialized."""
+        return self._serialized_value_size
 
     @property
     def timestamp(self) -> datetime:
@@ -78,21 +101,27 @@ class Delivery:
     def __repr__(self) -> str:
         return (
             f"Delivery(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
-            f"timestamp_ms={self.timestamp_ms})"
+            f"timestamp_ms={self.timestamp_ms}, serialized_key_size={self.serialized_key_size}, "
+            f"serialized_value_size={self.serialized_value_size})"
         )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Delivery):
             return NotImplemented
-        return (self.topic, self.partition, self.offset, self.timestamp_ms) == (
-            other.topic,
-            other.partition,
-            other.offset,
-            other.timestamp_ms,
-        )
+        return self._fields() == other._fields()
 
     def __hash__(self) -> int:
         return hash((self.topic, self.partition, self.offset))
+
+    def _fields(self) -> tuple[str, int, int, int, int, int]:
+        return (
+            self.topic,
+            self.partition,
+            self.offset,
+            self.timestamp_ms,
+            self._serialized_key_size,
+            self._serialized_value_size,
+        )
 
 
 @final
@@ -178,7 +207,9 @@ class ProduceRequestResult:
         errors = found.record_errors
         return found.error if errors is None else errors.get(index, found.error)
 
-    def delivery(self, index: i64, timestamp_ms: i64) -> Delivery:
+    def delivery(
+        self, index: i64, timestamp_ms: i64, key_size: i64 = NO_SIZE, value_size: i64 = NO_SIZE
+    ) -> Delivery:
         """Return where a record was written."""
         found, index = self.part_of(index)
         offset: i64 = found.base_offset
@@ -186,7 +217,7 @@ class ProduceRequestResult:
             offset += index
         if found.log_append_time_ms >= 0:
             timestamp_ms = found.log_append_time_ms
-        return Delivery(self.topic, self.partition, offset, timestamp_ms)
+        return Delivery(self.topic, self.partition, offset, timestamp_ms, key_size, value_size)
 
     def remove_callbacks(self, same: RecordCallback) -> int:
         """Remove all callbacks equal to this one; return how many there were."""
@@ -240,10 +271,19 @@ class FutureRecordMetadata:
     futures: to wait for many, call `flush`, or `result` of one after the other.
     """
 
-    def __init__(self, request: ProduceRequestResult, index: i64, timestamp_ms: i64) -> None:
+    def __init__(
+        self,
+        request: ProduceRequestResult,
+        index: i64,
+        timestamp_ms: i64,
+        key_size: i64 = NO_SIZE,
+        value_size: i64 = NO_SIZE,
+    ) -> None:
         self.request = request
         self.index = index
         self._timestamp_ms = timestamp_ms
+        self._key_size = key_size
+        self._value_size = value_size
 
     def done(self) -> bool:
         """True if the outcome is known."""
@@ -259,7 +299,12 @@ class FutureRecordMetadata:
         if error is not None:
             # Many futures share one error: it must not collect the tracebacks of all of them.
             raise error.with_traceback(None)
-        return self.request.delivery(self.index, self._timestamp_ms)
+        return self._delivery()
+
+    def _delivery(self) -> Delivery:
+        return self.request.delivery(
+            self.index, self._timestamp_ms, self._key_size, self._value_size
+        )
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
         """Return the error of the record, or None; waits like `result`, and raises
@@ -302,8 +347,13 @@ class FutureRecordMetadata:
         if not request.done:
             return "<FutureRecordMetadata pending>"
         error = request.error_of(self.index)
-        found = request.delivery(self.index, self._timestamp_ms)
+        found = self._delivery()
         return f"<FutureRecordMetadata {found if error is None else repr(error)}>"
+
+
+def serialized_size(data: bytes | None) -> i64:
+    """Return the size of a serialized key or value; `NO_SIZE` for null."""
+    return NO_SIZE if data is None else len(data)
 
 
 class CoroutineWait:
@@ -321,6 +371,7 @@ class CoroutineWait:
 class DeliveredRange(NamedTuple):
     """Records of one partition with consecutive offsets, `last_offset` included.
 
+    A range has no sizes: those of its records are not kept.
     Offsets are -1 if the broker does not return them (acks=0)."""
 
     topic: str
@@ -377,6 +428,26 @@ class Deliveries:
     def done(self) -> bool:
         """True if the outcome of all records is known."""
         return all(result.done for result in self._last)
+
+    def when_done(self, callback: Callable[[], object]) -> None:
+        """Call it on the owner thread when the outcome of all records queued so far is known; at
+        once, on this thread, if it is known already. Its exceptions are logged."""
+        results = list(self._last)
+        left = len(results)
+        if not left:
+            run_callback(callback)
+            return
+
+        def one_done() -> None:
+            nonlocal left
+            with results[0].lock:
+                left -= 1
+                last = left == 0
+            if last:
+                callback()
+
+        for result in results:
+            result.add_callback(one_done)
 
     def wait(self, timeout: float | None = None) -> None:
         """Block until the outcome of all records is known. Raises `TimeoutError` if a batch takes

@@ -25,6 +25,8 @@ memory charged for the batch they come from.
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final, final
 
@@ -32,7 +34,7 @@ from mypy_extensions import i64
 
 from odradek.client.errors import KafkaError
 from odradek.client.producer.buffer_pool import Buffer, BufferPool
-from odradek.client.producer.futures import Delivery, ProduceRequestResult, run_callback
+from odradek.client.producer.futures import Delivery, ProduceRequestResult
 from odradek.model.topics import TopicPartition
 from odradek.protocol.record_batch import (
     HEADER_BYTES,
@@ -46,15 +48,46 @@ from odradek.protocol.record_batch import (
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
 from odradek.protocol.records import encode_headers, size_upper_bound
 
-DeliveryCallback = Callable[[KafkaError | None, Delivery], object]
+log = logging.getLogger(__name__)
 
-BatchCallback = tuple[int, int, DeliveryCallback]
-"""Index and timestamp of a record, and the callback for its outcome."""
+DeliveryCallback = Callable[[KafkaError | None, Delivery], object]
 
 SEQUENCE_MASK: Final = 0x7FFFFFFF
 ORDINAL_STEP: Final[i64] = 1 << 32
 """The parts of a split batch get the ordinals between it and the next batch."""
 NO_LEADER_EPOCH: Final = -1
+
+
+@final
+class Thunk:
+    """The callback for the outcome of one record, and what its `Delivery` says besides the
+    batch's."""
+
+    def __init__(
+        self,
+        index: i64,
+        timestamp_ms: i64,
+        key_size: i64,
+        value_size: i64,
+        callback: DeliveryCallback,
+    ) -> None:
+        self.index = index
+        """The record's index in the batch."""
+        self._timestamp_ms = timestamp_ms
+        self._key_size = key_size
+        self._value_size = value_size
+        self._callback = callback
+
+    def run(self, result: ProduceRequestResult) -> None:
+        """Call the callback with the record's outcome. Its exceptions are logged, because there is
+        no caller to raise them to; so is SystemExit, which would end the sending thread rather than
+        the process."""
+        error = result.error_of(self.index)
+        delivery = result.delivery(self.index, self._timestamp_ms, self._key_size, self._value_size)
+        try:
+            self._callback(error, delivery)
+        except (Exception, SystemExit):
+            log.exception("a delivery callback raised")
 
 
 @final
@@ -117,7 +150,7 @@ class ProducerBatch:
         """Why the last attempt failed."""
         self._buffer = buffer
         self._builder: RecordBatchBuilder | None = builder
-        self._callbacks: list[BatchCallback] = []
+        self._thunks: list[Thunk] = []
 
     # Open.
 
@@ -143,9 +176,9 @@ class ProducerBatch:
         self.count = index + 1
         return index
 
-    def on_delivery(self, index: i64, timestamp_ms: i64, callback: DeliveryCallback) -> None:
+    def on_delivery(self, thunk: Thunk) -> None:
         """Add the callback for the outcome of the record just appended."""
-        self._callbacks.append((index, timestamp_ms, callback))
+        self._thunks.append(thunk)
 
     @property
     def is_full(self) -> bool:
@@ -257,27 +290,22 @@ class ProducerBatch:
 
     def _finish(self) -> None:
         self.done = True
-        callbacks, self._callbacks = self._callbacks, []
-        for index, timestamp_ms, callback in callbacks:
-            self._run_delivery_callback(index, timestamp_ms, callback)
+        thunks, self._thunks = self._thunks, []
+        for thunk in thunks:
+            thunk.run(self.result)
         self.result.finish()
-
-    def _run_delivery_callback(
-        self, index: int, timestamp_ms: int, callback: DeliveryCallback
-    ) -> None:
-        result = self.result
-        error = result.error_of(index)
-        delivery = result.delivery(index, timestamp_ms)
-        run_callback(lambda: callback(error, delivery))
 
     def split_into(self, parts: list[ProducerBatch]) -> None:
         """End this batch in favour of its parts, which take over the callbacks and the memory."""
         first: i64 = 0
         results: list[tuple[int, ProduceRequestResult]] = []
-        callbacks, self._callbacks = self._callbacks, []
+        thunks, self._thunks = deque(self._thunks), []
         for part in parts:
             end = first + part.count
-            part._callbacks = [(i - first, t, c) for i, t, c in callbacks if first <= i < end]
+            while thunks and thunks[0].index < end:
+                thunk = thunks.popleft()
+                thunk.index -= first
+                part._thunks.append(thunk)
             part.charged = min(part.size, self.charged)
             self.charged -= part.charged
             results.append((first, part.result))

@@ -35,10 +35,14 @@ from mypy_extensions import i64
 from odradek.client.errors import KafkaError
 from odradek.client.net.backoff import ExponentialBackoff
 from odradek.client.producer.buffer_pool import Buffer, BufferPool
-from odradek.client.producer.futures import ProduceRequestResult, WaitStrategy
+from odradek.client.producer.futures import (
+    ProduceRequestResult,
+    WaitStrategy,
+    serialized_size,
+)
 from odradek.client.producer.partition_queue import NO_LEADER, PartitionQueue, TopicQueues
 from odradek.client.producer.partitioner import BuiltInPartitioner
-from odradek.client.producer.producer_batch import DeliveryCallback, ProducerBatch, split
+from odradek.client.producer.producer_batch import DeliveryCallback, ProducerBatch, Thunk, split
 from odradek.client.producer.settings import AccumulatorSettings
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.model.env import Clock, Random
@@ -219,7 +223,10 @@ class RecordAccumulator:
             index = batch.try_append(timestamp_ms, key, value, encoded_headers)
             if index >= 0:
                 if callback is not None:
-                    batch.on_delivery(index, timestamp_ms, callback)
+                    thunk = Thunk(
+                        index, timestamp_ms, serialized_size(key), serialized_size(value), callback
+                    )
+                    batch.on_delivery(thunk)
                 full = batch.is_full
                 if partition < 0:
                     partitioner.update(batch.size - before, full)

@@ -156,12 +156,12 @@ class HeadersColumn:
         self._keys = keys
         self._values = values
 
-    def get(self, index: i64) -> bytes:
-        """Return one record's encoded headers. Raises `SerializationError` for a header without
-        key."""
+    def get(self, index: i64, common: list[Header]) -> bytes:
+        """Return the encoded headers of one record, behind `common`. Raises `SerializationError`
+        for a header without key."""
+        found = common.copy()
         if self._validity.is_null(index):
-            return NO_HEADERS
-        found: list[Header] = []
+            return encode_headers(found) if found else NO_HEADERS
         at = self._edges.at(index)
         end = self._edges.at(index + 1)
         while at < end:
@@ -187,7 +187,8 @@ class NumberColumn:
 
 @final
 class ColumnInput(RecordInput):
-    """Columns of equal length; None for a column that is missing."""
+    """Columns of equal length; None for a column that is missing. `common_headers` are those of
+    every record."""
 
     def __init__(
         self,
@@ -197,8 +198,11 @@ class ColumnInput(RecordInput):
         headers: HeadersColumn | None,
         partition: NumberColumn | None,
         timestamp: NumberColumn | None,
+        common_headers: list[Header] = NO_HEADER_LIST,
     ) -> None:
         super().__init__(count)
+        self._common_headers = common_headers
+        self._no_own_headers = encode_headers(common_headers)
         self._key = key
         self._value = value
         self._headers = headers
@@ -215,7 +219,7 @@ class ColumnInput(RecordInput):
 
     def headers(self, index: i64) -> bytes:
         column = self._headers
-        return NO_HEADERS if column is None else column.get(index)
+        return self._no_own_headers if column is None else column.get(index, self._common_headers)
 
     def partition(self, index: i64) -> i64:
         column = self._partition

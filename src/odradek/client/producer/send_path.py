@@ -18,7 +18,7 @@ Any thread. This is the inner loop of every producer, so it is compiled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, final
 
@@ -27,7 +27,7 @@ from mypy_extensions import i64
 from odradek.client.arguments import text_of
 from odradek.client.errors import BufferFull, RecordTooLarge, SerializationError
 from odradek.client.producer.buffer_pool import Buffer
-from odradek.client.producer.futures import Deliveries, FutureRecordMetadata
+from odradek.client.producer.futures import Deliveries, FutureRecordMetadata, serialized_size
 from odradek.client.producer.partition_queue import TopicQueues
 from odradek.client.producer.partitioner import partition_for_key
 from odradek.client.producer.producer_batch import DeliveryCallback
@@ -104,7 +104,9 @@ class RecordRouter:
                 queues, partition, timestamp_ms, key, value, headers, callback, None
             )
             if result is not None:
-                return FutureRecordMetadata(result, index, timestamp_ms)
+                return FutureRecordMetadata(
+                    result, index, timestamp_ms, serialized_size(key), serialized_size(value)
+                )
         return SerializedRecord(topic, partition, timestamp_ms, key, value, headers, callback)
 
     def _choose_partition(
@@ -207,7 +209,11 @@ class RecordRouter:
             record.callback,
             spare,
         )
-        return None if result is None else FutureRecordMetadata(result, index, record.timestamp_ms)
+        if result is None:
+            return None
+        return FutureRecordMetadata(
+            result, index, record.timestamp_ms, serialized_size(key), serialized_size(value)
+        )
 
     def knows_topic(self, record: SerializedRecord) -> bool:
         """True if the record waits for memory, False if it waits for metadata."""
@@ -279,6 +285,20 @@ class SendPath:
             name, chosen, timestamp_ms, key_bytes, value_bytes, encoded, callback
         )
 
+    def send_many(
+        self,
+        topic: object,
+        values: Sequence[object],
+        keys: Sequence[object] | None,
+        headers: Any,
+        partition: int | str | None,
+        timestamp: datetime | int | str | None,
+    ) -> BulkSend:
+        """Return a `BulkSend` of many objects; every record has these `headers`. Raises as `send`
+        does, and `TypeError` for values that are not several."""
+        source = self.source(topic, values, keys, headers)
+        return self.bulk(topic, [source], partition, timestamp)
+
     def source(
         self, topic: object, values: Sequence[object], keys: Sequence[object] | None, headers: Any
     ) -> RecordInput:
@@ -286,6 +306,23 @@ class SendPath:
         pairs = headers_of(headers) if headers else NO_HEADER_LIST
         name = text_of("topic", topic)
         return ListInput(name, values, keys, self._key, self._value, pairs)
+
+    def send_arrow(
+        self,
+        make_inputs: Callable[..., Iterable[RecordInput]],
+        topic: object,
+        data: Any,
+        key: str | None,
+        value: str,
+        headers: str | None,
+        partition: int | str | None,
+        timestamp: datetime | int | str | None,
+        common_headers: Sequence[Header] = (),
+    ) -> BulkSend:
+        """Return a `BulkSend` of the rows of Arrow data. `make_inputs` is `record_inputs` of
+        `arrow_input`, which can only be imported where pyarrow is installed."""
+        rows = make_inputs(data, key, value, headers, partition, timestamp, common_headers)
+        return self.bulk(topic, rows, partition, timestamp)
 
     def bulk(
         self,
@@ -322,6 +359,8 @@ class BulkSend:
     ) -> None:
         self.deliveries = Deliveries()
         """The outcome of the records appended so far."""
+        self.on_end: Callable[[BaseException | None], object] | None = None
+        """Called by `end`."""
         self._router = router
         self._clock = clock
         self._topic = topic
@@ -365,6 +404,11 @@ class BulkSend:
         """Take note that the record that had to wait is appended."""
         self.deliveries.add_future(future)
         self._next += 1
+
+    def end(self, error: BaseException | None) -> None:
+        """Take note that no more records are appended, because of an error if not all are."""
+        if self.on_end is not None:
+            self.on_end(error)
 
 
 def checked_partition(partition: int) -> int:

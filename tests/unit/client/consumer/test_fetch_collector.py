@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.client.consumer.fetch.collector import FetchCollector
-from odradek.client.consumer.fetch.completed_fetch import ColumnRun, CompletedFetch
+from odradek.client.consumer.fetch.completed_fetch import ColumnRun, CompletedFetch, Records
 from odradek.client.consumer.position.position import NO_OFFSET, Position
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers, deserializer
@@ -370,3 +370,81 @@ class TestSetAside:
         assert collecting.collector.set_aside is None
         assert collecting.next() is None
         assert collecting.collector.set_aside is None
+
+
+class TestIntercept:
+    def test_records_are_intercepted_once_as_they_were_decoded_together(self) -> None:
+        given: list[list[int]] = []
+
+        def intercept(records: Records) -> Records:
+            given.append([record.offset for record in records])
+            return records
+
+        c = Collecting()
+        c.collector.intercept = intercept
+        c.fetch(c.position(), 0, 3)
+        assert c.next() == (0, 0)
+        c.collector.refresh()
+        assert c.all() == [(0, 1), (0, 2)]
+        assert given == [[0, 1, 2]]
+
+    def test_take_and_next_record_intercept_each_record_once(self) -> None:
+        given: list[int] = []
+
+        def intercept(records: Records) -> Records:
+            given.extend(record.offset for record in records)
+            return records
+
+        c = Collecting()
+        c.collector.intercept = intercept
+        c.fetch(c.position(), 0, 6)
+        taken: Records = []
+        c.collector.take(taken, 2)
+        assert c.next() == (0, 2)
+        c.collector.take(taken, 9)
+        assert [record.offset for record in taken] == [0, 1, 3, 4, 5]
+        assert given == list(range(6))
+
+    def test_the_position_passes_records_that_are_left_out(self) -> None:
+        c = Collecting()
+        c.collector.intercept = lambda records: [r for r in records if r.offset == 1]
+        at = c.position()
+        c.fetch(at, 0, 4)
+        assert c.next() == (0, 1)
+        assert at.offset == 2
+        assert c.next() is None
+        c.collector.mark_consumed()
+        assert (at.offset, at.consumed) == (4, 4)
+
+    def test_records_left_out_are_read_again_after_an_undo(self) -> None:
+        c = Collecting()
+        c.collector.intercept = lambda records: []
+        at = c.position()
+        c.fetch(at, 0, 4)
+        assert c.next() is None
+        assert [(position, offset) for position, offset, _ in c.collector.undo()] == [(at, 0)]
+
+    def test_records_behind_an_undecodable_one_are_intercepted_after_it_was_handled(self) -> None:
+        given: list[list[int]] = []
+
+        def intercept(records: Records) -> Records:
+            given.append([record.offset for record in records])
+            return records
+
+        def failing(value: bytes) -> bytes:
+            if value == b"1":
+                raise ValueError(value)
+            return value
+
+        values = deserializer(failing)
+        c = Collecting(Deserializers(deserializer(None), values, None, set_aside=True))
+        c.collector.intercept = intercept
+        at = c.position()
+        c.fetch(at, 0, 3)
+        assert c.next() == (0, 0)
+        assert c.next() is None
+        assert given == [[0]]
+        assert c.collector.set_aside is not None
+        c.collector.set_aside.clear()
+        assert c.next() == (0, 2)
+        assert given == [[0], [2]]

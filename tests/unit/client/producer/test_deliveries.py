@@ -20,6 +20,8 @@ from odradek.client.producer.futures import (
     ProduceRequestResult,
 )
 from odradek.client.waiter import spawn
+from odradek.model.errors import ErrorCode
+from unit.client.producer.producing import Producing
 
 
 class Impatient:
@@ -327,6 +329,7 @@ class TestMany:
 
 
 def test_a_delivery_is_a_value() -> None:
+    assert Delivery("t", 1, 2, 3, 4, 5) != Delivery("t", 1, 2, 3, 4, -1)
     one = Delivery("t", 1, 2, 1_700_000_000_123)
     assert one == Delivery("t", 1, 2, 1_700_000_000_123)
     assert hash(one) == hash(Delivery("t", 1, 2, 1_700_000_000_123))
@@ -334,3 +337,25 @@ def test_a_delivery_is_a_value() -> None:
     assert one.__eq__("t-1") is NotImplemented
     assert one.timestamp == datetime(2023, 11, 14, 22, 13, 20, 123_000, tzinfo=UTC)
     assert "offset=2" in repr(one)
+
+
+def test_a_delivery_has_the_serialized_sizes_by_future_and_by_callback() -> None:
+    p = Producing(linger_ms=5)
+    p.send(b"the first one waits for metadata")
+    sizes = [(None, b""), (b"", None), (b"key", b"x" * 300), (b"k" * 200, b"v")]
+    futures = [p.send(value, key=key) for key, value in sizes]
+    p.flush()
+    expected = [(-1, 32), (-1, 0), (0, -1), (3, 300), (200, 1)]
+    by_callback = [(d.serialized_key_size, d.serialized_value_size) for _, d in p.told]
+    found = [future.result(0) for future in futures]
+    assert by_callback == expected
+    assert [(d.serialized_key_size, d.serialized_value_size) for d in found] == expected[1:]
+    assert "serialized_value_size=300" in repr(futures[2])
+
+
+def test_a_failed_delivery_has_the_sizes_too() -> None:
+    p = Producing()
+    p.brokers.fail_next("t", 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    p.send(b"value", key=b"k")
+    p.flush()
+    assert p.told[0][1] == Delivery("t", 0, -1, 1_000, 1, 5)

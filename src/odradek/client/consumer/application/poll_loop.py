@@ -192,6 +192,7 @@ class PollLoop:
         self._consumer = consumer
         self._driver = driver
         self._core = core
+        self._interceptors = core.interceptors
 
     def _deadline(self, timeout: float | None) -> float | None:
         """Return the time `timeout` seconds from now; None (no deadline) if it is
@@ -257,8 +258,8 @@ class PollLoop:
             raise
 
     async def convert(self, use: Callable[[], T]) -> T | None:
-        """Return `use()`, which converts the collected records, when the dead letters that it makes
-        are acknowledged. If it raises, the records do not count as returned. None: something else
+        """Return `use()`, which makes an Arrow batch of the collected records, when the dead letters
+        that it makes are acknowledged. If it raises, the records do not count as returned. None: something else
         needs attention first, and the records will be collected again.
         """
         try:
@@ -273,6 +274,8 @@ class PollLoop:
                     await self._rewind()
                     return None
                 await self._sleep_until_woken(None)
+            if self._interceptors is not None:
+                result = self._interceptors.on_consume_arrow(result)
             return result
         except BaseException:
             if self.dead_letters is not None:
@@ -342,6 +345,7 @@ class PollLoop:
             raise ClientClosed("the consumer is closed")
         if not collector.attention:
             return
+        self.tell_commits()
         errors = self._core.errors
         if errors:
             raise errors.popleft()
@@ -351,6 +355,11 @@ class PollLoop:
         await self._driver.call(self._core.group.poll)
         collector.refresh()  # Partitions about to be revoked return no records.
         await self._run_callbacks()
+
+    def tell_commits(self) -> None:
+        """Tell the interceptors of the commits that succeeded lately."""
+        if self._interceptors is not None:
+            self._interceptors.tell_commits()
 
     async def _run_callbacks(self, *, closing: bool = False) -> None:
         """Run the group's requests to the application. While it closes, only the caller of `close`
@@ -453,6 +462,9 @@ class PollLoop:
                 if self._driver.running:
                     await self._driver.call(self._core.close)
                 self._driver.signal()
+                self.tell_commits()
+                if self._interceptors is not None:
+                    self._interceptors.close()
 
     async def _close_dead_letters(self, deadline: float | None) -> None:
         """Give the dead letters in flight the time that is left. Those without an outcome are

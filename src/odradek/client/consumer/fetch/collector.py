@@ -29,7 +29,12 @@ from typing import Any, Final, final
 from mypy_extensions import i64
 
 from odradek.client.consumer.batch import OffsetAndMetadata
-from odradek.client.consumer.fetch.completed_fetch import ColumnRun, CompletedFetch, Records
+from odradek.client.consumer.fetch.completed_fetch import (
+    ColumnRun,
+    CompletedFetch,
+    Intercept,
+    Records,
+)
 from odradek.client.consumer.position.position import Position
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers
@@ -61,6 +66,8 @@ class FetchCollector:
         """Records that could not be decoded and block all others. The caller handles them and
         removes them from this list.
         """
+        self.intercept: Intercept | None = None
+        """The interceptors, if there are any that want to see records."""
         self.polls: i64 = 0
         """How often the application asked for records; `PollTracker` watches it."""
         self._incoming = incoming
@@ -221,6 +228,12 @@ class FetchCollector:
                     return None
                 self._take_failure(fetch)
                 continue
+            if self.intercept is not None:
+                if fetch.intercepted < fetch.count:
+                    fetch.intercept(self.intercept)
+                if fetch.index >= fetch.count and fetch.passed > fetch.position.offset:
+                    self._note_position(fetch)  # The last records were left out.
+                    fetch.position.offset = fetch.passed
             if fetch.index < fetch.count:
                 return fetch
             if fetch.undecoded:

@@ -184,6 +184,23 @@ def _first_offset(transaction: AbortedTransaction) -> int:
 
 
 Records = list[Record[Any, Any]]
+Intercept = Callable[[Records], Records]
+
+
+def is_selection(made: list[object], given: Records) -> bool:
+    """True if the objects are some of these records of one partition, or replacements of some, in
+    the same order."""
+    at: i64 = 0
+    count: i64 = len(given)
+    for each in made:
+        if not isinstance(each, Record):
+            return False
+        while at < count and given[at].offset != each.offset:
+            at += 1
+        if at == count or given[at].topic_partition != each.topic_partition:
+            return False
+        at += 1
+    return True
 
 
 @final
@@ -222,6 +239,10 @@ class CompletedFetch:
         """
         self.index: i64 = 0
         self.count: i64 = 0
+        self.intercepted: i64 = 0
+        """How many of `records` the interceptors have seen, if there are any."""
+        self.passed: i64 = 0
+        """The offset behind the last record that they have seen; they may have left it out."""
         self.leader_epoch: i64 = NO_EPOCH
         """The leader epoch of all `records`."""
         self.undecoded: list[DecodeError] = []
@@ -253,7 +274,7 @@ class CompletedFetch:
         finally:
             # Also for other exceptions, such as KeyboardInterrupt in a deserializer.
             self.records = records
-            self.index = 0
+            self.index = self.intercepted = 0
             if not self.undecoded:
                 self.count = len(records)
         return len(records) > 0 or len(self.undecoded) > 0
@@ -262,6 +283,16 @@ class CompletedFetch:
         """Go on behind the records in `undecoded`; True if there are decoded records."""
         self.count = len(self.records)
         return self.index < self.count
+
+    def intercept(self, function: Intercept) -> None:
+        """Replace the records that may be returned, and were not seen yet, by what the interceptors
+        return for them."""
+        before, after = self.records[: self.intercepted], self.records[self.count :]
+        given = self.records[self.intercepted : self.count]
+        made = function(given)
+        self.records = [*before, *made, *after]
+        self.count = self.intercepted = len(before) + len(made)
+        self.passed = given[-1].offset + 1
 
     def _decode(self, records: Records, limit: i64, deserializers: Deserializers) -> None:
         batches = self._batches
@@ -382,7 +413,7 @@ class CompletedFetch:
         """Drop the decoded records and begin again: the application now wants columns."""
         self.records = []
         self.undecoded = []
-        self.index = self.count = 0
+        self.index = self.count = self.intercepted = 0
         self._at_unread_record = False
         self._batches.rewind()
 

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from odradek.client.consumer.batch import OffsetAndMetadata
@@ -346,6 +346,7 @@ class Commit(CoordinatorRequest):
     def read(self, call: GroupCall, response: OffsetCommitResponse) -> KafkaError | None:
         error = commit_error(self.commits.member, call, response)
         if error is None:
+            self.commits.on_commit(self.offsets)
             self.commits.confirmed(self)
             self.commits.member.metrics.commit_completed(self.began_ms, self.commits.member.now_ms)
         return error
@@ -366,6 +367,10 @@ class Commit(CoordinatorRequest):
         self.commits.ended(self)
 
 
+def no_interceptors(offsets: Offsets) -> None:
+    """The `on_commit` of a consumer whose interceptors do not want to know of commits."""
+
+
 class Commits:
     """All commits of one consumer, in order."""
 
@@ -380,6 +385,8 @@ class Commits:
         """When the next automatic commit is due."""
         self.started = 0
         """How many commits were started."""
+        self.on_commit: Callable[[Offsets], object] = no_interceptors
+        """Called with the offsets of each commit that succeeded."""
         self._auto: Commit | None = None
 
     def commit(self, offsets: Offsets, deadline_ms: int | None = None) -> Commit:

@@ -107,6 +107,11 @@ class GroupRunner:
         self._run()
         return waiter
 
+    def observe_commits(self, on_commit: Callable[[Offsets], object]) -> None:
+        """Call `on_commit`, on the engine's thread, with the offsets of each commit that
+        succeeded."""
+        self.coordinator.commits.on_commit = on_commit
+
     def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: int
     ) -> Waiter[CommittedOffsets]:
@@ -299,6 +304,9 @@ class NoGroup:
     def commit(self, offsets: Offsets, timeout_ms: int | None = None) -> Waiter[None]:
         """Return a failed waiter: nothing can be committed without a group."""
         return failed(InvalidGroupId(f"nothing can be committed. What to do: {NEEDS_GROUP}"))
+
+    def observe_commits(self, on_commit: Callable[[Offsets], object]) -> None:
+        """Nothing can be committed without a group."""
 
     def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: int
