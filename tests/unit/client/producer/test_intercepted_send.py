@@ -38,6 +38,9 @@ class FixedClock:
     def monotonic_ms(self) -> int:
         return 0
 
+    def monotonic_ns(self) -> int:
+        return 0
+
     def wall_ms(self) -> int:
         return 0
 

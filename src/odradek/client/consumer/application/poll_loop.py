@@ -258,9 +258,9 @@ class PollLoop:
             raise
 
     async def convert(self, use: Callable[[], T]) -> T | None:
-        """Return `use()`, which makes an Arrow batch of the collected records, when the dead letters
-        that it makes are acknowledged. If it raises, the records do not count as returned. None: something else
-        needs attention first, and the records will be collected again.
+        """Return `use()`, which makes an Arrow batch of the collected records, when the dead
+        letters that it makes are acknowledged. If it raises, the records do not count as returned.
+        None: something else needs attention first, and the records will be collected again.
         """
         try:
             result = use()
