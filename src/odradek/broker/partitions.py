@@ -35,6 +35,8 @@ from odradek.protocol.validate import KEEP_CODEC, BatchRules
 log = logging.getLogger(__name__)
 
 OPEN_RETRY_MS = 5_000
+TORN_LOGGED = 20
+"""Truncated logs that a start reports one by one; it reports the number of all others."""
 OPEN_AT_ONCE = 64
 """Partitions that are opened, or whose files are renamed, within one round of the loop."""
 
@@ -49,6 +51,8 @@ class Partitions:
         self._left_in_round = OPEN_AT_ONCE
         self._configs: dict[str, TopicConfig] = {}  # of topics that are being opened
         self._stopped = False
+        self._starting = True
+        self._torn_at_start = 0
         self._refused: dict[TopicIdPartition, None] = {}
 
     def open_all(self) -> None:
@@ -56,6 +60,10 @@ class Partitions:
         for topic in self._broker.image.topics.values():
             self.topic_changed(topic)
         self._queue.run_all()
+        if self._torn_at_start > TORN_LOGGED:
+            further = self._torn_at_start - TORN_LOGGED
+            log.warning("%d further logs were truncated after an unclean stop", further)
+        self._starting = False
         self._log_strays()
 
     def stop(self) -> None:
@@ -140,7 +148,14 @@ class Partitions:
         broker = self._broker
         settings = log_config(config, broker.config, broker.random)
         try:
-            return broker.directory.open_log(key, settings, broker.clock.wall_ms())
+            opened, found = broker.directory.open_and_report(key, settings, broker.clock.wall_ms())
+            if found.torn:
+                self._torn_at_start += self._starting
+                if not self._starting or self._torn_at_start <= TORN_LOGGED:
+                    log.warning(
+                        "the log of %s was %s", name, found.truncation(opened.log_end_offset)
+                    )
+            return opened
         except LogDirFailure as failure:
             broker.replicas.fail_directory(failure)
         except (LogDamaged, OSError) as error:

@@ -322,9 +322,11 @@ def _open(
         retention_ms=-1,
         delete=False,
     )
-    log, _ = open_log(
+    log, found = open_log(
         disk, directory, settings, fence, cache, now_ms=now_ms, known=known, durable=ends.slot(key)
     )
+    if found.torn:
+        logger.warning("the metadata log was %s", found.truncation(log.log_end_offset))
     return log
 
 

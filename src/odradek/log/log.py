@@ -78,7 +78,7 @@ UNREADABLE = (BadBatch, InvalidRecords, CorruptCompression, SectionTooLarge)
 class AppendInfo:
     """The result of an append, all the way to the Produce response (Kafka's LogAppendInfo).
 
-    With `error` set nothing was appended, and the offsets are -1. `record_errors` and
+    With `error` set nothing was appended, and all offsets are -1. `record_errors` and
     `error_message` are those of a batch that validation refused. A `duplicate` is in the log
     already; the offsets are those it got then.
     """
@@ -116,8 +116,9 @@ class AppendInfo:
 
     @property
     def required_offset(self) -> int:
-        """The batch is committed when the high watermark reaches this offset."""
-        return self.last_offset + 1
+        """The batch is committed when the high watermark reaches this offset; -1: it was refused,
+        and will never be."""
+        return self.last_offset + 1 if self.error is NONE else -1
 
     def __repr__(self) -> str:
         return (

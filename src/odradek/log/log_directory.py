@@ -444,10 +444,17 @@ class LogDirectory:
 
     def open_log(self, key: TopicIdPartition, config: LogConfig, now_ms: int) -> Log:
         """Return the log of a partition, opened or made if necessary. Blocks until recovered."""
+        return self.open_and_report(key, config, now_ms)[0]
+
+    def open_and_report(
+        self, key: TopicIdPartition, config: LogConfig, now_ms: int
+    ) -> tuple[Log, RecoveryStats]:
+        """Return the log as `open_log` does, and what opening it found."""
         log = self.logs.get(key)
-        if log is None:
-            log = self.adopt(key, self.open_work(key, config, now_ms)()[0])
-        return log
+        if log is not None:
+            return log, RecoveryStats()
+        log, found = self.open_work(key, config, now_ms)()
+        return self.adopt(key, log), found
 
     def delete_log(self, key: TopicIdPartition) -> Work:
         """Rename the directory of a deleted partition; the returned work removes its files."""

@@ -98,6 +98,15 @@ class RecoveryStats:
     truncated_bytes: int = 0
     removed_segments: int = 0
     torn: str = ""
+    """What was found behind the new end of a log that was truncated; empty if nothing was."""
+
+    def truncation(self, end: int) -> str:
+        """Return a sentence about the truncation of a log that ends at offset `end` now."""
+        segments = f" and {self.removed_segments} segments" if self.removed_segments else ""
+        return (
+            f"truncated after an unclean stop: it ends at offset {end}, "
+            f"{self.truncated_bytes} bytes{segments} were removed ({self.torn})"
+        )
 
 
 @dataclass(slots=True)

@@ -32,6 +32,7 @@ def test_a_gap_or_a_step_back_is_out_of_order(sequence: int):
     append(log, 0, 0, count=3)
     refused = append(log, 0, sequence)
     assert (refused.error, refused.base_offset) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert refused.required_offset == -1, "no high watermark commits it"
     assert log.log_end_offset == 3, "nothing was appended"
     assert append(log, 0, 3).error == ErrorCode.NONE, "the next sequence is accepted"
 
