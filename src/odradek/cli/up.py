@@ -123,9 +123,9 @@ def up(
             err=True,
         )
     stop_on_signals(server)
-    tune_garbage_collector()
     click.echo(ready_line(server, as_json))
     sys.stdout.flush()
+    tune_garbage_collector()
     server.run(signals=True)
 
 

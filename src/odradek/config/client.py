@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
 from odradek.config.client_names import (
@@ -133,6 +132,8 @@ def suggestion(name: str, known: Mapping[str, str]) -> str:
 
     `known` has the names in normal form and as users write them. Empty if none is similar.
     """
+    from difflib import get_close_matches  # Imported here: it is slow and rarely needed.
+
     near = get_close_matches(name, known, n=1)
     return f"; did you mean {known[near[0]]}?" if near else ""
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import IntEnum
 from itertools import dropwhile
 from typing import Any, ClassVar, Self
@@ -128,6 +127,8 @@ class Settings:
         """The declaration of `name`. Raises `ConfigError` with the most similar name."""
         setting = cls.declared.get(name)
         if setting is None:
+            from difflib import get_close_matches  # Imported here: it is slow and rarely needed.
+
             near = get_close_matches(name, cls.declared, n=1)
             raise ConfigError(
                 f"{cls.unknown}: {name}" + (f"; did you mean {near[0]}?" if near else "")

@@ -20,7 +20,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from hmac import compare_digest
 from typing import Final
 
 from odradek.model.env import Clock, Network, Transport
@@ -83,7 +82,13 @@ class HttpServer:
         """The open ones, oldest first."""
         self._call_soon = call_soon
         self._clock = clock
-        self._token = None if token is None else token.encode()
+        self._is_token: Callable[[bytes], bool] | None = None
+        if token is not None:
+            # The time of this comparison does not depend on how much of the token is right.
+            from hmac import compare_digest  # Only here: it imports OpenSSL's hashes.
+
+            right = token.encode()
+            self._is_token = lambda given: compare_digest(given, right)
         self._on_bug = on_bug
         self._next_id = 0
         self._turns: deque[HttpConnection] = deque()
@@ -178,7 +183,7 @@ class HttpServer:
             return HttpResponse.text(500, "a bug; the broker's log has the details")
 
     def _authorise(self, request: HttpRequest) -> HttpResponse | None:
-        if self._token is None:
+        if self._is_token is None:
             return None
         given = request.values(b"authorization")
         if not given:
@@ -188,8 +193,7 @@ class HttpServer:
                 ("WWW-Authenticate", 'Bearer realm="odradek"'),
             )
         scheme, _, token = given[0].partition(b" ")
-        # The time of this comparison does not depend on how much of the token is right.
-        is_right = compare_digest(token.strip(), self._token)
+        is_right = self._is_token(token.strip())
         if len(given) == 1 and scheme.lower() == b"bearer" and is_right:
             return None
         return HttpResponse.text(403, "the token is wrong")

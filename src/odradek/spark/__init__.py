@@ -22,6 +22,7 @@ Tests: unit/spark, spark, cluster, soak
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from odradek.spark.versions import refusal
@@ -45,12 +46,13 @@ LAZY = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        import pyspark
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "pipelines on Spark need PySpark: pip install 'odradek[spark]'", name=error.name
-        ) from None
+    for package, shown in (("pyspark", "PySpark"), ("pyarrow", "PyArrow")):
+        if importlib.util.find_spec(package) is None:
+            raise ModuleNotFoundError(
+                f"pipelines on Spark need {shown}: pip install 'odradek[spark]'", name=package
+            )
+    import pyspark
+
     refused = refusal(pyspark.__version__)
     if refused is not None:
         raise ImportError(refused)
