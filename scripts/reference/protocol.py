@@ -10,9 +10,10 @@ HEAD = """# Protocol
 <!-- Rendered from the code: `make reference` writes this page again. -->
 
 The APIs and versions that the broker serves (`odradek.broker.apis`). Versions are those of Kafka
-4.4, from the minimum of KIP-896 up. A flexible version has compact lengths and tagged fields
-(KIP-482). The last column has the operation that a principal needs permission for, with an
-authorizer.
+4.4, from the minimum of KIP-896 up. The APIs with keys from 20000 are Odradek's own: listed only to
+clients with its software name (KIP-511), but answered to whoever sends them. A flexible version has
+compact lengths and tagged fields (KIP-482). The last column has the operation that a principal
+needs permission for, with an authorizer.
 
 | key | API | versions | flexible from | authorisation |
 |---|---|---|---|---|

@@ -19,15 +19,21 @@ from odradek.client.admin.results import (
     ConfigEntry,
     Group,
     GroupDescription,
+    GroupTransition,
     Lag,
     LogDirectory,
+    LogSegment,
     Member,
     Move,
     NewTopic,
     Partition,
+    PartitionEnds,
     SeekPlan,
     Source,
     Topic,
+    WaitingReport,
+    WaitingRequest,
+    WheelLevel,
 )
 from odradek.client.aio.admin import Admin as AsyncAdmin
 from odradek.client.aio.consumer import Consumer as AsyncConsumer
@@ -98,6 +104,12 @@ VALUES: tuple[type[Any], ...] = (
     LogDirectory,
     Cluster,
     Node,
+    WaitingReport,
+    WaitingRequest,
+    WheelLevel,
+    GroupTransition,
+    LogSegment,
+    PartitionEnds,
     ListedOffset,
 )
 PLAIN_BASES = frozenset({"Generic", "Protocol", "NamedTuple", "Enum", "IntEnum"})

@@ -12,7 +12,7 @@ from interop.apache_kafka import ApacheKafka
 from odradek.client.admin.results import NewTopic
 from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.producer import Producer
-from odradek.client.errors import KafkaError
+from odradek.client.errors import KafkaError, UnsupportedVersion
 from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
@@ -129,6 +129,14 @@ def script(bootstrap: str) -> dict[str, list[object]]:
             sorted(admin.log_dirs()),
         ]
     return told
+
+
+def test_kafka_is_said_not_to_show_what_waits_in_it(kafka: ApacheKafka) -> None:
+    with (
+        Admin(brokers=kafka.bootstrap) as admin,
+        pytest.raises(UnsupportedVersion, match="only Odradek brokers answer DescribeWaiting"),
+    ):
+        admin.describe_waiting()
 
 
 def test_the_admin_client_returns_the_same_from_both_brokers(

@@ -1,8 +1,9 @@
 """The table of the APIs that this broker serves: key, versions, handler, authorisation.
 
-ApiVersions responds with this table, `dispatch` decides by it, and the protocol page of the
-documentation is rendered from it. `authorisation` names the permissions that a principal needs on a
-broker with an authorizer; there is none yet, so everybody may do everything.
+ApiVersions responds with this table, with the rows of Odradek's own APIs only to our clients;
+`dispatch` decides by it, and the protocol page of the documentation is rendered from it.
+`authorisation` names the permissions that a principal needs on a broker with an authorizer; there
+is none yet, so everybody may do everything.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from odradek.broker.handlers import (
     describe_quorum,
     describe_topic_partitions,
     describe_user_scram_credentials,
+    describe_waiting,
     elect_leaders,
     fetch,
     find_coordinator,
@@ -53,7 +55,7 @@ from odradek.broker.handlers import (
     sync_group,
     update_features,
 )
-from odradek.protocol.api_keys import MESSAGES
+from odradek.protocol.api_keys import FIRST_OWN_KEY, MESSAGES
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
@@ -75,6 +77,11 @@ class Api:
     handle: Handle
     authorisation: str
     advertised_min: int
+
+    @property
+    def is_own(self) -> bool:
+        """True for an API that Kafka has not."""
+        return self.key >= FIRST_OWN_KEY
 
 
 def row(
@@ -142,6 +149,7 @@ ROWS = (
     row(61, (0, 0), describe_producers.handle, "Read on Topic"),
     row(66, (0, 2), list_transactions.handle, "Describe on TransactionalId"),
     row(75, (0, 0), describe_topic_partitions.handle, "Describe on Topic"),
+    row(20_000, (0, 0), describe_waiting.handle, "Describe on Cluster"),
 )
 
 APIS: dict[int, Api] = {api.key: api for api in ROWS}

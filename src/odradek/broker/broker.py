@@ -17,6 +17,7 @@ from odradek.broker.context import DelayedResponse, RequestContext
 from odradek.broker.fetch_sessions import FetchSessionCache
 from odradek.broker.offsets_topic import creatable_topic
 from odradek.broker.request_metrics import RequestMetrics
+from odradek.broker.sliced_answers import SlicedAnswers
 from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfigs
 from odradek.controller.brokers import allocate_producer_ids
@@ -29,6 +30,7 @@ from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.log.log_directory import LogDirectory
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
+from odradek.network.connection import Connection
 from odradek.protocol.api.create_topics import CreateTopicsRequest
 from odradek.protocol.metadata_records import PartitionRecord
 from odradek.replication.replica_manager import ReplicaManager
@@ -68,6 +70,9 @@ class Broker:
         self.opening: dict[UUID, int] = {}
         """Committed topics with partitions still to be opened, and the number of those."""
         self.commit_purgatory = DelayedOperationPurgatory("Commit", timer)
+        self.connections: Mapping[int, Connection] = {}
+        """The clients' open connections, once the node listens."""
+        self.waiting_answers = SlicedAnswers(env.clock, env.call_soon)
         self.configure(config)
 
     def configure(self, config: BrokerConfig) -> None:

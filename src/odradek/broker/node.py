@@ -152,6 +152,7 @@ class Node:
             connection_limits(config, self._most_connections),
             self._on_bug,
         )
+        self.broker.connections = self.sockets.connections
         listener = config.parsed_listeners()[0]
         self.address = self.sockets.listen(listener.host, listener.port).address
         try:

@@ -1,13 +1,14 @@
 """The table of APIs by key, with their request and response classes. Kafka's `ApiKeys`.
 
-The versions in the declarations are Kafka 4.4's, from the floor of KIP-896 up. A broker advertises
+The versions in the declarations are Kafka 4.4's, from the floor of KIP-896 up. Odradek's own APIs
+have keys from 20000. A broker advertises
 the versions of its own table (`broker.apis`); the two differ where old clients need it. The
 protocol page of the documentation is generated from both.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from odradek.protocol.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from odradek.protocol.api.alter_partition_reassignments import (
@@ -44,6 +45,10 @@ from odradek.protocol.api.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
+from odradek.protocol.api.describe_waiting import (
+    DescribeWaitingRequest,
+    DescribeWaitingResponse,
+)
 from odradek.protocol.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -78,6 +83,9 @@ from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.protocol.api.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from odradek.protocol.schema import declaration
+
+FIRST_OWN_KEY: Final = 20_000
+"""The keys from here on are Odradek's own. Kafka's are below a hundred."""
 
 
 class ApiMessages(NamedTuple):
@@ -149,5 +157,6 @@ MESSAGES: dict[int, ApiMessages] = {
         api_messages(ListTransactionsRequest, ListTransactionsResponse),
         api_messages(ListConfigResourcesRequest, ListConfigResourcesResponse),
         api_messages(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
+        api_messages(DescribeWaitingRequest, DescribeWaitingResponse),
     )
 }

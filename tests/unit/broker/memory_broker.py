@@ -75,6 +75,7 @@ class SentRequest:
         self.parts: Sequence[Any] | None = None
         self.closed: str | None = None
         self.waiting: Any = None
+        self.abandoned: Callable[[], None] | None = None
 
     @property
     def answered(self) -> bool:
@@ -83,6 +84,7 @@ class SentRequest:
     def respond(self, parts: Sequence[Any]) -> None:
         assert self.parts is None, "answered twice"
         self.parts = parts
+        self.abandoned = self.waiting = None
 
     def no_response(self) -> None:
         self.respond(())
@@ -167,7 +169,7 @@ class MemoryBroker:
     def send(self, request: Any, version: int) -> SentRequest:
         """Send a request and run nothing."""
         asked = SentRequest(request, version)
-        self.dispatcher.received(asked)  # type: ignore[arg-type]
+        self.dispatcher.received(asked)
         return asked
 
     def call(self, request: Any, version: int, expect: type[T]) -> T:

@@ -14,6 +14,7 @@ from odradek.client.net.api_versions import (
 )
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.api.describe_waiting import DescribeWaitingRequest
 from odradek.protocol.api.fetch import FetchRequest
 from odradek.protocol.api.metadata import MetadataRequest
 from odradek.protocol.api.produce import ProduceRequest
@@ -41,6 +42,13 @@ def test_a_request_without_a_common_version_raises() -> None:
         versions(metadata=(0, 9)).codec(FetchRequest)
     with pytest.raises(UnsupportedVersion, match=r"Produce in versions 0 to 2, .* needs 3 to"):
         versions(produce=(0, 2)).codec(ProduceRequest)
+
+
+def test_an_own_request_to_another_broker_says_that_only_ours_answer() -> None:
+    with pytest.raises(
+        UnsupportedVersion, match=r"only Odradek brokers answer DescribeWaiting.*do:"
+    ):
+        versions(metadata=(0, 9)).codec(DescribeWaitingRequest)
 
 
 def test_a_builder_limits_the_version() -> None:

@@ -1,9 +1,11 @@
 """ApiVersions: v0-5.
 
-Lists the rows of `apis`. The response has header version 0 in every version: clients read it before
-they know which versions the broker supports. A request in an unknown version gets the response in
-version 0 with UNSUPPORTED_VERSION and the versions of this key; with an empty list clients would
-stay at version 0.
+Lists the rows of `apis`; those of Odradek's own (keys from 20000) only to clients that give our
+software name (KIP-511), so that the response to any other client is as if there were none. The
+response has header version 0 in every version: clients read it before they know which versions the
+broker supports. A request in an unknown version gets the response in version 0 with
+UNSUPPORTED_VERSION and the versions of this key; with an empty list clients would stay at version
+0.
 
 Versions: 3 has the client's software name and version, which must be well-formed (KIP-511); up to 3
 supported features whose minimum is 0 are left out (KAFKA-17011); 5 may name the cluster and the
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.api_versions import (
+    SOFTWARE_NAME,
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -45,7 +48,10 @@ def handle(
     features = broker.image.features
     return ApiVersionsResponse(
         error_code=0,
-        api_keys=served(),
+        api_keys=served(
+            own=context.version >= FIRST_VERSION_WITH_SOFTWARE
+            and request.client_software_name == SOFTWARE_NAME
+        ),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=least, max_version=most)
             for name, (least, most) in broker.supported_features.items()
@@ -59,12 +65,14 @@ def handle(
     )
 
 
-def served() -> list[ApiVersion]:
+def served(*, own: bool) -> list[ApiVersion]:
+    """Return the versions of the APIs, with those of Odradek's own if `own`."""
     from odradek.broker.apis import ROWS  # late: the table imports this module
 
     return [
         ApiVersion(api_key=api.key, min_version=api.advertised_min, max_version=api.max_version)
         for api in ROWS
+        if own or not api.is_own
     ]
 
 
@@ -72,5 +80,5 @@ def unsupported_version() -> ApiVersionsResponse:
     """The response, in version 0, to a version that is not served."""
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=[row for row in served() if row.api_key == KEY],
+        api_keys=[row for row in served(own=False) if row.api_key == KEY],
     )

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from odradek.client.admin.calls import Calls, check_broker, raise_for_code
 from odradek.client.admin.configs import ConfigCalls
 from odradek.client.admin.groups import GroupOffsetCalls
+from odradek.client.admin.observation import ObservationCalls
 from odradek.client.admin.results import Cluster, LogDirectory
 from odradek.client.admin.topics import TopicCalls
 from odradek.client.metadata.cluster_image import Node
@@ -75,5 +76,5 @@ def directory_of(result: DescribeLogDirsResult) -> LogDirectory:
     )
 
 
-class AdminCalls(TopicCalls, ConfigCalls, GroupOffsetCalls, ClusterCalls):
+class AdminCalls(TopicCalls, ConfigCalls, GroupOffsetCalls, ClusterCalls, ObservationCalls):
     """All administrative calls: topics, records, settings, groups, brokers."""

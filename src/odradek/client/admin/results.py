@@ -202,3 +202,107 @@ class Cluster:
     cluster_id: str
     controller_id: int
     nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRequest:
+    """A request that waits in a broker. Times in ms."""
+
+    kind: str
+    """The name of its API: `Produce`, `Fetch`, `JoinGroup` …"""
+    client_id: str | None
+    host: str
+    port: int
+    keys: tuple[str, ...]
+    """What it waits for, as text: partitions (`orders-0`) or a group; the first ones if many."""
+    key_count: int
+    waited_ms: int
+    left_ms: int | None
+    """The time until its deadline; None if it has none of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class WheelLevel:
+    """One level of a broker's timing wheel."""
+
+    tick_ms: int
+    size: int
+    """The number of its buckets."""
+    buckets: tuple[tuple[int, int], ...]
+    """(time until it expires in ms, number of timers) of each bucket that holds timers."""
+
+    @property
+    def timers(self) -> int:
+        """The number of timers on this level."""
+        return sum(count for _, count in self.buckets)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTransition:
+    """A change of state of a group; the counts of members are those after it."""
+
+    number: int
+    """Ascending from 0 since the broker started."""
+    time_ms: int
+    """Since the epoch."""
+    group_id: str
+    from_state: str
+    to_state: str
+    generation: int
+    members: int
+    pending_members: int
+    """Ids that were given out and not joined with yet."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegment:
+    """A segment of a log. Size in bytes."""
+
+    partition: TopicPartition
+    base_offset: int
+    size: int
+    active: bool
+    """True for the last one, which is appended to."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEnds:
+    """The offsets of a partition; all -1 while it is offline."""
+
+    partition: TopicPartition
+    segments: int
+    log_start: int
+    durable_end: int
+    """The records before it are on disk."""
+    recovery_point: int
+    """The records before it need no check after a crash."""
+    high_watermark: int
+    log_end: int
+    error_code: int
+    """Why it is offline; 0 if it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingReport:
+    """What waits in one broker. Each list has the requested page; the totals count all."""
+
+    operations: tuple[WaitingRequest, ...]
+    operations_total: int
+    """The number of all requests of the requested kinds that wait."""
+    by_kind: Mapping[str, int]
+    """The number of all requests that wait, by kind."""
+    levels: tuple[WheelLevel, ...]
+    """The levels of the timing wheel, the lowest first."""
+    timers: Mapping[str, int]
+    """The number of timers by kind."""
+    transitions: tuple[GroupTransition, ...]
+    """The newest first."""
+    transitions_total: int
+    """The number of transitions since the broker started; it keeps the last 10,000."""
+    segments: tuple[LogSegment, ...]
+    segments_total: int
+    """The number of all segments of the requested topics; 0 if none were requested."""
+    durable_ends: tuple[PartitionEnds, ...]
+    durable_ends_total: int
+    """The number of partitions of the requested topics; 0 if none were requested."""

@@ -82,3 +82,4 @@ class Admin(Client):
 
     cluster = AwaitedMethod(AdminCalls.cluster)
     log_dirs = AwaitedMethod(AdminCalls.log_dirs)
+    describe_waiting = AwaitedMethod(AdminCalls.describe_waiting)

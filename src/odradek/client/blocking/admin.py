@@ -79,3 +79,4 @@ class Admin(Client):
 
     cluster = BlockingMethod(AdminCalls.cluster)
     log_dirs = BlockingMethod(AdminCalls.log_dirs)
+    describe_waiting = BlockingMethod(AdminCalls.describe_waiting)

@@ -23,7 +23,7 @@ from typing import Any
 from odradek.client.errors import InvalidRequest, UnsupportedVersion
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from odradek.protocol.api_keys import MESSAGES
+from odradek.protocol.api_keys import FIRST_OWN_KEY, MESSAGES
 from odradek.protocol.codec import decode, open_ended_reader, writer
 from odradek.protocol.frame import decode_response_header, response_is_flexible
 from odradek.protocol.generated_writer import Part
@@ -138,6 +138,11 @@ class NodeApiVersions:
         declared = declaration(request_type)
         name = MESSAGES[declared.api].name
         theirs = self.ranges.get(declared.api)
+        if theirs is None and declared.api >= FIRST_OWN_KEY:
+            raise UnsupportedVersion(
+                f"only Odradek brokers answer {name} requests, and this broker is another one or "
+                "too old. What to do: use an Odradek broker, or leave out the call"
+            )
         if theirs is None:
             raise UnsupportedVersion(
                 f"the broker does not know {name} requests. What to do: {UnsupportedVersion.advice}"

@@ -34,7 +34,7 @@ from odradek.client.net.in_flight_requests import ClientRequest, InFlightRequest
 from odradek.client.net.node_connection import NodeConnection
 from odradek.config.client import ClientConfig
 from odradek.model.env import Env
-from odradek.protocol.api.api_versions import ApiVersionsRequest
+from odradek.protocol.api.api_versions import SOFTWARE_NAME, ApiVersionsRequest
 from odradek.timing.timer import SystemTimer
 
 
@@ -56,7 +56,6 @@ __all__ = ["ConnectionListener", "NetworkClient"]
 
 log = logging.getLogger(__name__)
 
-SOFTWARE_NAME = "odradek-python"
 COORDINATOR_BASE = 2**32
 """Greater than all ids of brokers, which have 32 bits."""
 

@@ -12,7 +12,12 @@ range of this API; and the response has header v0 in every version (KIP-511).
 
 from __future__ import annotations
 
+from typing import Final
+
 from odradek.protocol.schema import field, i16, i32, i64, message, struct
+
+SOFTWARE_NAME: Final = "odradek-python"
+"""The software name of our own clients (KIP-511)."""
 
 
 @message(api=18, versions=(0, 5), flexible=3)

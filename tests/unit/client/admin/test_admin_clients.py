@@ -33,7 +33,14 @@ def test_both_clients_have_every_call_with_its_signature_and_docstring(face: Any
         assert inspect.signature(bound) == inspect.signature(call)
 
 
-HIDDEN = ("retry", "describe_metadata", "existing_topics", "find_topics", "by_leader")
+HIDDEN = (
+    "retry",
+    "describe_metadata",
+    "existing_topics",
+    "find_topics",
+    "by_leader",
+    "named_brokers",
+)
 """Parts of calls."""
 
 
