@@ -2,6 +2,9 @@
 
 Checks the form of the leaves, runs the README's first session with the `odradek` command, and
 produces and consumes records over an `odradek.testing.Broker`. The last line is JSON: the rates.
+
+`python wheel_trial.py first-record` ends when the first record is acknowledged: by a broker and a
+producer that are started as a user starts them, with the `odradek` command.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import odradek
@@ -28,10 +33,11 @@ def check_version(leaves: str) -> None:
         raise SystemExit(f"odradek --version says {version.stdout.strip()!r}, not {wanted!r}")
 
 
-def first_session() -> None:
-    """Start a broker by the command line, make a topic, produce into it, consume it."""
+@contextmanager
+def started_broker() -> Iterator[Callable[..., str]]:
+    """Start a broker by the command line; yield `call`, which runs a command against it."""
     with tempfile.TemporaryDirectory(prefix="odradek-trial-") as data:
-        up = [COMMAND, "up", "--port", "0", "--json", "--data-dir", data]
+        up = [COMMAND, "up", "--port", "0", "--http", "none", "--json", "--data-dir", data]
         with subprocess.Popen(up, stdout=subprocess.PIPE, text=True) as broker:
             assert broker.stdout is not None
             bootstrap = json.loads(broker.stdout.readline())["bootstrap"]
@@ -41,15 +47,29 @@ def first_session() -> None:
                 return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
             try:
-                call("topic", "create", "greetings", "-p", "3")
-                call("produce", "greetings", "hello", "-k", "en")
-                consumed = call("consume", "greetings", "-e")
+                yield call
             finally:
                 broker.terminate()
-        if consumed != "hello\n":
-            raise SystemExit(f"the first session consumed {consumed!r}")
         if broker.returncode != 0:
             raise SystemExit(f"the broker ended with {broker.returncode}")
+
+
+def first_session() -> None:
+    """Start a broker by the command line, make a topic, produce into it, consume it."""
+    with started_broker() as call:
+        call("topic", "create", "greetings", "-p", "3")
+        call("produce", "greetings", "hello", "-k", "en")
+        consumed = call("consume", "greetings", "-e")
+    if consumed != "hello\n":
+        raise SystemExit(f"the first session consumed {consumed!r}")
+
+
+def first_record() -> float:
+    """Start a broker and produce a record; the time when it was acknowledged, as seconds since
+    1970."""
+    with started_broker() as call:
+        call("produce", "greetings", "hello")
+        return time.time()
 
 
 def rates() -> dict[str, float]:
@@ -73,7 +93,9 @@ def rates() -> dict[str, float]:
         return {"produced": produced, "consumed": consumed / (time.perf_counter() - start)}
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:] == ["first-record"]:
+    print(first_record())
+elif __name__ == "__main__":
     check_version(sys.argv[1])
     first_session()
     print(json.dumps(rates()))

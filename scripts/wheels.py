@@ -2,8 +2,9 @@
 
 Into `dist/`: an sdist, and from it a wheel with compiled leaves and a pure one. Each wheel is
 installed with its dependencies into a new environment, where the README's first session and
-`odradek.testing.Broker` are run and records are produced and consumed; a table shows the rates. The
-exit code is 1 if a package cannot be built or fails.
+`odradek.testing.Broker` are run and records are produced and consumed; a table shows the rates, and
+the seconds from the start of `pip install` to the first acknowledged record. The exit code is 1 if
+a package cannot be built or fails.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 from pathlib import Path
 
@@ -45,15 +47,21 @@ def build_wheel(sdist: Path, wish: str) -> Path:
 
 
 def tried(wheel: Path, leaves: str) -> dict[str, float]:
-    """Install the wheel in an empty environment and run the trial there; its rates."""
+    """Install the wheel in an empty environment and run the trial there; its rates, and the
+    seconds from the begin of the installation to the first acknowledged record.
+
+    pip uses no cache, as on a machine where it installs the dependencies for the first time."""
     with tempfile.TemporaryDirectory(prefix="odradek-wheel-") as work:
         venv.create(work, with_pip=True)
         python = str(Path(work, "bin", "python"))
-        run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", str(wheel)])
+        options = ("-q", "--disable-pip-version-check", "--no-cache-dir")
+        begin = time.time()
+        run([python, "-m", "pip", "install", *options, str(wheel)])
+        acknowledged = float(run([python, str(TRIAL), "first-record"], cwd=work))
         # Away from the checkout, whose sources must not be found.
         done = run([python, str(TRIAL), leaves], cwd=work)
         rates: dict[str, float] = json.loads(done.splitlines()[-1])
-        return rates
+        return {**rates, "first record": acknowledged - begin}
 
 
 def run(command: list[str], environment: dict[str, str] | None = None, cwd: str = "/") -> str:
@@ -71,8 +79,15 @@ def main() -> None:
     shutil.rmtree(DIST, ignore_errors=True)
     say("an sdist")
     sdist = build_sdist()
-    table = Table("package", "KiB", "leaves", "produced, records/s", "consumed, records/s")
-    table.add_row(sdist.name, f"{sdist.stat().st_size / 1024:,.0f}", "", "", "")
+    table = Table(
+        "package",
+        "KiB",
+        "leaves",
+        "produced, records/s",
+        "consumed, records/s",
+        "pip install to first record, s",
+    )
+    table.add_row(sdist.name, f"{sdist.stat().st_size / 1024:,.0f}", "", "", "", "")
     for wish, leaves in KINDS.items():
         say(f"a wheel from it, ODRADEK_COMPILE={wish}" + " (2-4 minutes)" * (wish == "1"))
         wheel = build_wheel(sdist, wish)
@@ -80,7 +95,8 @@ def main() -> None:
         rates = tried(wheel, leaves)
         size = f"{wheel.stat().st_size / 1024:,.0f}"
         shown = [f"{rates[name]:,.0f}" for name in ("produced", "consumed")]
-        table.add_row(wheel.name, size, leaves.partition(" ")[0], *shown)
+        first = f"{rates['first record']:.1f}"
+        table.add_row(wheel.name, size, leaves.partition(" ")[0], *shown, first)
     Console(width=120).print(table)
 
 

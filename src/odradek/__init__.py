@@ -12,6 +12,14 @@ The clients are imported when they are first asked for: `odradek --help` does wi
 
 from __future__ import annotations
 
+import os
+
+if os.name != "posix":
+    raise ImportError(
+        "Odradek runs on Linux and macOS: it needs their system calls for sockets and files. What "
+        "to do: on Windows, install it in WSL, where programs on Windows reach its broker as well"
+    )
+
 import importlib
 from typing import TYPE_CHECKING, Any
 

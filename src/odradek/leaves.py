@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, SourceFileLoader
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -167,7 +167,16 @@ def mode() -> str:
         return "interpreted (ODRADEK_INTERPRETED=1)"
     if any(isinstance(finder, SourceFinder) for finder in sys.meta_path):
         return "interpreted (sources changed since `make compile`)"
+    if not any(os.path.exists(path) for path in extensions_of(LEAVES[0])):
+        here = EXTENSION_SUFFIXES[0]
+        return f"interpreted (compiled for another Python or platform, not for {here})"
     return "compiled"
+
+
+def extensions_of(leaf: str) -> list[str]:
+    """The paths where this Python looks for the extension module of a leaf."""
+    stem = source_of(leaf).removesuffix(".py")
+    return [stem + suffix for suffix in EXTENSION_SUFFIXES]
 
 
 def reason_not_compiled() -> str:

@@ -15,8 +15,9 @@ from odradek import leaves
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package with one leaf whose manifest is up to date."""
+    """A package with one compiled leaf whose manifest is up to date."""
     (tmp_path / "leaf.py").write_text("VALUE = 1\n")
+    (tmp_path / f"leaf{EXTENSION_SUFFIXES[0]}").touch()
     monkeypatch.setattr(leaves, "PACKAGE", str(tmp_path))
     monkeypatch.setattr(leaves, "MANIFEST", str(tmp_path / "compiled_leaves.json"))
     monkeypatch.setattr(leaves, "LEAVES", ("odradek.leaf",))
@@ -30,6 +31,13 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_leaves_with_an_up_to_date_manifest_run_compiled(package: Path) -> None:
     leaves.install()
     assert leaves.mode() == "compiled"
+
+
+def test_leaves_compiled_for_another_platform_run_interpreted(package: Path) -> None:
+    extension = package / f"leaf{EXTENSION_SUFFIXES[0]}"
+    extension.rename(package / "leaf.cpython-39-s390x-linux-gnu.so")
+    leaves.install()
+    assert leaves.mode().startswith("interpreted (compiled for another Python or platform")
 
 
 def test_leaves_with_an_edited_source_run_interpreted(package: Path) -> None:

@@ -54,3 +54,11 @@ def test_importing_it_imports_no_client(program: str) -> None:
         [sys.executable, "-c", f"{program}; {count}"], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "0"
+
+
+def test_on_a_foreign_platform_the_import_says_where_it_runs() -> None:
+    program = "import os; os.name = 'nt'; import odradek"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("ImportError: Odradek runs on Linux and macOS")
+    assert "What to do: on Windows, install it in WSL" in done.stderr
