@@ -14,9 +14,12 @@ from odradek.config.broker import (
     TopicSettings,
 )
 from odradek.config.broker_log import CleanerSettings, LogSettings
+from odradek.config.client_metrics import ClientMetricsConfig
+from odradek.config.group import GroupConfig
 from odradek.config.setting import Setting
 from odradek.config.settings import Settings
 from odradek.config.topic import TopicConfig
+from odradek.config.without_effect import SettingsWithoutEffect
 
 GROUPS: tuple[tuple[str, type[Settings]], ...] = (
     ("Identity", IdentitySettings),
@@ -34,9 +37,19 @@ INTRODUCTION = """\
 
 Names and meanings are Kafka's; Kafka does not have the settings marked *ours*. The settings of a
 broker are given when it starts. Those marked *cluster-wide* may also change while it runs, by
-AlterConfigs (`kafka-configs`, an admin client), for all brokers or for one. The value that counts
+AlterConfigs (`kafka-configs`, an admin client), for all brokers or for one, those marked
+*per-broker* for one broker. The value that counts
 is the first of these: the value of the topic, of the broker, of all brokers, the value given at the
 start, the default.
+"""
+
+WITHOUT_EFFECT = """\
+Settings of Kafka that configure nothing here. AlterConfigs accepts them by Kafka's rules, keeps
+them and shows them, so that tools and scripts made for Kafka work; they cannot be given at the
+start.
+"""
+KEPT_ONLY = """\
+The settings of a {} are accepted, kept and shown; they have no effect here.
 """
 
 
@@ -52,16 +65,38 @@ def _lines() -> Iterator[str]:
         yield f"### {title}\n"
         for setting in group.declared.values():
             yield from _entry(setting)
+    yield "### Without effect\n"
+    yield WITHOUT_EFFECT
+    yield from _table(SettingsWithoutEffect)
     yield "## Topic\n"
     yield "They are set when a topic is created, or at any later time by AlterConfigs.\n"
     for setting in TopicConfig.declared.values():
         if not setting.hidden:
             yield from _entry(setting)
+    yield "## Group\n"
+    yield KEPT_ONLY.format("group")
+    yield from _table(GroupConfig)
+    yield "## Client metrics\n"
+    yield KEPT_ONLY.format("subscription to metrics of clients (KIP-714)")
+    yield from _table(ClientMetricsConfig)
+
+
+def _table(group: type[Settings]) -> Iterator[str]:
+    yield "| Setting | Values | Meaning |"
+    yield "|---|---|---|"
+    for setting in group.declared.values():
+        facts = "; ".join(_facts(setting)).replace("|", r"\|")
+        yield f"| `{setting.name}` | {facts} | {setting.doc} |"
+    yield ""
 
 
 def _entry(setting: Setting[Any]) -> Iterator[str]:
     yield f"#### `{setting.name}`" + (" (ours)\n" if setting.ours else "\n")
     yield f"{setting.doc}\n"
+    yield "; ".join(_facts(setting)) + "\n"
+
+
+def _facts(setting: Setting[Any]) -> list[str]:
     default = setting.text(setting.default)
     facts = [
         setting.kind.name.lower(),
@@ -77,4 +112,4 @@ def _entry(setting: Setting[Any]) -> Iterator[str]:
             facts.append(setting.update.value)
     else:
         facts.append(f"falls back to `{setting.broker.name}`")
-    yield "; ".join(facts) + "\n"
+    return facts

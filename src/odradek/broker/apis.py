@@ -42,6 +42,7 @@ from odradek.broker.handlers import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
     list_partition_reassignments,
@@ -148,6 +149,7 @@ ROWS = (
     row(60, (0, 2), describe_cluster.handle, "Describe on Cluster"),
     row(61, (0, 0), describe_producers.handle, "Read on Topic"),
     row(66, (0, 2), list_transactions.handle, "Describe on TransactionalId"),
+    row(74, (0, 1), list_config_resources.handle, "DescribeConfigs on Cluster"),
     row(75, (0, 0), describe_topic_partitions.handle, "Describe on Topic"),
     row(20_000, (0, 0), describe_waiting.handle, "Describe on Cluster"),
 )

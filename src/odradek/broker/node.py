@@ -215,7 +215,7 @@ class Node:
         port = advertised.port or self.address[1]
         host = self._own_host if advertised.is_wildcard else advertised.host
         self.endpoint = Endpoint(advertised.name, host, port, PLAINTEXT)
-        self.metadata.submit(bootstrap(self.metadata.pending))
+        self.metadata.submit(bootstrap(self.metadata.pending, self.config))
         registration = register_broker(
             self.metadata.pending,
             self.config.node_id,

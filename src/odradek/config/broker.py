@@ -2,12 +2,14 @@
 
 `BrokerConfig.load` takes the values given at the start; `with_dynamic` adds those set later by
 AlterConfigs. Names are Kafka's where they mean the same; settings that Kafka does not have are
-marked `ours`. Every setting here has an effect.
+marked `ours`. Settings that Kafka has and that have no effect here are `without_effect`; they are
+only set later, never at the start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from odradek.config.addresses import LISTENER_PATTERN, Listener, parse_listener
 from odradek.config.broker_log import CleanerSettings, LogSettings
@@ -30,6 +32,7 @@ from odradek.config.setting import (
     strings,
 )
 from odradek.config.settings import ConfigSource, DescribedConfig, Layer, Settings
+from odradek.config.without_effect import SettingsWithoutEffect
 
 
 class NetworkSettings(Settings):
@@ -312,6 +315,7 @@ class BrokerConfig(
     NetworkSettings,
     GroupCoordinatorSettings,
     MetadataLogSettings,
+    SettingsWithoutEffect,
 ):
     """A snapshot of the values of all settings of a broker."""
 
@@ -365,11 +369,13 @@ class BrokerConfig(
         """Make a configuration from text by name.
 
         `where` says where the values were written, for messages and `origin`. Raises `ConfigError`
-        for unknown names (with the most similar name) and invalid values.
+        for unknown names (with the most similar name), names without effect and invalid values.
         """
         layer = Layer(ConfigSource.STATIC_BROKER_CONFIG, dict(given), where)
         for name in given:
             try:
+                if name in SettingsWithoutEffect.declared:
+                    raise ConfigError(f"{name} has no effect on this broker: {cls.find(name).doc}")
                 cls.find(name)
             except ConfigError as error:
                 place = layer.place(name)
@@ -401,23 +407,29 @@ class BrokerConfig(
     ) -> list[DescribedConfig]:
         """Rows of DescribeConfigs for the broker resource without a name.
 
-        They are the dynamic values for all brokers.
+        They are the dynamic values for all brokers, and have no other synonyms.
         """
-        only = [
-            layer
-            for layer in self.layers
-            if layer.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
-        ]
+        source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        only = [layer for layer in self.layers if layer.source is source]
         given = [name for layer in only for name in layer.values if names is None or name in names]
-        return BrokerConfig(only).describe(given)
+        return [
+            replace(row, synonyms=tuple(each for each in row.synonyms if each.source is source))
+            for row in BrokerConfig(only).describe(given)
+        ]
 
     @classmethod
-    def check_dynamic(cls, name: str, text: str) -> None:
-        """Raise `ConfigError` if AlterConfigs may not give `name` this value."""
+    def check_dynamic(cls, name: str, text: str, *, for_all: bool) -> None:
+        """Raise `ConfigError` if AlterConfigs may not give `name` this value, for one broker or
+        `for_all`.
+        """
         setting: Setting[object] = cls.find(name)
         if setting.update is UpdateMode.READ_ONLY:
             raise ConfigError(f"Cannot update {name} dynamically: set it and restart the broker")
         setting.parse(text)
+        if for_all and setting.update is UpdateMode.PER_BROKER:
+            raise ConfigError(
+                f"Cannot update {name} at default cluster level, broker id must be specified"
+            )
 
     def parsed_listeners(self) -> tuple[Listener, ...]:
         return tuple(parse_listener(text) for text in self.listeners)

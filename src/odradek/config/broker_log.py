@@ -4,8 +4,8 @@ Most of these have a topic-level form (`topic.TopicConfig`), which takes type, d
 from the line here. They may change while the broker runs, and every topic without a value of its
 own follows.
 
-There is always one cleaner: Kafka's `log.cleaner.threads` and `log.cleaner.enable` do not exist
-here.
+There is always one cleaner: Kafka's `log.cleaner.threads` has no effect, and `log.cleaner.enable`
+does not exist here.
 """
 
 from __future__ import annotations
@@ -259,7 +259,8 @@ class LogSettings(Settings):
         at_least(1),
         update=UpdateMode.CLUSTER_WIDE,
         doc="The number of in-sync replicas below which the broker rejects produce requests with "
-        "acks=all.",
+        "acks=all. All brokers have the same: the value given at the first start of a cluster "
+        "becomes the value for all brokers, which AlterConfigs changes and never removes.",
     )
     unclean_leader_election_enable = boolean(
         "unclean.leader.election.enable",

@@ -56,9 +56,10 @@ class ConfigType(IntEnum):
 
 
 class UpdateMode(Enum):
-    """The ways to change a value: a restart, or also AlterConfigs, for one broker or for all."""
+    """The ways to change a value: a restart, AlterConfigs for one broker, or also for all."""
 
     READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
     CLUSTER_WIDE = "cluster-wide"
 
 
@@ -156,6 +157,7 @@ class SettingOptions(TypedDict, total=False):
     update: UpdateMode
     sensitive: bool  # DescribeConfigs never shows the value
     hidden: bool  # valid but not listed: for tests
+    hidden_unless_set: bool  # not listed as long as it has its default
     ours: bool  # Kafka has no such setting
     fallbacks: tuple[tuple[Setting[Any], int], ...]  # settings that count while this one is null
     broker: Setting[Any] | None  # the broker's setting that counts for topics without a value
@@ -181,6 +183,7 @@ class Setting(Generic[T]):
         self.update = options.get("update", UpdateMode.READ_ONLY)
         self.sensitive = options.get("sensitive", False)
         self.hidden = options.get("hidden", False)
+        self.hidden_unless_set = options.get("hidden_unless_set", False)
         self.ours = options.get("ours", False)
         self.fallbacks = options.get("fallbacks", ())
         self.broker = options.get("broker")

@@ -13,7 +13,7 @@ first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import dropwhile
 from typing import Any, ClassVar, Self
@@ -30,6 +30,8 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,7 @@ class Settings:
         defaults = [
             Synonym(member.name, member.text(member.default), ConfigSource.DEFAULT_CONFIG)
             for member in family
-            if member.default is not None
+            if member.default is not None and not member.hidden_unless_set
         ]
         rest = tuple(dropwhile(lambda item: item.name != setting.name, [*given, *defaults]))
         return tuple(given) if relatives and not rest else rest
@@ -208,5 +210,43 @@ class Settings:
         return [
             self.describe_one(setting)
             for setting in self.declared.values()
-            if not setting.hidden and (requested is None or setting.name in requested)
+            if not setting.hidden
+            and (requested is None or setting.name in requested)
+            and not (setting.hidden_unless_set and self.layer_of(setting.name) is None)
         ]
+
+
+class ResourceConfig(Settings):
+    """The settings of a resource, such as a topic, some of which fall back to the broker's."""
+
+    own_source: ClassVar[ConfigSource]
+
+    def __init__(self, broker: Settings, overrides: Mapping[str, str]) -> None:
+        """`overrides`: the values of the resource itself. Raises `ConfigError`."""
+        for name in overrides:
+            self.find(name)
+        self.__dict__["broker"] = broker
+        super().__init__([Layer(self.own_source, dict(overrides))])
+
+    def fallback(self, setting: Setting[Any]) -> object:
+        if setting.broker is None:
+            return setting.default
+        broker: Settings = self.__dict__["broker"]
+        if setting.broker.fallbacks:
+            # A negative value means never, in any unit.
+            return max(broker.effective(setting.broker), -1)
+        return broker.value(setting.broker)
+
+    def inherited(self, setting: Setting[Any]) -> tuple[Synonym, ...]:
+        """The settings that give the value unless the resource has one, the winner first."""
+        if setting.broker is None:
+            return ()
+        broker: Settings = self.__dict__["broker"]
+        return broker.synonyms(setting.broker, relatives=True)
+
+    def describe_one(self, setting: Setting[Any]) -> DescribedConfig:
+        row = super().describe_one(setting)
+        own = row.synonyms[:1] if row.source is self.own_source else ()
+        synonyms = (*own, *self.inherited(setting))
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
+        return replace(row, source=source, synonyms=synonyms)

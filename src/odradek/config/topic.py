@@ -23,7 +23,7 @@ from odradek.config.setting import (
     refused,
     strings,
 )
-from odradek.config.settings import ConfigSource, DescribedConfig, Layer, Settings
+from odradek.config.settings import ConfigSource, ResourceConfig
 
 T = TypeVar("T")
 NO_TIERS = {
@@ -80,10 +80,11 @@ def throttled_replicas(name: str, side: str) -> Setting[tuple[str, ...]]:
     )
 
 
-class TopicConfig(Settings):
+class TopicConfig(ResourceConfig):
     """A snapshot of the values of all settings of a topic."""
 
     unknown = "Unknown topic config name"
+    own_source = ConfigSource.TOPIC_CONFIG
 
     cleanup_policy = of_broker("cleanup.policy", BrokerConfig.log_cleanup_policy)
     compression_type = of_broker("compression.type", BrokerConfig.compression_type)
@@ -173,10 +174,7 @@ class TopicConfig(Settings):
 
     def __init__(self, broker: BrokerConfig, overrides: Mapping[str, str]) -> None:
         """Raises `ConfigError` for unknown names, invalid values and contradictions."""
-        for name in overrides:
-            self.find(name)
-        self.__dict__["broker"] = broker
-        super().__init__([Layer(ConfigSource.TOPIC_CONFIG, dict(overrides))])
+        super().__init__(broker, overrides)
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
             raise ConfigError(
                 "conflict topic config setting min.compaction.lag.ms "
@@ -188,36 +186,6 @@ class TopicConfig(Settings):
     def roll_bytes(self) -> int:
         """The size at which a segment is closed: `segment.bytes`, or a test's own."""
         return self.internal_segment_bytes or self.segment_bytes
-
-    def fallback(self, setting: Setting[object]) -> object:
-        if setting.broker is None:
-            return setting.default
-        broker: BrokerConfig = self.__dict__["broker"]
-        if setting.broker.fallbacks:
-            # A negative value means never, in any unit.
-            return max(broker.effective(setting.broker), -1)
-        return broker.value(setting.broker)
-
-    def describe_one(self, setting: Setting[object]) -> DescribedConfig:
-        row = super().describe_one(setting)
-        own = row.synonyms[:1] if row.source is ConfigSource.TOPIC_CONFIG else ()
-        inherited = (
-            ()
-            if setting.broker is None
-            else self.__dict__["broker"].synonyms(setting.broker, relatives=True)
-        )
-        synonyms = (*own, *inherited)
-        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
-        return DescribedConfig(
-            row.name,
-            row.value,
-            source,
-            row.read_only,
-            row.sensitive,
-            row.type,
-            row.documentation,
-            synonyms,
-        )
 
 
 class TopicConfigs:

@@ -1,4 +1,4 @@
-"""Decisions on brokers: the first record of a cluster, registration, blocks of producer ids."""
+"""Decisions on brokers: the first records of a cluster, registration, blocks of producer ids."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from odradek.config.broker import BrokerConfig
 from odradek.controller.decision import Decision
-from odradek.controller.image import BrokerRegistration, Endpoint, MetadataImage
+from odradek.controller.image import (
+    BrokerRegistration,
+    ConfigResource,
+    Endpoint,
+    MetadataImage,
+    ResourceType,
+    config_record,
+)
 from odradek.controller.records import METADATA_VERSION, METADATA_VERSION_FEATURE
 from odradek.protocol.metadata_records import (
     FeatureLevelRecord,
@@ -25,11 +33,22 @@ class ProducerIdsBlock(NamedTuple):
     size: int
 
 
-def bootstrap(image: MetadataImage) -> list[object]:
-    """Return the first record of a new cluster, its metadata version; none for an existing one."""
-    if METADATA_VERSION_FEATURE in image.features:
-        return []
-    return [FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION)]
+def bootstrap(image: MetadataImage, broker: BrokerConfig) -> list[object]:
+    """Return the first records of a new cluster; none for an existing one.
+
+    They are its metadata version and the least number of in-sync replicas: like Kafka, a cluster
+    has one value of it for all brokers, at first that of the broker that starts it.
+    """
+    records: list[object] = []
+    if METADATA_VERSION_FEATURE not in image.features:
+        records.append(
+            FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION)
+        )
+    least = BrokerConfig.min_insync_replicas
+    if least.name not in image.broker_config(None):
+        resource = ConfigResource(ResourceType.BROKER, "")
+        records.append(config_record(resource, least.name, least.text(broker.min_insync_replicas)))
+    return records
 
 
 def register_broker(

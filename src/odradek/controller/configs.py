@@ -1,5 +1,5 @@
-"""Decisions on settings of topics and brokers: IncrementalAlterConfigs, AlterConfigs and
-DescribeConfigs.
+"""Decisions on settings of topics, brokers, groups and client metrics: IncrementalAlterConfigs,
+AlterConfigs, DescribeConfigs and ListConfigResources.
 
 IncrementalAlterConfigs sets, deletes, appends to and subtracts from single settings; the older
 AlterConfigs replaces all settings of a resource. Both compute the new values of the resource, check
@@ -15,6 +15,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from odradek.config.broker import BrokerConfig
+from odradek.config.client_metrics import INTERVAL_MS, ClientMetricsConfig
+from odradek.config.group import GroupConfig
 from odradek.config.setting import ConfigError, ConfigType
 from odradek.config.settings import DescribedConfig, Settings
 from odradek.config.topic import TopicConfig, TopicConfigs
@@ -31,8 +33,15 @@ from odradek.protocol.api.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from odradek.protocol.api.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+    ListedConfigResource,
+)
 
-NOT_HERE = {8: "broker loggers", 16: "client metrics", 32: "groups"}
+BROKER_LOGGER = 8
+STORED_RESOURCES = (ResourceType.GROUP, ResourceType.CLIENT_METRICS)
+"""Resources that exist by their settings alone."""
 
 
 def config_resource(
@@ -47,11 +56,14 @@ def config_resource(
         return _topic(image, name)
     if kind == ResourceType.BROKER:
         return _broker(name, broker.node_id)
-    if kind in NOT_HERE:
-        problem = f"Settings of {NOT_HERE[kind]} (resource type {kind}) are not in this version."
-    else:
-        problem = f"Unknown resource type {kind}"
-    raise ApiError(ErrorCode.INVALID_REQUEST, problem)
+    if kind in STORED_RESOURCES:
+        if not name:
+            what = "Group" if kind == ResourceType.GROUP else "Client metrics subscription"
+            raise _invalid_request(f"{what} name must not be empty")
+        return ConfigResource(ResourceType(kind), name)
+    if kind == BROKER_LOGGER:
+        raise _invalid_request("Levels of loggers (resource type 8) are not in this version.")
+    raise _invalid_request(f"Unknown resource type {kind}")
 
 
 def _topic(image: MetadataImage, name: str) -> ConfigResource:
@@ -203,6 +215,7 @@ def _records(
     current_values = image.config(resource)
     new_values = _new_values(image, resource, requested, broker)
     _check_new_values(image, resource, current_values, new_values, broker)
+    _check_least_insync(resource, requested, new_values)
     return [
         config_record(resource, name, new_values.get(name))
         for name in sorted(current_values.keys() | new_values.keys())
@@ -245,14 +258,17 @@ def _edited_list(
     image: MetadataImage, resource: ConfigResource, change: Change, broker: BrokerConfig
 ) -> str:
     """Return a list setting with elements appended or removed. Raises `ApiError`."""
-    current: Settings = broker
-    try:
-        if resource.type is ResourceType.TOPIC:
-            current = TopicConfig(broker, image.config(resource))
-        setting = current.find(change.name)
-    except ConfigError as error:
-        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
-    if setting.kind is not ConfigType.LIST:
+    is_list = False
+    if resource.type in (ResourceType.TOPIC, ResourceType.BROKER):
+        current: Settings = broker
+        try:
+            if resource.type is ResourceType.TOPIC:
+                current = TopicConfig(broker, image.config(resource))
+            setting = current.find(change.name)
+        except ConfigError as error:
+            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        is_list = setting.kind is ConfigType.LIST
+    if not is_list:  # Nor is one of a group or of client metrics, to Kafka.
         raise ApiError(
             ErrorCode.INVALID_CONFIG,
             f"Can't {Operation(change.operation).name} to key {change.name} "
@@ -283,18 +299,67 @@ def _check_new_values(
     try:
         if resource.type is ResourceType.TOPIC:
             TopicConfig(broker, new_values)
-            return
+        elif resource.type is ResourceType.GROUP:
+            GroupConfig(broker, new_values)
+        elif resource.type is ResourceType.CLIENT_METRICS:
+            _check_client_metrics(new_values, broker)
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    if resource.type is ResourceType.BROKER:
+        _check_broker_values(image, resource, current_values, new_values, broker)
+
+
+def _check_client_metrics(new_values: Mapping[str, str], broker: BrokerConfig) -> None:
+    for name in new_values:
+        if name not in ClientMetricsConfig.declared:
+            raise _invalid_request(f"Unknown client metrics configuration: {name}")
+    interval_ms = ClientMetricsConfig(broker, new_values).interval_ms
+    if interval_ms not in INTERVAL_MS:
+        raise _invalid_request(
+            f"Invalid value {interval_ms} for interval.ms, interval must be between "
+            f"{INTERVAL_MS[0]} and {INTERVAL_MS[-1]}"
+        )
+
+
+def _check_broker_values(
+    image: MetadataImage,
+    resource: ConfigResource,
+    current_values: Mapping[str, str],
+    new_values: Mapping[str, str],
+    broker: BrokerConfig,
+) -> None:
     for_all = not resource.name
     try:
         for name, value in new_values.items():
             if current_values.get(name) != value:
-                BrokerConfig.check_dynamic(name, value)
+                BrokerConfig.check_dynamic(name, value, for_all=for_all)
         cluster, own = image.broker_config(None), image.broker_config(broker.node_id)
-        broker.with_dynamic(new_values if for_all else cluster, own if for_all else new_values)
+        current = broker.with_dynamic(cluster, own)
+        current.check_changed_threads(
+            broker.with_dynamic(new_values if for_all else cluster, own if for_all else new_values)
+        )
     except ConfigError as error:
         raise _invalid_request(str(error)) from None
+
+
+def _check_least_insync(
+    resource: ConfigResource, requested: _ResourceRequest, new_values: Mapping[str, str]
+) -> None:
+    """Raise `ApiError` unless `min.insync.replicas` stays one value for all brokers (see
+    `brokers.bootstrap`).
+    """
+    if resource.type is not ResourceType.BROKER:
+        return
+    name = BrokerConfig.min_insync_replicas.name
+    if resource.name and any(change.name == name for change in requested.changes):
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"{name} cannot be altered for one broker: it has one value for all.",
+        )
+    if not resource.name and name not in new_values:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG, f"The value of {name} for all brokers cannot be removed."
+        )
 
 
 def _invalid_request(message: str) -> ApiError:
@@ -346,9 +411,43 @@ def _rows(
     if resource.type is ResourceType.TOPIC:
         config, _ = TopicConfigs(broker).usable(image.config(resource))
         return config.describe(names)
+    if resource.type is ResourceType.GROUP:
+        return GroupConfig(broker, image.config(resource)).describe(names)
+    if resource.type is ResourceType.CLIENT_METRICS:
+        return ClientMetricsConfig(broker, image.config(resource)).describe(names)
     if resource.name:
         return broker.describe(names)
     return broker.describe_cluster_defaults(names)
+
+
+def list_config_resources(
+    image: MetadataImage, request: ListConfigResourcesRequest, version: int
+) -> ListConfigResourcesResponse:
+    """Return the resources of the requested types that have settings, or all of them.
+
+    Version 0 knows client metrics only. Groups and client metrics are resources if a setting of
+    them is set; a broker that levels of loggers could be asked of is never listed (see
+    `config_resource`).
+    """
+    supported = {*ResourceType.__members__.values(), BROKER_LOGGER}
+    if version == 0:
+        supported = {ResourceType.CLIENT_METRICS}
+    if not supported.issuperset(request.resource_types):
+        return ListConfigResourcesResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[]
+        )
+    wanted = set(request.resource_types) or supported
+    found = [each for each in image.configs if each.type in STORED_RESOURCES]
+    found += [ConfigResource(ResourceType.BROKER, str(broker_id)) for broker_id in image.brokers]
+    found += [ConfigResource(ResourceType.TOPIC, name) for name in image.topics]
+    return ListConfigResourcesResponse(
+        error_code=0,
+        config_resources=[
+            ListedConfigResource(resource_name=each.name, resource_type=each.type)
+            for each in found
+            if each.type in wanted
+        ],
+    )
 
 
 def _row(row: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -48,6 +48,8 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 class ConfigResource(NamedTuple):
@@ -322,7 +324,7 @@ class MetadataImage:
                 del self._colliding_names[topic.name.replace(".", "_")]
 
     def _replay_config(self, record: ConfigRecord) -> None:
-        if record.resource_type not in (ResourceType.TOPIC, ResourceType.BROKER):
+        if record.resource_type not in ResourceType.__members__.values():
             raise ReplayError(f"{record} has a resource type that has no settings in this version")
         resource = ConfigResource(ResourceType(record.resource_type), record.resource_name)
         if record.value is not None:

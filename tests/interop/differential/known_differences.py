@@ -48,13 +48,10 @@ NO_TIMES = (
     "Of records that have no timestamps none has the largest: offset -1. Kafka compares -1 with -1 "
     "and answers with the first record of the segment."
 )
-MIN_ISR_DEFAULT = (
-    "Kafka's format writes min.insync.replicas as a default of the cluster, because eligible "
-    "leader replicas need it; one broker has no use for them."
-)
 NOT_HERE = "A setting of something that this broker does not have."
 OURS_ALONE = "A setting that only this broker has: durability, hardening."
 OF_THIS_NODE = "Addresses and directories of this very node, given in another way."
+NO_LOGGERS = "The levels of loggers are not settings here, so they are no resources."
 ONE_LISTENER = (
     "Kafka changes its listeners while it runs; this broker listens where it was started, so the "
     "setting cannot be changed."
@@ -165,13 +162,14 @@ KNOWN: tuple[Known, ...] = (
         Known("describe-configs: *", f"results*.configs.{name}.*", OF_THIS_NODE)
         for name in ("log.dirs", "process.roles", "listeners", "advertised.listeners")
     ),
-    Known("describe-configs: *", "results*.configs.min.insync.replicas", MIN_ISR_DEFAULT),
     Known("*-configs: *", "*.configs.node.id.synonyms*", DEFAULT_NODE),
     Known("describe-configs: *", "*.configs.broker.id.synonyms*", DEFAULT_NODE),
     Known("describe-configs: *'described-unknown'", "*.error_message", NO_TEXT, kafka=""),
     Known("alter-broker-configs: *no.such.setting*", "*", UNKNOWN_BROKER_SETTING),
     Known("alter-broker-configs: *log.dirs*then", "*.configs.log.dirs.*", OF_THIS_NODE),
-    Known("alter-broker-configs: *", "results*.configs.num.io.threads", NOT_HERE, ours=ABSENT),
+    Known("alter-broker-configs: *", "*.configs.ssl.keystore.location", NOT_HERE, ours=ABSENT),
+    Known("alter-other-configs: *v1 all", "config_resources", NO_LOGGERS),
+    Known("alter-other-configs: *v1 ?8?", "config_resources", NO_LOGGERS, ours=[]),
     Known("api-versions: *", "api_keys.*", NOT_SERVED, ours=ABSENT),
     Known("api-versions: *", "api_keys.18.max_version", NEWER),
     Known("api-versions: *", "api_keys.42.max_version", NEWER),
@@ -185,7 +183,6 @@ KNOWN: tuple[Known, ...] = (
     Known("metadata: v* null name and no id", "*", NOTHING_NAMED),
     Known("describe-configs: *", "*.background.threads.*", WORKERS),
     Known("list-offsets: v* isolation ?, 1 at -3", "*", NO_TIMES),
-    Known("*", "*.min.insync.replicas.*", MIN_ISR_DEFAULT),
     Known("fetch: v* negative max *", "*", NEGATIVE_LIMIT),
     Known("fetch*", "*.records.cut", WHOLE_BATCHES, ours=0),
     *(

@@ -45,6 +45,7 @@ TIMES = {
     "last_caught_up_timestamp",
 }
 ORDER = (
+    "resource_type",
     "name",
     "topic",
     "user",

@@ -126,8 +126,36 @@ def test_settings_that_need_a_restart_are_read_only() -> None:
     assert rows["num.partitions"]
     assert not rows["log.segment.bytes"]
     with pytest.raises(ConfigError, match="restart"):
-        BrokerConfig.check_dynamic("num.partitions", "3")
-    BrokerConfig.check_dynamic("log.segment.bytes", "2000000")
+        BrokerConfig.check_dynamic("num.partitions", "3", for_all=True)
+    BrokerConfig.check_dynamic("log.segment.bytes", "2000000", for_all=True)
+
+
+def test_settings_of_one_broker_cannot_be_set_for_all() -> None:
+    BrokerConfig.check_dynamic("ssl.protocol", "TLSv1.2", for_all=False)
+    with pytest.raises(ConfigError, match="broker id must be specified"):
+        BrokerConfig.check_dynamic("ssl.protocol", "TLSv1.2", for_all=True)
+
+
+@pytest.mark.parametrize("name", ["num.io.threads", "ssl.client.auth"])
+def test_a_setting_without_effect_cannot_be_given_at_the_start(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"--set: {name} has no effect"):
+        BrokerConfig.load({name: "1"}, "--set")
+
+
+def test_a_throttled_rate_is_listed_only_where_it_is_set() -> None:
+    name = "leader.replication.throttled.rate"
+    assert not BrokerConfig().describe([name])
+    changed = BrokerConfig().with_dynamic({}, {name: "1000"})
+    assert [row.value for row in changed.describe([name])] == ["1000"]
+
+
+@pytest.mark.parametrize("count", ["3", "17"])
+def test_a_number_of_threads_is_at_most_halved_or_doubled(count: str) -> None:
+    present = BrokerConfig()
+    present.check_changed_threads(present.with_dynamic({"num.io.threads": "16"}, {}))
+    present.check_changed_threads(present.with_dynamic({"num.io.threads": "4"}, {}))
+    with pytest.raises(ConfigError, match="half and double the current value 8"):
+        present.check_changed_threads(present.with_dynamic({"num.io.threads": count}, {}))
 
 
 def test_node_id_and_broker_id_have_the_same_value_or_raise_config_error() -> None:

@@ -9,6 +9,7 @@ import pytest
 from odradek.config.broker import BrokerConfig
 from odradek.config.client import client_kinds
 from odradek.config.topic import TopicConfig
+from odradek.config.without_effect import SettingsWithoutEffect
 
 SOURCES = Path(__file__).parents[3] / "src" / "odradek"
 CODE = "\n".join(path.read_text() for path in SOURCES.rglob("*.py") if path.parent.name != "config")
@@ -48,7 +49,12 @@ def test_every_broker_setting_is_used_or_a_fallback_of_topics(name: str) -> None
         for member, _ in setting.broker.family()
     }
     used = f".{BrokerConfig.declared[name].attribute}" in CODE
-    assert used or name in inherited or name in FACTS
+    assert used or name in inherited or name in FACTS or name in SettingsWithoutEffect.declared
+
+
+@pytest.mark.parametrize("name", sorted(SettingsWithoutEffect.declared))
+def test_a_setting_without_effect_is_used_nowhere(name: str) -> None:
+    assert f"config.{SettingsWithoutEffect.declared[name].attribute}" not in CODE
 
 
 OF_CLIENTS = {

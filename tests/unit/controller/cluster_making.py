@@ -59,7 +59,7 @@ def replay_all(image: MetadataImage, records: Sequence[object]) -> MetadataImage
 def an_image(*broker_ids: int, racks: dict[int, str] | None = None) -> MetadataImage:
     """Make an image with these brokers, or one, and no topics."""
     image = MetadataImage(CLUSTER)
-    replay_all(image, bootstrap(image))
+    replay_all(image, bootstrap(image, CONFIG))
     for broker_id in broker_ids or (1,):
         rack = (racks or {}).get(broker_id)
         replay_all(image, broker_records(image, broker_id, rack=rack))

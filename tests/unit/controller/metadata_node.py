@@ -40,7 +40,7 @@ class MetadataNode:
 
     def begin(self) -> MetadataNode:
         """Register a broker, as a first start does."""
-        records = [*bootstrap(self.log.pending), *broker_records(self.log.pending, 1)]
+        records = [*bootstrap(self.log.pending, self.config), *broker_records(self.log.pending, 1)]
         self.log.submit(records)
         self.steps.run_until_idle()
         return self

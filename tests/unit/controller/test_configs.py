@@ -10,16 +10,18 @@ from odradek.controller.configs import (
     alter_configs,
     describe_configs,
     incremental_alter_configs,
+    list_config_resources,
 )
 from odradek.controller.image import MetadataImage
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api import alter_configs as legacy
 from odradek.protocol.api import incremental_alter_configs as incremental
 from odradek.protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from odradek.protocol.api.list_config_resources import ListConfigResourcesRequest
 from unit.controller.cluster_making import CONFIG, a_topic, an_image, create, replay_all
 
 SET, DELETE, APPEND, SUBTRACT = Operation
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 Change = tuple[str, int, str | None]
 Resource = tuple[int, str, list[Change]]
 INVALID, BAD = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
@@ -224,7 +226,8 @@ def test_describing_a_broker_has_its_own_values_and_the_cluster_defaults(
         0,
         {"message.max.bytes": "7", "max.connections": "9"},
     )
-    assert describe(image, BROKER, "", None, config) == (0, {"max.connections": "9"})
+    for_all = {"max.connections": "9", "min.insync.replicas": "1"}
+    assert describe(image, BROKER, "", None, config) == (0, for_all)
 
 
 @pytest.mark.parametrize(
@@ -241,3 +244,126 @@ def test_describing_an_unknown_resource_is_refused(
     image: MetadataImage, kind: int, name: str, error: ErrorCode
 ) -> None:
     assert describe(image, kind, name, None) == (error, {})
+
+
+def listed(
+    image: MetadataImage, *types: int, version: int = 1
+) -> tuple[int, list[tuple[int, str]]]:
+    request = ListConfigResourcesRequest(resource_types=list(types))
+    response = list_config_resources(image, request, version)
+    return response.error_code, [
+        (each.resource_type, each.resource_name) for each in response.config_resources
+    ]
+
+
+def test_settings_of_groups_are_kept_and_shown(image: MetadataImage) -> None:
+    name = "consumer.session.timeout.ms"
+    assert describe(image, GROUP, "g", [name]) == (0, {name: "45000"})
+    assert alter(image, (GROUP, "g", [(name, SET, "50000")])) == [(0, "")]
+    assert describe(image, GROUP, "g", [name]) == (0, {name: "50000"})
+    assert describe(image, GROUP, "other", [name]) == (0, {name: "45000"})
+    assert listed(image, GROUP) == (0, [(GROUP, "g")])
+    alter(image, (GROUP, "g", [(name, DELETE, None)]))
+    assert listed(image, GROUP) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (("consumer.session.timeout.ms", SET, "44999"), BAD),
+        (("consumer.heartbeat.interval.ms", SET, "soon"), BAD),
+        (("share.auto.offset.reset", SET, "none"), BAD),
+        (("share.auto.offset.reset", SET, "by_duration:PT1H"), 0),
+        (("nonsense", SET, "1"), BAD),
+        (("nonsense", DELETE, None), 0),
+        (("consumer.session.timeout.ms", APPEND, "1"), BAD),
+    ],
+)
+def test_settings_of_groups_are_checked(image: MetadataImage, change: Change, error: int) -> None:
+    assert alter(image, (GROUP, "g", [change]))[0][0] == error
+
+
+def test_subscriptions_to_metrics_are_kept_and_shown(image: MetadataImage) -> None:
+    changes: list[Change] = [("metrics", SET, "a,b"), ("interval.ms", SET, "100")]
+    assert alter(image, (CLIENT_METRICS, "m", changes)) == [(0, "")]
+    values = {"metrics": "a,b", "interval.ms": "100", "match": ""}
+    assert describe(image, CLIENT_METRICS, "m", None) == (0, values)
+    assert listed(image, version=0) == (0, [(CLIENT_METRICS, "m")])
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (("interval.ms", SET, "99"), INVALID),
+        (("interval.ms", SET, "soon"), BAD),
+        (("nonsense", SET, "1"), INVALID),
+        (("match", SET, "client_id=a.*,client_software_name=x"), 0),
+        (("match", SET, "client_id=("), BAD),
+        (("match", SET, "nonsense=a"), BAD),
+        (("match", SET, "client_id"), BAD),
+        (("metrics", APPEND, "a"), BAD),
+    ],
+)
+def test_subscriptions_to_metrics_are_checked(
+    image: MetadataImage, change: Change, error: int
+) -> None:
+    assert alter(image, (CLIENT_METRICS, "m", [change]))[0][0] == error
+
+
+@pytest.mark.parametrize("kind", [GROUP, CLIENT_METRICS])
+def test_groups_and_subscriptions_have_names(image: MetadataImage, kind: int) -> None:
+    assert alter(image, (kind, "", [("metrics", DELETE, None)]))[0][0] == INVALID
+    assert describe(image, kind, "", None)[0] == INVALID
+
+
+def test_resources_are_listed_by_type(image: MetadataImage) -> None:
+    alter(image, (GROUP, "g", [("share.isolation.level", SET, "read_committed")]))
+    alter(image, (CLIENT_METRICS, "m", [("metrics", SET, "")]))
+    everything = [(GROUP, "g"), (CLIENT_METRICS, "m"), (BROKER, "1"), (TOPIC, "t")]
+    assert listed(image) == (0, everything)
+    assert listed(image, TOPIC, BROKER) == (0, [(BROKER, "1"), (TOPIC, "t")])
+    assert listed(image, TOPIC, 99) == (ErrorCode.UNSUPPORTED_VERSION, [])
+    assert listed(image, TOPIC, version=0) == (ErrorCode.UNSUPPORTED_VERSION, [])
+
+
+def test_settings_without_effect_are_kept_and_shown(image: MetadataImage) -> None:
+    changes: list[Change] = [
+        ("log.cleaner.threads", SET, "2"),
+        ("sasl.kerberos.min.time.before.relogin", SET, "1"),
+    ]
+    assert alter(image, (BROKER, "1", changes)) == [(0, "")]
+    config = CONFIG.with_dynamic(image.broker_config(None), image.broker_config(1))
+    names = [name for name, _, _ in changes]
+    expected = {name: value for name, _, value in changes}
+    assert describe(image, BROKER, "1", names, config) == (0, expected)
+
+
+@pytest.mark.parametrize(
+    ("broker", "change"),
+    [
+        ("", ("sasl.kerberos.min.time.before.relogin", SET, "1")),
+        ("1", ("log.cleaner.threads", SET, "0")),
+        ("1", ("log.cleaner.threads", SET, "3")),
+        ("1", ("log.cleaner.threads", SET, "many")),
+        ("1", ("ssl.client.auth", SET, "maybe")),
+        ("1", ("group.consumer.session.timeout.ms", SET, "45000")),
+        ("1", ("leader.replication.throttled.rate", SET, "-1")),
+    ],
+)
+def test_settings_without_effect_are_checked(
+    image: MetadataImage, broker: str, change: Change
+) -> None:
+    assert alter(image, (BROKER, broker, [change]))[0][0] == INVALID
+
+
+def test_the_least_number_of_in_sync_replicas_is_one_value_for_all(image: MetadataImage) -> None:
+    name = "min.insync.replicas"
+    assert image.broker_config(None)[name] == "1"
+    assert alter(image, (BROKER, "", [(name, SET, "2")])) == [(0, "")]
+    assert alter(image, (BROKER, "", [(name, DELETE, None)]))[0][0] == BAD
+    assert alter(image, (BROKER, "1", [(name, SET, "2")]))[0][0] == BAD
+    assert alter(image, (BROKER, "1", [(name, DELETE, None)]))[0][0] == BAD
+    assert alter(image, (BROKER, "1", [(name, SET, "0")]))[0][0] == INVALID
+    assert replace(image, BROKER, "", {"max.connections": "5"}) == BAD
+    assert replace(image, BROKER, "", {name: "3"}) == 0
+    assert image.broker_config(None) == {name: "3"}

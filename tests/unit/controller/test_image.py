@@ -130,7 +130,7 @@ def test_producer_ids_are_allocated_once() -> None:
         RemoveTopicRecord(topic_id=TWO),
         FenceBrokerRecord(id=1, epoch=99),
         UnregisterBrokerRecord(broker_id=9, broker_epoch=0),
-        ConfigRecord(resource_type=16, resource_name="x", name="y", value="z"),
+        ConfigRecord(resource_type=8, resource_name="x", name="y", value="z"),
         ProducerIdsRecord(broker_id=1, next_producer_id=0),
         BeginTransactionRecord(),
     ],
@@ -215,4 +215,7 @@ def test_the_delta_of_everything_has_the_whole_image() -> None:
     delta = MetadataDelta.everything(image)
     assert list(delta.created) == [image.topics["a"].id, image.topics["b"].id]
     assert list(delta.brokers) == [1, 2]
-    assert list(delta.configs) == [ConfigResource(ResourceType.TOPIC, "b")]
+    assert list(delta.configs) == [
+        ConfigResource(ResourceType.TOPIC, "b"),
+        ConfigResource(ResourceType.BROKER, ""),
+    ]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from odradek.config.broker import BrokerConfig
 from odradek.config.client import client_kinds
+from odradek.config.client_metrics import ClientMetricsConfig
+from odradek.config.group import GroupConfig
 from odradek.config.topic import TopicConfig
+from odradek.config.without_effect import SettingsWithoutEffect
 from scripts.reference import client_settings, settings
 
 
@@ -27,4 +30,13 @@ def test_every_setting_of_a_broker_or_topic_is_on_the_page_and_documented() -> N
     page = settings.page()
     for setting in (*BrokerConfig.declared.values(), *TopicConfig.declared.values()):
         assert setting.doc.endswith(".")
-        assert setting.hidden or f"#### `{setting.name}`" in page
+        if setting.name in SettingsWithoutEffect.declared:
+            assert f"| `{setting.name}` |" in page
+        else:
+            assert setting.hidden or f"#### `{setting.name}`" in page
+
+
+def test_every_setting_of_groups_and_client_metrics_is_on_the_page() -> None:
+    _, _, section = settings.page().partition("## Group")
+    for name in (*GroupConfig.declared, *ClientMetricsConfig.declared):
+        assert f"| `{name}` |" in section

@@ -47,6 +47,7 @@ SCRIPTS: dict[str, Script] = {
     "describe-configs": configs.describe,
     "alter-topic-configs": configs.alter_topics,
     "alter-broker-configs": configs.alter_brokers,
+    "alter-other-configs": configs.alter_others,
     "inherited-configs": configs.inherited,
     "replace-configs": configs.replace,
     "api-versions": cluster.api_versions,

@@ -15,11 +15,13 @@ from odradek.protocol.api.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from odradek.protocol.api.list_config_resources import ListConfigResourcesRequest
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NODE = "1"
 DOCUMENTATION_SINCE = 3
+TYPES_SINCE = 1
 Change = tuple[str, int, str | None]
 
 
@@ -56,7 +58,13 @@ def describe(peer: Peer) -> None:
     for version in peer.each_version(DescribeConfigsRequest):
         flags = [False, True] if version >= DOCUMENTATION_SINCE else [False]
         for synonyms, documentation in itertools.product((False, True), flags):
-            for kind, name in ((TOPIC, "described"), (BROKER, NODE), (BROKER, "")):
+            for kind, name in (
+                (TOPIC, "described"),
+                (BROKER, NODE),
+                (BROKER, ""),
+                (GROUP, "described"),
+                (CLIENT_METRICS, "described"),
+            ):
                 request = describing(kind, name, synonyms=synonyms, documentation=documentation)
                 label = f"v{version} {kind} {name!r}, {synonyms}, {documentation}"
                 peer.call(label, request, version)
@@ -80,6 +88,8 @@ def describe(peer: Peer) -> None:
             (0, ""),
             (3, "x"),
             (99, "x"),
+            (GROUP, ""),
+            (CLIENT_METRICS, ""),
         ):
             peer.call(f"v{version} {kind} {name!r}", describing(kind, name), version)
         twice = describing(TOPIC, "described", ["retention.ms"])
@@ -191,6 +201,46 @@ BROKER_CHANGES: list[list[Change]] = [
     [("max.connections", DELETE, None)],
     [("log.cleanup.policy", SET, "burn")],
     [("log.segment.bytes", SET, "10")],
+    [("num.io.threads", SET, "12")],
+    [("num.io.threads", DELETE, None)],
+    [("num.io.threads", SET, "100")],
+    [("log.cleaner.threads", SET, "2")],
+    [("log.cleaner.threads", DELETE, None)],
+    [("log.cleaner.threads", SET, "0")],
+    [("sasl.kerberos.min.time.before.relogin", SET, "1000")],
+    [("sasl.kerberos.min.time.before.relogin", DELETE, None)],
+    [("sasl.kerberos.min.time.before.relogin", SET, "soon")],
+    [("sasl.login.refresh.window.factor", SET, "0.5")],
+    [("sasl.login.refresh.window.factor", DELETE, None)],
+    [("sasl.enabled.mechanisms", SET, "PLAIN,GSSAPI")],
+    [("sasl.enabled.mechanisms", DELETE, None)],
+    [("sasl.jaas.config", SET, "secret")],
+    [("sasl.jaas.config", DELETE, None)],
+    [("ssl.protocol", SET, "TLSv1.2")],
+    [("ssl.protocol", DELETE, None)],
+    [("ssl.client.auth", SET, "maybe")],
+    [("ssl.keystore.location", SET, "/nowhere")],
+    [("leader.replication.throttled.rate", SET, "1000")],
+    [("leader.replication.throttled.rate", DELETE, None)],
+    [("leader.replication.throttled.rate", SET, "-1")],
+    [("max.connections.per.ip.overrides", SET, "127.0.0.1:500,::1:600")],
+    [("max.connections.per.ip.overrides", DELETE, None)],
+    [("max.connections.per.ip.overrides", SET, "nonsense")],
+    [("max.connection.creation.rate", SET, "0")],
+    [("transaction.partition.verification.enable", SET, "false")],
+    [("transaction.partition.verification.enable", DELETE, None)],
+    [("group.coordinator.cached.buffer.max.bytes", SET, "5")],
+    [("group.consumer.assignment.interval.ms", SET, "2000")],
+    [("group.consumer.assignment.interval.ms", DELETE, None)],
+    [("group.consumer.session.timeout.ms", SET, "46000")],
+    [("remote.fetch.max.wait.ms", SET, "700")],
+    [("remote.fetch.max.wait.ms", DELETE, None)],
+    [("metric.reporters", SET, "")],
+    [("metric.reporters", DELETE, None)],
+    [("min.insync.replicas", SET, "2")],
+    [("min.insync.replicas", SET, "0")],
+    [("min.insync.replicas", DELETE, None)],
+    [("min.insync.replicas", SET, "1")],
 ]
 
 
@@ -290,3 +340,89 @@ def replacing(
         configs=[legacy.AlterableConfig(name=key, value=value) for key, value in configs.items()],
     )
     return legacy.AlterConfigsRequest(resources=[resource], validate_only=validate_only)
+
+
+RESOURCE_CHANGES: list[tuple[int, list[Change]]] = [
+    (GROUP, [("consumer.session.timeout.ms", SET, "50000")]),
+    (GROUP, [("consumer.session.timeout.ms", SET, "44000")]),
+    (GROUP, [("consumer.session.timeout.ms", SET, "60001")]),
+    (GROUP, [("consumer.session.timeout.ms", SET, "soon")]),
+    (GROUP, [("consumer.session.timeout.ms", APPEND, "46000")]),
+    (GROUP, [("consumer.heartbeat.interval.ms", SET, "15001")]),
+    (GROUP, [("consumer.assignment.interval.ms", SET, "15001")]),
+    (GROUP, [("share.auto.offset.reset", SET, "earliest")]),
+    (GROUP, [("share.auto.offset.reset", SET, "by_duration:PT1H")]),
+    (GROUP, [("share.auto.offset.reset", SET, "by_duration:-PT1H")]),
+    (GROUP, [("share.auto.offset.reset", SET, "none")]),
+    (GROUP, [("share.isolation.level", SET, "read_committed")]),
+    (GROUP, [("share.isolation.level", SET, "whatever")]),
+    (GROUP, [("share.renew.acknowledge.enable", SET, "false")]),
+    (GROUP, [("share.record.lock.duration.ms", SET, "14000")]),
+    (GROUP, [("share.record.lock.duration.ms", SET, "16000")]),
+    (GROUP, [("share.delivery.count.limit", SET, "11")]),
+    (GROUP, [("share.partition.max.record.locks", SET, "4001")]),
+    (GROUP, [("streams.num.standby.replicas", SET, "2")]),
+    (GROUP, [("streams.num.standby.replicas", SET, "3")]),
+    (GROUP, [("streams.initial.rebalance.delay.ms", SET, "0")]),
+    (GROUP, [("no.such.setting", SET, "1")]),
+    (GROUP, [("no.such.setting", DELETE, None)]),
+    (GROUP, [("no.such.setting", APPEND, "1")]),
+    (GROUP, [("consumer.session.timeout.ms", DELETE, None)]),
+    (CLIENT_METRICS, [("metrics", SET, "org.apache.kafka.,b")]),
+    (CLIENT_METRICS, [("metrics", APPEND, "c")]),
+    (CLIENT_METRICS, [("metrics", SET, "")]),
+    (CLIENT_METRICS, [("metrics", SET, "*"), ("interval.ms", SET, "100")]),
+    (CLIENT_METRICS, [("interval.ms", SET, "99")]),
+    (CLIENT_METRICS, [("interval.ms", SET, "3600001")]),
+    (CLIENT_METRICS, [("interval.ms", SET, "soon")]),
+    (CLIENT_METRICS, [("match", SET, "client_id=x.*,client_software_name = y")]),
+    (CLIENT_METRICS, [("match", SET, "client_id")]),
+    (CLIENT_METRICS, [("match", SET, "client_id=")]),
+    (CLIENT_METRICS, [("match", SET, "client_id=(")]),
+    (CLIENT_METRICS, [("match", SET, "nonsense=x")]),
+    (CLIENT_METRICS, [("no.such.setting", SET, "1")]),
+    (CLIENT_METRICS, [("interval.ms", DELETE, None)]),
+]
+
+
+def alter_others(peer: Peer) -> None:
+    """Settings of groups and of client metrics: checked and done, the settings afterwards, and
+    the resources that are listed meanwhile.
+    """
+    peer.new_topic("beside-others")
+    for version in peer.each_version(IncrementalAlterConfigsRequest):
+        name = f"others-v{version}"
+        for number, (kind, changes) in enumerate(RESOURCE_CHANGES):
+            for validate_only in (True, False):
+                request = changing(kind, name, *changes, validate_only=validate_only)
+                told = "checked" if validate_only else "done"
+                peer.call(f"v{version} {kind} {number} {changes}, {told}", request, version)
+            settled(peer, "beside-others", 10_000 * (version + 1) + number)
+            shown = describing(kind, name, [change[0] for change in changes], synonyms=True)
+            peer.call(f"v{version} {kind} {number} {changes}, then", shown, 4)
+        for kind, key, value in (
+            (GROUP, "share.isolation.level", "read_committed"),
+            (CLIENT_METRICS, "metrics", "a"),
+        ):
+            request = changing(kind, "", (key, SET, value))
+            peer.call(f"v{version} {kind} without a name", request, version)
+    list_resources(peer, "while there are some")
+    for version in peer.each_version(IncrementalAlterConfigsRequest):
+        for kind in (GROUP, CLIENT_METRICS):
+            names = {
+                change[0] for of, changes in RESOURCE_CHANGES for change in changes if of == kind
+            }
+            undone = [(key, DELETE, None) for key in sorted(names)]
+            peer.ask(changing(kind, f"others-v{version}", *undone), version)
+    settled(peer, "beside-others", 1)
+    list_resources(peer, "afterwards")
+
+
+def list_resources(peer: Peer, label: str) -> None:
+    """List resources of all types, of each type, of unknown types."""
+    for version in peer.each_version(ListConfigResourcesRequest):
+        peer.call(f"{label}, v{version} all", ListConfigResourcesRequest(), version)
+        if version >= TYPES_SINCE:
+            for types in ([TOPIC], [BROKER], [CLIENT_METRICS], [GROUP], [GROUP, TOPIC], [8], [99]):
+                request = ListConfigResourcesRequest(resource_types=types)
+                peer.call(f"{label}, v{version} {types}", request, version)
