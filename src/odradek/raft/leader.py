@@ -1,0 +1,212 @@
+"""The state of a leader: what the other replicas have on disk, what is committed, who waits.
+
+Committed is what a majority of the voters has on disk, but only from the first record of the
+leader's own epoch on (Raft §5.4.2). A leader that a majority does not fetch from for one and a half
+fetch timeouts cannot commit anything and resigns, so that its clients look elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from odradek.raft.log_state import LogState
+from odradek.raft.messages import RaftError, RaftFetchRequest, VoterChangeResponse
+from odradek.raft.replicas import ReplicaKey, Voter, VoterSet
+
+
+@dataclass(slots=True)
+class ReplicaProgress:
+    """What the leader knows of another replica.
+
+    Everything before `acknowledged` is on the replica's disk. `caught_up_ms` is when it last had
+    everything that was in the leader's log at its fetch before.
+    """
+
+    acknowledged: int
+    fetched_ms: int
+    caught_up_ms: int | None = None
+    end_at_fetch: int = -1
+
+
+@dataclass(slots=True)
+class ParkedFetch:
+    """A fetch that waits for records, for a higher high watermark, or for its deadline."""
+
+    token: object
+    request: RaftFetchRequest
+    deadline_ms: int
+
+
+@dataclass(slots=True)
+class VoterChange:
+    """A change of the voter set that is in the log and not yet committed."""
+
+    token: object
+    end_offset: int
+
+
+class Leader:
+    """Leads its epoch, which begins at `start_offset` of the log."""
+
+    def __init__(self, me: ReplicaKey, log: LogState, start_offset: int, now_ms: int) -> None:
+        self.me = me
+        self.log = log
+        self.start_offset = start_offset
+        self.elected_ms = now_ms
+        self.begin_ms = now_ms
+        """When the voters that have not fetched are told of the epoch again."""
+        self.progress: dict[ReplicaKey, ReplicaProgress] = {}
+        self.parked: dict[ReplicaKey, ParkedFetch] = {}
+        self.change: VoterChange | None = None
+
+    # Progress
+
+    def fetched(self, key: ReplicaKey, offset: int, now_ms: int) -> None:
+        """Note a fetch: the replica has everything before `offset` on disk."""
+        progress = self.progress.get(key)
+        if progress is None:
+            progress = self.progress[key] = ReplicaProgress(offset, now_ms)
+        if offset >= self.log.end_offset:
+            progress.caught_up_ms = now_ms
+        elif progress.end_at_fetch >= 0 and offset >= progress.end_at_fetch:
+            progress.caught_up_ms = progress.fetched_ms
+        progress.acknowledged = offset
+        progress.fetched_ms = now_ms
+        progress.end_at_fetch = self.log.end_offset
+
+    def forget_observers(self, before_ms: int) -> None:
+        """Drop the progress of the observers that have not fetched since `before_ms`."""
+        for key, progress in list(self.progress.items()):
+            if progress.fetched_ms < before_ms and key not in self.log.voters:
+                del self.progress[key]
+
+    def progress_of(self, voter: Voter) -> ReplicaProgress | None:
+        """Return what is known of a voter, None if it has not fetched in this epoch."""
+        exact = self.progress.get(voter.key)
+        if exact is not None:
+            return exact
+        found = [p for key, p in self.progress.items() if key.matches(voter.key)]
+        return max(found, key=lambda progress: progress.fetched_ms) if found else None
+
+    def committed_offset(self) -> int:
+        """Return the offset before which everything is committed; it never falls."""
+        known = {}
+        for voter in self.log.voters:
+            if voter.key.matches(self.me):
+                known[voter.key.id] = self.log.flushed_offset
+                continue
+            progress = self.progress_of(voter)
+            if progress is not None:
+                known[voter.key.id] = progress.acknowledged
+        reached = self.log.voters.majority_value(known, missing=0)
+        if reached <= self.start_offset:
+            return self.log.high_watermark
+        return max(reached, self.log.high_watermark)
+
+    @property
+    def has_committed(self) -> bool:
+        """True if a record of this epoch is committed, so everything before it is, too."""
+        return self.log.high_watermark > self.start_offset
+
+    def unreached(self) -> list[Voter]:
+        """Return the other voters that have not fetched in this epoch."""
+        return [v for v in self.log.voters.others(self.me) if self.progress_of(v) is None]
+
+    def quorum_lost_ms(self, timeout_ms: int) -> int | None:
+        """Return when a majority will have been silent for `timeout_ms`, None if this replica is a
+        majority alone.
+        """
+        needed = self.log.voters.majority - (1 if self.me in self.log.voters else 0)
+        if needed <= 0:
+            return None
+        heard = []
+        for voter in self.log.voters.others(self.me):
+            progress = self.progress_of(voter)
+            heard.append(self.elected_ms if progress is None else progress.fetched_ms)
+        return sorted(heard, reverse=True)[needed - 1] + timeout_ms
+
+    def successors(self) -> tuple[ReplicaKey, ...]:
+        """Return the other voters, the one with the longest log first."""
+        others = self.log.voters.others(self.me)
+
+        def acknowledged(voter: Voter) -> int:
+            progress = self.progress_of(voter)
+            return -1 if progress is None else progress.acknowledged
+
+        return tuple(voter.key for voter in sorted(others, key=acknowledged, reverse=True))
+
+    # Parked fetches
+
+    def take_ready(self, now_ms: int) -> Iterator[ParkedFetch]:
+        """Remove and yield the parked fetches that have something new, or no time left."""
+        for key, parked in list(self.parked.items()):
+            request = parked.request
+            if (
+                request.fetch_offset < self.log.end_offset
+                or request.high_watermark < self.log.high_watermark
+                or parked.deadline_ms <= now_ms
+            ):
+                del self.parked[key]
+                yield parked
+
+    # Changes of the voter set
+
+    def refuse_change(self) -> VoterChangeResponse | None:
+        """Return why the voter set cannot change now, None if it can (KIP-853).
+
+        One change at a time, and only after a record of this epoch is committed: else two
+        majorities that do not overlap are possible.
+        """
+        if not self.has_committed:
+            return VoterChangeResponse(
+                RaftError.REQUEST_TIMED_OUT, "the leader has not committed a record of its epoch"
+            )
+        if self.log.voters_offset >= self.log.high_watermark:
+            return VoterChangeResponse(
+                RaftError.REQUEST_TIMED_OUT, "another change of the voters is not committed yet"
+            )
+        return None
+
+    def with_added(
+        self, voter: Voter, now_ms: int, within_ms: int
+    ) -> VoterSet | VoterChangeResponse:
+        """Return the voter set with `voter` added, or why it cannot be: it must have caught up."""
+        refused = self.refuse_change()
+        if refused is not None:
+            return refused
+        if self.log.voters.get(voter.key.id) is not None:
+            return VoterChangeResponse(
+                RaftError.DUPLICATE_VOTER, f"node {voter.key.id} is a voter already"
+            )
+        progress = self.progress.get(voter.key)
+        caught_up = progress.caught_up_ms if progress is not None else None
+        if caught_up is None or now_ms - caught_up > within_ms:
+            return VoterChangeResponse(
+                RaftError.REQUEST_TIMED_OUT, f"replica {voter.key} has not caught up with the log"
+            )
+        return self.log.voters.with_voter(voter)
+
+    def with_removed(self, key: ReplicaKey) -> VoterSet | VoterChangeResponse:
+        """Return the voter set without the voter of this key, or why it cannot be removed."""
+        refused = self.refuse_change()
+        if refused is not None:
+            return refused
+        if key not in self.log.voters:
+            return VoterChangeResponse(RaftError.VOTER_NOT_FOUND, f"replica {key} is no voter")
+        if len(self.log.voters) == 1:
+            return VoterChangeResponse(
+                RaftError.INVALID_REQUEST, f"replica {key} is the only voter"
+            )
+        return self.log.voters.without(key.id)
+
+    def with_updated(self, voter: Voter) -> VoterSet | VoterChangeResponse:
+        """Return the voter set with new endpoints of `voter`, or why they cannot change."""
+        refused = self.refuse_change()
+        if refused is not None:
+            return refused
+        if voter.key not in self.log.voters:
+            return VoterChangeResponse(
+                RaftError.VOTER_NOT_FOUND, f"replica {voter.key} is no voter"
+            )
+        return self.log.voters.with_voter(voter)

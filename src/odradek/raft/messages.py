@@ -1,0 +1,163 @@
+"""The requests and responses of the quorum, as the core sees them (KIP-595, KIP-853, KIP-996).
+
+The fields are those of Kafka's Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot that
+a decision depends on. Whoever runs the core translates them to and from the wire and checks the
+cluster id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from odradek.raft.log_state import OffsetAndEpoch, RaftBatch
+from odradek.raft.replicas import QuorumEndpoint, ReplicaKey
+
+
+class RaftError(Enum):
+    """The errors of the quorum's responses, with the names of Kafka's error codes."""
+
+    NONE = "none"
+    FENCED_LEADER_EPOCH = "the request's epoch is older"
+    UNKNOWN_LEADER_EPOCH = "the request's epoch is not known here"
+    NOT_LEADER_OR_FOLLOWER = "this replica does not lead"
+    INVALID_VOTER_KEY = "the request is for another replica than this one"
+    INCONSISTENT_VOTER_SET = "a node that is no voter cannot be the leader"
+    DUPLICATE_VOTER = "a voter with this id is in the set"
+    VOTER_NOT_FOUND = "this replica is not in the voter set"
+    REQUEST_TIMED_OUT = "the quorum cannot change its voters now"
+    INVALID_REQUEST = "the change is not possible"
+
+
+@dataclass(frozen=True, slots=True)
+class VoteRequest:
+    """Asks `voter` for its vote, or with `pre_vote` whether it would vote (KIP-996)."""
+
+    epoch: int
+    candidate: ReplicaKey
+    voter: ReplicaKey
+    last: OffsetAndEpoch
+    pre_vote: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VoteResponse:
+    """Answers a `VoteRequest`."""
+
+    error: RaftError
+    epoch: int
+    leader_id: int | None
+    granted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BeginQuorumEpochRequest:
+    """Tells `voter` that `leader` leads the epoch."""
+
+    epoch: int
+    leader: ReplicaKey
+    voter: ReplicaKey
+    endpoints: tuple[QuorumEndpoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EndQuorumEpochRequest:
+    """Tells the voters that the leader of the epoch resigned; the first of `successors` is the one
+    with the longest log.
+    """
+
+    epoch: int
+    leader: ReplicaKey
+    successors: tuple[ReplicaKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumEpochResponse:
+    """Answers `BeginQuorumEpochRequest` and `EndQuorumEpochRequest`."""
+
+    error: RaftError
+    epoch: int
+    leader_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RaftFetchRequest:
+    """Asks the leader for the records from `fetch_offset` on, and says what this replica has on
+    disk: everything before `fetch_offset`.
+    """
+
+    epoch: int
+    replica: ReplicaKey
+    fetch_offset: int
+    last_fetched_epoch: int
+    high_watermark: int
+    max_wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RaftFetchResponse:
+    """Answers a fetch: batches, or where the logs diverge, or the snapshot to fetch."""
+
+    error: RaftError
+    epoch: int
+    leader_id: int | None
+    leader_endpoints: tuple[QuorumEndpoint, ...] = ()
+    high_watermark: int = 0
+    batches: tuple[RaftBatch, ...] = ()
+    diverging: OffsetAndEpoch | None = None
+    snapshot: OffsetAndEpoch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSnapshotRequest:
+    """Asks the leader for a piece of a snapshot."""
+
+    epoch: int
+    replica: ReplicaKey
+    snapshot: OffsetAndEpoch
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSnapshotResponse:
+    """Answers a `FetchSnapshotRequest`. `missing` if the leader no longer has the snapshot."""
+
+    error: RaftError
+    epoch: int
+    leader_id: int | None
+    size: int = 0
+    position: int = 0
+    data: bytes = b""
+    missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VoterChangeResponse:
+    """Answers a change of the voter set, with the reason of a refusal."""
+
+    error: RaftError
+    message: str = ""
+
+
+RaftRequest = (
+    VoteRequest
+    | BeginQuorumEpochRequest
+    | EndQuorumEpochRequest
+    | RaftFetchRequest
+    | FetchSnapshotRequest
+)
+RaftResponse = (
+    VoteResponse
+    | QuorumEpochResponse
+    | RaftFetchResponse
+    | FetchSnapshotResponse
+    | VoterChangeResponse
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a request goes: a voter or the leader by id, or an address that was only configured."""
+
+    replica_id: int | None
+    endpoints: tuple[QuorumEndpoint, ...] = field(default=(), compare=False)
