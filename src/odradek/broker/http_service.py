@@ -20,7 +20,7 @@ from odradek.broker.node import Node, StartFailed
 from odradek.config.addresses import address_text
 from odradek.config.http import NO_HTTP, HttpSettings
 from odradek.network.http_connection import HttpLimits, HttpResponse
-from odradek.network.http_server import ACCEPTS_PER_ROUND, HttpServer, Route
+from odradek.network.http_server import ACCEPTS_PER_ROUND, REST_MS, HttpServer, Route
 from odradek.network.http_thread import HttpThread
 from odradek.network.listener import (
     AddressInUseError,
@@ -47,9 +47,11 @@ class HttpService:
         self._limits = HttpLimits(max_connections=max_connections)
         self._server: HttpServer | None = None
         self._listener: TcpServerSocket | None = None
-        ports = [port for port in settings.ports() if port == 0 or port != kafka_port]
+        ports = settings.ports()
+        if settings.or_next_free and kafka_port in ports[:-1]:
+            ports.remove(kafka_port)
         try:
-            self._socket = bound_socket(settings.host, *(ports or [settings.port]))
+            self._socket = bound_socket(settings.host, *ports)
         except (AddressInUseError, CannotListenError) as error:
             raise StartFailed(f"HTTP: {error}. {ADVICE}") from error
         name = self._socket.getsockname()
@@ -84,7 +86,7 @@ class HttpService:
             limits=self._limits,
         )
         self._listener = TcpServerSocket(
-            reactor, node.timer, self._socket, self._server.accepted, ACCEPTS_PER_ROUND
+            reactor, node.timer, self._socket, self._server.accepted, ACCEPTS_PER_ROUND, REST_MS
         )
 
     def close(self) -> None:

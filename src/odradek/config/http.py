@@ -22,7 +22,7 @@ DEFAULT_PORT = 9404
 """The port of Prometheus's JMX exporter, under which Kafka's metrics are mostly found."""
 NO_HTTP = "none"
 PORTS_TRIED = 200
-"""Ports after the default one that are tried if it is in use."""
+"""Ports from the default one that are tried in order, before any free one is taken."""
 TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 HOW_TO_MAKE_A_TOKEN = "python -c 'import secrets; print(secrets.token_hex())'"
 
@@ -38,9 +38,11 @@ class HttpSettings:
     or_next_free: bool = False
     """True: if the port is in use, the next free port is taken."""
 
-    def ports(self) -> range:
-        """The ports to try, in order."""
-        return range(self.port, self.port + (PORTS_TRIED if self.or_next_free else 1))
+    def ports(self) -> list[int]:
+        """The ports to try, in order; 0 is any free port."""
+        if not self.or_next_free:
+            return [self.port]
+        return [*range(self.port, min(self.port + PORTS_TRIED, 65536)), 0]
 
     def check_address(self, bound: str) -> None:
         """Raise `ConfigError` if others can reach the bound IP address and there is no token."""

@@ -39,7 +39,10 @@ Route = Callable[[], HttpResponse]
 """Makes the response to a GET of one path."""
 
 ACCEPTS_PER_ROUND: Final = 8
-"""Connections accepted in a round of the reactor: to refuse one costs some 50 microseconds."""
+REST_MS: Final = 10
+"""Connections accepted in a round of the reactor, and the time until there may be more: to refuse
+one costs some 50 microseconds, so a flood takes a twentieth of the loop.
+"""
 MAKES_ROOM_AFTER_MS: Final = 1_000
 METHODS: Final = (b"GET", b"HEAD")
 TOO_MANY: Final = b"too many HTTP connections; try again later\n"

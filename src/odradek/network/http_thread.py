@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 
 from odradek.network.http_connection import HttpLimits
-from odradek.network.http_server import ACCEPTS_PER_ROUND, HttpServer, Route
+from odradek.network.http_server import ACCEPTS_PER_ROUND, REST_MS, HttpServer, Route
 from odradek.network.listener import TcpServerSocket
 from odradek.network.reactor import Reactor, SystemClock
 from odradek.timing.timer import SystemTimer
@@ -42,7 +42,12 @@ class HttpThread:
             limits=limits,
         )
         self._listening = TcpServerSocket(
-            self._reactor, timer, listening.dup(), self._server.accepted, ACCEPTS_PER_ROUND
+            self._reactor,
+            timer,
+            listening.dup(),
+            self._server.accepted,
+            ACCEPTS_PER_ROUND,
+            REST_MS,
         )
         self._thread = threading.Thread(target=self._run, name="odradek-http-start", daemon=True)
         self._thread.start()

@@ -8,6 +8,9 @@ it succeeds.
 
     accepting ──out of descriptors──► reject pending ones ──► paused ──100 ms .. 1 s──► accepting
 
+A listener whose clients matter less than others (HTTP) may also rest after each round that accepted
+as many connections as a round may, so that a flood of them takes a bounded share of the loop.
+
 `SocketServer` decides which connections are admitted. `port_holder` finds the process that holds a
 port, for the error message, and `own_address` the address under which clients on other machines
 reach this one.
@@ -77,12 +80,16 @@ class TcpServerSocket:
         listening: socket.socket,
         accepted: Callable[[Transport], None],
         accepts_per_round: int = ACCEPTS_PER_ROUND,
+        rest_ms: int = 0,
     ) -> None:
-        """`listening`: a socket from `bound_socket`; it is closed with this."""
+        """`listening`: a socket from `bound_socket`; it is closed with this. `rest_ms`: how long
+        nothing is accepted after a round with all its accepts; others wait in the backlog.
+        """
         self._watcher = watcher
         self._timer = timer
         self._accepted = accepted
         self._accepts_per_round = accepts_per_round
+        self._rest_ms = rest_ms
         self._socket = listening
         self._spare = _spare()
         self._pause_ms = FIRST_PAUSE_MS
@@ -125,6 +132,9 @@ class TcpServerSocket:
             self._adopt(connected, (str(address[0]), int(address[1])))
             if self._socket.fileno() < 0:
                 return
+        if self._rest_ms:
+            self._watcher.set_mask(self, 0)
+            self._resume = self._timer.call_later(self._rest_ms, self._accept_again)
 
     def _adopt(self, connected: socket.socket, address: tuple[str, int]) -> None:
         try:

@@ -170,3 +170,26 @@ def test_without_descriptors_it_rejects_clients_serves_the_others_and_recovers()
     assert report["served_while_full"] is True
     assert report["served_after"] is True
     assert report["wakeups_while_full"] <= 40, "it sleeps between attempts"
+
+
+def test_a_listener_may_rest_after_a_round_with_all_its_accepts() -> None:
+    watcher, timer = RecordingWatcher(), SystemTimer(0)
+    accepted: list[Transport] = []
+    bound = bound_socket("127.0.0.1", 0)
+    listening = TcpServerSocket(watcher, timer, bound, accepted.append, 2, rest_ms=10)  # type: ignore[arg-type]
+    clients = [socket.create_connection(listening.address) for _ in range(3)]
+    try:
+        watcher.readable()
+        assert len(accepted) == 2 and watcher.masks == [0]
+        timer.advance_clock(9)
+        assert watcher.masks == [0]
+        timer.advance_clock(10)
+        assert watcher.masks == [0, READ]
+        watcher.readable()
+        assert len(accepted) == 3 and watcher.masks == [0, READ], "a round with room goes on"
+    finally:
+        listening.close()
+        for client in clients:
+            client.close()
+        for transport in accepted:
+            transport.close()
