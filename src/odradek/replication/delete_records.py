@@ -1,12 +1,19 @@
 """DelayedDeleteRecords: a DeleteRecords that waits until every live replica's log durably starts at
 the requested offset.
 
-With one replica the low watermark is its own log start offset, and the request waits for the disk
-(see `log_start_sync`). Without `log.durability=fsync` it does not wait.
+With one replica the low watermark is its own log start offset, and the request waits for the disk,
+of each partition in two steps:
+
+    uncommitted ──high watermark reaches the target──► deleted, not durable ──► done
+
+Records that were appended when the request arrived may be on their way to the disk: only then the
+high watermark counts them. (In Kafka a single replica has committed a record when it is appended.)
+The sync of the log start is that of `log_start_sync`. Without `log.durability=fsync` nothing waits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from odradek.model.errors import ErrorCode
@@ -25,10 +32,12 @@ class DeleteRecordsStatus:
     pending: bool
     error: ErrorCode
     low_watermark: int = NO_LOW_WATERMARK
+    delete: Callable[[DeleteRecordsStatus], None] | None = None
+    """Deletes the records below the target when they are committed. None: they are deleted."""
 
 
 class DelayedDeleteRecords(DelayedByPartition[DeleteRecordsStatus]):
-    """Waits until the durable log start of each partition reaches its target."""
+    """Waits until the records of each partition are committed and durably deleted."""
 
     def update_status(self, status: DeleteRecordsStatus) -> None:
         partition = status.partition
@@ -37,6 +46,10 @@ class DelayedDeleteRecords(DelayedByPartition[DeleteRecordsStatus]):
         if error is not ErrorCode.NONE:
             status.pending = False
             status.error = error
+        elif status.delete is not None:
+            if partition.high_watermark >= status.target:
+                delete, status.delete = status.delete, None
+                delete(status)
         elif partition.log.durable_log_start >= status.target:
             status.pending = False
             status.error = ErrorCode.NONE

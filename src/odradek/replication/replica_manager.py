@@ -1,6 +1,6 @@
 """All partitions of this broker, and the purgatories of the requests that wait for them.
 
-Three purgatories hold delayed requests by topic-partition. They are checked when the high watermark
+Four purgatories hold delayed requests by topic-partition. They are checked when the high watermark
 moved, after an append (`log.durability=os`) or after its flush (`fsync`); when a log start became
 durable; and when a partition was removed or failed. Only these events and the deadlines complete
 a request. A coordinator that keeps its state in a topic gets the same events as a listener.
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 NONE: Final = ErrorCode.NONE
 HIGH_WATERMARK: Final = -1
-"""The offset in DeleteRecords that means the high watermark."""
+"""The offset in DeleteRecords that means the high watermark: that of the present log end."""
 REFUSED_LOG_MS = 10_000
 """At most one log line about refused appends in this time."""
 
@@ -69,6 +69,7 @@ class ReplicaManager:
         self.produce_purgatory = DelayedOperationPurgatory("Produce", timer, produce)
         self.fetch_purgatory = DelayedOperationPurgatory("Fetch", timer, fetch)
         self.delete_records_purgatory = DelayedOperationPurgatory("DeleteRecords", timer, delete)
+        self.list_offsets_purgatory = DelayedOperationPurgatory("ListOffsets", timer)
         self.flusher = Flusher(
             env, self._flushed, lambda partition, failure: self.fail_directory(failure)
         )
@@ -183,7 +184,10 @@ class ReplicaManager:
                 try:
                     self.delete_records_purgatory.check_and_complete(key)
                 finally:
-                    self._notify_listener(partition)
+                    try:
+                        self.list_offsets_purgatory.check_and_complete(key)
+                    finally:
+                        self._notify_listener(partition)
 
     def _went_offline(self, partition: Partition) -> None:
         """Answer the requests that wait for it, but not within the read that found the damage."""
@@ -197,32 +201,45 @@ class ReplicaManager:
     # -- delete records --------------------------------------------------------------------------
 
     def delete_records(self, topic: str, index: int, offset: int) -> DeleteRecordsStatus:
-        """Raise the log start offset of one partition; -1 means to its high watermark.
+        """Raise the log start offset of one partition; -1 means to its end.
 
-        The status is pending until the new log start is durable.
+        The status is pending until the records are committed and the new log start is durable.
         """
         partition = self.by_name.get((topic, index))
         if partition is None:
             return DeleteRecordsStatus(None, -1, False, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         error = partition.availability()
-        if error is ErrorCode.NONE:
-            try:
-                error = partition.delete_records(offset)
-            except LogDirFailure as failure:
-                self.fail_directory(failure)
-                error = ErrorCode.KAFKA_STORAGE_ERROR
-            except OSError as refused:
-                log.error("deleting records of %s failed: %s", partition.topic_partition, refused)
-                error = ErrorCode.KAFKA_STORAGE_ERROR
         if error is not ErrorCode.NONE:
             return DeleteRecordsStatus(partition, -1, False, error)
+        end = partition.log.log_end_offset
+        target = end if offset == HIGH_WATERMARK else offset
+        status = DeleteRecordsStatus(partition, target, True, ErrorCode.REQUEST_TIMED_OUT)
+        if partition.high_watermark < target <= end and partition.log.config.delete:
+            status.delete = self._delete_records
+        else:
+            self._delete_records(status)
+        return status
+
+    def _delete_records(self, status: DeleteRecordsStatus) -> None:
+        """Raise the log start offset to the target of a pending status."""
+        partition, target = status.partition, status.target
+        assert partition is not None, "a pending status has a partition"
+        try:
+            error = partition.delete_records(target)
+        except LogDirFailure as failure:
+            self.fail_directory(failure)
+            error = ErrorCode.KAFKA_STORAGE_ERROR
+        except OSError as refused:
+            log.error("deleting records of %s failed: %s", partition.topic_partition, refused)
+            error = ErrorCode.KAFKA_STORAGE_ERROR
         opened = partition.log
-        start = opened.log_start_offset
-        target = start if offset == HIGH_WATERMARK else offset
-        if self.durability.fsync and opened.durable_log_start < target:
+        if error is not ErrorCode.NONE:
+            status.pending, status.error = False, error
+        elif self.durability.fsync and opened.durable_log_start < target:
             self.log_start_syncer.request(partition)
-            return DeleteRecordsStatus(partition, target, True, ErrorCode.REQUEST_TIMED_OUT)
-        return DeleteRecordsStatus(partition, -1, False, ErrorCode.NONE, start)
+        else:
+            status.pending, status.error = False, ErrorCode.NONE
+            status.low_watermark = opened.log_start_offset
 
     def log_start_moved(self, partition: Partition) -> None:
         """A raised log start is durable: check the delayed requests."""

@@ -5,6 +5,12 @@ from __future__ import annotations
 import pytest
 
 from odradek.model.errors import ErrorCode
+from odradek.protocol.api.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from odradek.protocol.api.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -12,7 +18,7 @@ from odradek.protocol.api.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from unit.broker.memory_broker import NOW_MS, MemoryBroker
+from unit.broker.memory_broker import NOW_MS, MemoryBroker, SentRequest
 
 LAST_VERSION = 11
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
@@ -80,3 +86,55 @@ def test_an_unknown_negative_timestamp_is_unsupported_version(
     serving: MemoryBroker, timestamp: int
 ):
     assert listed(serving, timestamp, LAST_VERSION).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def waiting_offsets(serving: MemoryBroker, timestamp: int) -> SentRequest:
+    asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    topic = ListOffsetsTopic(name="t", partitions=[asked])
+    return serving.send(ListOffsetsRequest(replica_id=-1, topics=[topic]), LAST_VERSION)
+
+
+def offset_of(asked: SentRequest) -> int:
+    return asked.answer(ListOffsetsResponse).topics[0].partitions[0].offset
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+@pytest.mark.parametrize(("timestamp", "offset"), [(LATEST, 1), (MAX_TIMESTAMP, 0), (NOW_MS, 0)])
+def test_a_record_on_its_way_to_the_disk_is_found_when_it_is_there(
+    acks: int, timestamp: int, offset: int
+):
+    serving = MemoryBroker()
+    serving.create("t")
+    serving.produce("t", acks=acks)
+    start, end = waiting_offsets(serving, EARLIEST), waiting_offsets(serving, timestamp)
+    assert offset_of(start) == 0, "the log start waits for nothing"
+    assert end.parts is None
+    serving.run_until_idle()
+    assert offset_of(end) == offset
+
+
+def test_a_disk_that_is_slow_delays_the_end_offset_for_a_second():
+    serving = MemoryBroker()
+    serving.create("t")
+    serving.produce("t", acks=1)
+    end = waiting_offsets(serving, LATEST)
+    serving.run_soon()
+    for passed_ms in (999, 1_000):
+        assert end.parts is None
+        serving.clock.passed_ms = serving.timer.now_ms + passed_ms
+        serving.timer.advance_clock(passed_ms)
+    assert offset_of(end) == 0
+
+
+def test_a_client_that_does_not_want_to_wait_for_deleted_records_waits_for_the_disk():
+    """As in Kafka its `timeout_ms` limits the wait for other replicas."""
+    serving = MemoryBroker()
+    serving.create("t")
+    serving.produce("t", acks=1)
+    partition = DeleteRecordsPartition(partition_index=0, offset=-1)
+    topic = DeleteRecordsTopic(name="t", partitions=[partition])
+    answer = serving.call(
+        DeleteRecordsRequest(topics=[topic], timeout_ms=0), 2, DeleteRecordsResponse
+    )
+    found = answer.topics[0].partitions[0]
+    assert (found.error_code, found.low_watermark) == (ErrorCode.NONE, 1)

@@ -259,3 +259,34 @@ def test_a_removed_partition_completes_with_unknown_topic_or_partition():
     assert status.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     leading.run_until_idle()
     assert TOPIC_ID not in {topic_id for topic_id, _ in leading.replicas.by_id}
+
+
+@pytest.mark.parametrize("offset", [6, -1])
+def test_records_on_their_way_to_the_disk_are_deleted_when_they_are_there(offset: int):
+    """`acks=1` has acknowledged them: OFFSET_OUT_OF_RANGE would be wrong for its producer."""
+    leading, [partition] = leading_with_records()
+    leading.append(partition)
+    (status,) = delete(leading, offset)
+    assert status.pending
+    assert partition.log.log_start_offset == 0
+    leading.append(partition)
+    leading.run_until_idle()
+    assert (status.pending, status.error, status.low_watermark) == (False, 0, 6)
+    assert partition.high_watermark == 7
+
+
+def test_an_offset_beyond_the_log_end_is_refused_at_once():
+    leading, [partition] = leading_with_records()
+    leading.append(partition)
+    (status,) = delete(leading, 7)
+    assert (status.pending, status.error) == (False, ErrorCode.OFFSET_OUT_OF_RANGE)
+
+
+def test_a_partition_that_is_removed_while_its_records_are_flushed_deletes_nothing():
+    leading, [partition] = leading_with_records()
+    leading.append(partition)
+    (status,) = delete(leading, 6)
+    leading.replicas.remove(partition.topic_partition)
+    assert (status.pending, status.error) == (False, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    leading.run_until_idle()
+    assert partition.log.log_start_offset == 0

@@ -1,9 +1,13 @@
 """DeleteRecords: v0-2.
 
-Raises the log start offset; -1 means the high watermark. Beyond the high watermark is
-OFFSET_OUT_OF_RANGE; a topic whose `cleanup.policy` has no `delete` gets POLICY_VIOLATION. Responds
-when every live replica's log starts there. Of a partition that is listed twice the last one counts,
-as in Kafka.
+Raises the log start offset; -1 means the log end. Beyond the log end is OFFSET_OUT_OF_RANGE; a
+topic whose `cleanup.policy` has no `delete` gets POLICY_VIOLATION. Responds when every live
+replica's log starts there. Of a partition that is listed twice the last one counts, as in Kafka.
+
+Kafka allows offsets up to the high watermark, which in a partition with one replica is the log end.
+Here the high watermark follows the disk, so the request first waits for the flush that is under
+way. As in Kafka `timeout_ms` limits the wait for other replicas: the broker's own disk has at least
+`DISK_TIMEOUT_MS`, also if the client does not want to wait.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from odradek.protocol.api.delete_records import (
     DeleteRecordsTopicResult,
 )
 from odradek.replication.delete_records import DelayedDeleteRecords, DeleteRecordsStatus
+
+DISK_TIMEOUT_MS = 5_000
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
@@ -40,7 +46,9 @@ def handle(
     if not any(status.pending for status in statuses):
         return response(asked, statuses)
     operation = DelayedDeleteRecords(
-        request.timeout_ms, statuses, lambda done: context.respond(response(asked, done))
+        max(request.timeout_ms, DISK_TIMEOUT_MS),
+        statuses,
+        lambda done: context.respond(response(asked, done)),
     )
     keys = [s.partition.topic_partition for s in statuses if s.partition is not None]
     return DelayedResponse(broker.replicas.delete_records_purgatory, operation, keys)

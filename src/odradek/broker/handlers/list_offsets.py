@@ -11,6 +11,10 @@ A timestamp requests the first record at or after it; negative ones are special:
 | -5        | latest tiered: offset -1, as nothing is tiered                  | 9     |
 | -6        | earliest pending upload: offset -1, likewise                    | 11    |
 
+The request waits until the records are committed that were appended before it, at most
+`COMMIT_TIMEOUT_MS`, unless it asks only for log starts: so what a client has sent with `acks=1`, or
+`acks=0`, is found and counted.
+
 A partition that is listed twice gets one response, INVALID_REQUEST. A special timestamp below its
 version is UNSUPPORTED_VERSION. If nothing is found, offset and timestamp are -1 without an error.
 """
@@ -20,6 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from odradek.broker.context import DelayedResponse
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.list_offsets import (
     ListOffsetsPartition,
@@ -28,6 +33,7 @@ from odradek.protocol.api.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from odradek.replication.list_offsets import CommitStatus, DelayedListOffsets
 from odradek.replication.partition import Isolation, Partition, isolation_of
 
 if TYPE_CHECKING:
@@ -46,7 +52,42 @@ SINCE_VERSION = {
 }
 
 
+COMMIT_TIMEOUT_MS = 1_000
+STARTS = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING)
+
+
 def handle(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | DelayedResponse:
+    waiting = uncommitted(broker, request)
+    if not waiting:
+        return response(broker, context, request)
+    operation = DelayedListOffsets(
+        COMMIT_TIMEOUT_MS,
+        [CommitStatus(partition) for partition in waiting],
+        lambda _: context.respond(response(broker, context, request)),
+    )
+    keys = [partition.topic_partition for partition in waiting]
+    return DelayedResponse(broker.replicas.list_offsets_purgatory, operation, keys)
+
+
+def uncommitted(broker: Broker, request: ListOffsetsRequest) -> list[Partition]:
+    """The partitions of a request with records that its response would miss."""
+    found: dict[Partition, None] = {}
+    for topic in request.topics:
+        for asked in topic.partitions:
+            partition = broker.replicas.by_name.get((topic.name, asked.partition_index))
+            if (
+                partition is not None
+                and asked.timestamp not in STARTS
+                and partition.availability() is ErrorCode.NONE
+                and partition.high_watermark < partition.log.log_end_offset
+            ):
+                found[partition] = None
+    return list(found)
+
+
+def response(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
     counts = Counter(

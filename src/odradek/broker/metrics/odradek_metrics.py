@@ -36,6 +36,7 @@ def purgatories(scrape: Scrape) -> list[DelayedOperationPurgatory]:
         replicas.produce_purgatory,
         replicas.fetch_purgatory,
         replicas.delete_records_purgatory,
+        replicas.list_offsets_purgatory,
         broker.commit_purgatory,
     ]
 
