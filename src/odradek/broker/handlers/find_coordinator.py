@@ -6,10 +6,15 @@ COORDINATOR_NOT_AVAILABLE, and the client tries again.) Share groups are INVALID
 every unknown key type.
 
 This broker has no transactions. Their coordinator would be found here, as the leader of a partition
-of `__transaction_state`. Until then the response is UNSUPPORTED_VERSION, upon which a producer
-fails at once; upon COORDINATOR_NOT_AVAILABLE it would try again until its timeout. ApiVersions
-lists none of the requests that only transactions need; InitProducerId, which idempotence needs too,
-refuses a transactional id with the same code.
+of `__transaction_state`. Until then every transactional id is refused, with a message that says
+why, and with an error upon which a producer fails at once:
+
+    versions 2 and 3   TRANSACTIONAL_ID_AUTHORIZATION_FAILED: these are librdkafka's, which tries
+                       again upon all other errors until its timeout; it shows the message
+    all others         UNSUPPORTED_VERSION; Kafka's client shows the message
+
+ApiVersions lists none of the requests that only transactions need; InitProducerId, which
+idempotence needs too, refuses a transactional id with UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -31,8 +36,14 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_SEVERAL = 4
 CREATION_TIMEOUT_MS = 30_000
+NO_TRANSACTIONS_MESSAGE = (
+    "This broker has no transactions; use a producer without transactional.id "
+    "(enable.idempotence=true works)."
+)
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NO_TRANSACTIONS = ErrorCode.UNSUPPORTED_VERSION
+LIBRDKAFKA_VERSIONS = (2, 3)
+TRANSACTIONAL_ID_REFUSED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def handle(
@@ -43,6 +54,8 @@ def handle(
 
     def answer() -> FindCoordinatorResponse:
         found = [coordinator(broker, key, request.key_type) for key in keys]
+        if request.key_type == TRANSACTION and context.version in LIBRDKAFKA_VERSIONS:
+            found[0].error_code = TRANSACTIONAL_ID_REFUSED
         return FindCoordinatorResponse(coordinators=found) if several else single_response(found[0])
 
     if request.key_type != GROUP or is_open(broker):
@@ -67,7 +80,7 @@ def is_open(broker: Broker) -> bool:
 def coordinator(broker: Broker, key: str, key_type: int) -> Coordinator:
     """The coordinator of one key."""
     if key_type == TRANSACTION:
-        return coordinator_error(key, NO_TRANSACTIONS, "This broker has no transactions.")
+        return coordinator_error(key, NO_TRANSACTIONS, NO_TRANSACTIONS_MESSAGE)
     if key_type == SHARE:
         return coordinator_error(key, ErrorCode.INVALID_REQUEST)
     if key_type != GROUP:
@@ -98,10 +111,10 @@ def coordinator_error(key: str, error: ErrorCode, message: str = "") -> Coordina
 
 def single_response(found: Coordinator) -> FindCoordinatorResponse:
     """The response below version 4, for one key, with the error's text as its message."""
-    unsupported = found.error_code == NO_TRANSACTIONS
+    refused = found.error_code in (NO_TRANSACTIONS, TRANSACTIONAL_ID_REFUSED)
     return FindCoordinatorResponse(
         error_code=found.error_code,
-        error_message=found.error_message if unsupported else ErrorCode(found.error_code).text,
+        error_message=found.error_message if refused else ErrorCode(found.error_code).text,
         node_id=found.node_id,
         host=found.host,
         port=found.port,
