@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scripts.reference import (
+    client_metrics,
     client_settings,
     keywords,
     protocol,
@@ -20,6 +21,7 @@ REFERENCE = ROOT / "docs" / "reference"
 PAGES: dict[Path, Callable[[], str]] = {
     REFERENCE / "settings.md": settings.page,
     REFERENCE / "client-settings.md": client_settings.page,
+    REFERENCE / "client-metrics.md": client_metrics.page,
     REFERENCE / "protocol.md": protocol.page,
     REFERENCE / "python-api.md": python_api.page,
     REFERENCE / "spark-options.md": spark_options.page,

@@ -50,6 +50,7 @@ from odradek.client.consumer.record import Record, TimestampType
 from odradek.client.interceptors import ConsumerInterceptor, ProducerInterceptor
 from odradek.client.list_offsets import ListedOffset
 from odradek.client.metadata.cluster_image import Node
+from odradek.client.metrics.metric import Metric, Metrics, MetricTemplate, MetricType
 from odradek.client.producer.futures import (
     DeliveredRange,
     Deliveries,
@@ -111,6 +112,10 @@ VALUES: tuple[type[Any], ...] = (
     LogSegment,
     PartitionEnds,
     ListedOffset,
+    Metrics,
+    Metric,
+    MetricTemplate,
+    MetricType,
 )
 PLAIN_BASES = frozenset({"Generic", "Protocol", "NamedTuple", "Enum", "IntEnum"})
 """Base classes that the page does not mention."""
@@ -154,11 +159,6 @@ belong to. In `odradek.aio` they are plain functions too (coroutine functions ar
 in the event loop and block it, with all its heartbeats, as long as they run: to do more, start a
 task or give the work to a thread. Methods that are not overridden cost nothing.
 """
-METRICS = """\
-`metrics()` of a producer or consumer returns its figures under the names of Kafka's own metrics.
-Totals count since the client was made. Averages and maxima cover the last 30 to 60 seconds. Times
-are in ms, unless the name says seconds.
-"""
 
 BROKER = "odradek.testing.broker"
 LINKS = {
@@ -168,8 +168,7 @@ LINKS = {
     "client.serializers": "[keys and values](#keys-and-values)",
     "client.deserializers": "[keys and values](#keys-and-values)",
     "dead_letters": "below",
-    "consumer.metrics": "[metrics](#metrics)",
-    "producer.metrics": "[metrics](#metrics)",
+    "client.metrics": "[metrics](client-metrics.md)",
     "RebalanceListener": "[arguments](#arguments)",
 }
 """By names of modules and classes in docstrings: the link that replaces them on the page."""
@@ -265,8 +264,6 @@ def _lines() -> Iterator[str]:
     yield INTERCEPTORS
     for base in (ProducerInterceptor, ConsumerInterceptor):
         yield from _value(base)
-    yield "## Metrics\n"
-    yield METRICS
     yield "## Values that calls take and return\n"
     yield "Programs need the classes that are not imported from `odradek` only for type hints.\n"
     for kind in VALUES:

@@ -79,8 +79,8 @@ def count(world: World, seen: Counter[str]) -> None:
         manager = sender.core.accumulator.transaction_manager
         assert manager is not None
         seen["epochs"] += manager.epoch_bumps
-        seen["split"] += sender.core.metrics.batch_split_total
-        seen["sent again"] += sender.core.metrics.record_retry_total
+        seen["split"] += sender.core.metrics.batch_split.count
+        seen["sent again"] += sender.core.metrics.all_topics.record_retry.total
         for sent in sender.sent:
             seen[sent.send.outcome] += 1
             there = sent.send.contents[0].value in log

@@ -11,8 +11,9 @@ outcome is a value (`waiter.Waiter`): the blocking API blocks on it, the asyncio
     serializers deserializers serde     objects to bytes, and back
     interceptors interceptor_hook       their base classes; one method of one, and its failures
     arrow/ arrow_types                  Arrow data in and out
+    metrics/ sampled_stat               what `metrics()` returns; numbers for it
     arguments errors                    checks of arguments; all errors
-    list_offsets sampled_stat           a request of several clients; numbers for metrics
+    list_offsets                        a request of several clients
 
 Tests: unit/client, transcripts, clients, sim
 """

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from odradek.client.net.channel import MAX_RESPONSE_BYTES, Channel
+from odradek.client.net.network_metrics import NodeMetrics
 from odradek.model.env import Buffer, Transport
 
 
@@ -31,7 +32,8 @@ class Wire:
         self.frames: list[bytes] = []
         self.drained = 0
         self.ended: list[str] = []
-        self.channel = Channel(self, self, self.frames.append, self.ended.append)  # type: ignore[arg-type]
+        self.metrics = NodeMetrics(None)
+        self.channel = Channel(self, self, self.frames.append, self.ended.append, self.metrics)  # type: ignore[arg-type]
         self.channel.hand_over(self.frames.append, self.on_drained, self.ended.append)
 
     def on_drained(self) -> None:

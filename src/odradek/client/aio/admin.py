@@ -17,6 +17,8 @@ from odradek.client.admin.admin import AdminCalls
 from odradek.client.aio.client import Client
 from odradek.client.api_methods import AwaitedMethod, Steps
 from odradek.client.engine import Engine
+from odradek.client.metrics.metric import Metrics
+from odradek.client.metrics.network_table import admin_metrics
 from odradek.config.client import AdminConfig, merge_settings
 from odradek.config.keywords import AdminKeywords
 
@@ -83,3 +85,9 @@ class Admin(Client):
     cluster = AwaitedMethod(AdminCalls.cluster)
     log_dirs = AwaitedMethod(AdminCalls.log_dirs)
     describe_waiting = AwaitedMethod(AdminCalls.describe_waiting)
+
+    def metrics(self) -> Metrics:
+        """Return the metrics by the names of Kafka's admin client: see `client.metrics`. Any
+        thread."""
+        self._check_running()
+        return admin_metrics(self._started)

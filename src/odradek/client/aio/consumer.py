@@ -51,6 +51,8 @@ from odradek.client.consumer.record import Record
 from odradek.client.deserializers import DeserializerLike, DeserializerName
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
+from odradek.client.metrics.consumer_table import consumer_metrics
+from odradek.client.metrics.metric import Metrics
 from odradek.client.waiter import Waiter, spawn
 
 if TYPE_CHECKING:
@@ -335,10 +337,10 @@ class Consumer(Client, Generic[K, V]):
 
     # Metrics.
 
-    def metrics(self) -> dict[str, float]:
-        """Return the metrics by the names of Kafka's consumer: see `consumer.metrics`."""
+    def metrics(self) -> Metrics:
+        """Return the metrics by the names of Kafka's consumer: see `client.metrics`. Any thread."""
         self._check_running()
-        return self._core.snapshot()
+        return consumer_metrics(self._core)
 
     # Closing.
 

@@ -28,6 +28,8 @@ from odradek.client.aio.engine_loop import AsyncioWait, EngineLoop
 from odradek.client.arguments import milliseconds_of
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
+from odradek.client.metrics.metric import Metrics
+from odradek.client.metrics.producer_table import producer_metrics
 from odradek.client.producer.arguments import ProducerOptions, producer_arguments
 from odradek.client.producer.futures import Deliveries, Delivery, FutureRecordMetadata
 from odradek.client.producer.intercepted_send import (
@@ -318,10 +320,10 @@ class Producer(Client, Generic[K, V]):
         """Return the partitions of a topic. Raises as `send` does."""
         return await self._wait(lambda _: self._core.partitions_for(topic))
 
-    def metrics(self) -> dict[str, float]:
-        """Return the metrics by the names of Kafka's producer: see `producer.metrics`."""
+    def metrics(self) -> Metrics:
+        """Return the metrics by the names of Kafka's producer: see `client.metrics`. Any thread."""
         self._check_running()
-        return self._core.snapshot()
+        return producer_metrics(self._core)
 
     # Closing.
 

@@ -17,6 +17,8 @@ from odradek.client.admin.admin import AdminCalls
 from odradek.client.api_methods import BlockingMethod, Steps
 from odradek.client.blocking.client import Client
 from odradek.client.engine import Engine
+from odradek.client.metrics.metric import Metrics
+from odradek.client.metrics.network_table import admin_metrics
 from odradek.config.client import AdminConfig, merge_settings
 from odradek.config.keywords import AdminKeywords
 
@@ -80,3 +82,9 @@ class Admin(Client):
     cluster = BlockingMethod(AdminCalls.cluster)
     log_dirs = BlockingMethod(AdminCalls.log_dirs)
     describe_waiting = BlockingMethod(AdminCalls.describe_waiting)
+
+    def metrics(self) -> Metrics:
+        """Return the metrics by the names of Kafka's admin client: see `client.metrics`. Any
+        thread."""
+        self._check_open()
+        return admin_metrics(self._engine)

@@ -35,6 +35,10 @@ class Client:
         """Make a waiter on the engine's thread, and block until it is done."""
         return self._thread.wait(make, timeout_s)
 
+    def _check_open(self) -> None:
+        """Raise `ClientClosed` after the end, and in a forked process."""
+        self._thread.check_usable()
+
     def close(self) -> None:
         """Close all connections. A second call does nothing."""
         self._end()

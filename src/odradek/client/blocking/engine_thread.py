@@ -199,6 +199,11 @@ class EngineThread:
             if self.running:
                 self.environment.reactor.call_soon_threadsafe(forget)
 
+    def check_usable(self) -> None:
+        """Raise `ClientClosed` if the engine cannot be used any more. Any thread."""
+        self._check_process()
+        self._check_open()
+
     def _check_process(self) -> None:
         """Raise in a forked process. Called before taking the guard, which may be locked for ever
         there."""

@@ -39,6 +39,8 @@ from odradek.client.blocking.confluent_api import ConfluentProducerApi
 from odradek.client.blocking.engine_thread import BlockedThread, EngineThread, at_exit
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
+from odradek.client.metrics.metric import Metrics
+from odradek.client.metrics.producer_table import producer_metrics
 from odradek.client.producer.arguments import ProducerOptions, producer_arguments
 from odradek.client.producer.futures import Deliveries, FutureRecordMetadata, ProduceRequestResult
 from odradek.client.producer.intercepted_send import record_refused
@@ -355,9 +357,10 @@ class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
         """Return the partitions of a topic. Raises as `send` does."""
         return self._wait(lambda: self._core.partitions_for(topic))
 
-    def metrics(self) -> dict[str, float]:
-        """Return the metrics by the names of Kafka's producer: see `producer.metrics`."""
-        return self._thread.call(self._core.snapshot)
+    def metrics(self) -> Metrics:
+        """Return the metrics by the names of Kafka's producer: see `client.metrics`. Any thread."""
+        self._check_open()
+        return producer_metrics(self._core)
 
     # Closing.
 

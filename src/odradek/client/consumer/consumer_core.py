@@ -38,6 +38,7 @@ from odradek.client.consumer.fetch.fetcher import Fetcher
 from odradek.client.consumer.group.commits import CommittedOffsets, Offsets
 from odradek.client.consumer.group.runner import make_group
 from odradek.client.consumer.interception import ConsumerInterceptors
+from odradek.client.consumer.metrics import CallMetrics, FetchMetrics
 from odradek.client.consumer.position.deferred_errors import DeferredErrors
 from odradek.client.consumer.position.offset_fetcher import (
     OffsetFetcher,
@@ -61,6 +62,8 @@ from odradek.config.consumer import ConsumerConfig
 from odradek.config.offset_reset import AutoOffsetResetStrategy
 from odradek.model.topics import TopicPartition
 
+METERED_TOPICS_MAX = 1000
+"""Beyond this number, topics that are no longer assigned lose their metrics."""
 MAX_ERRORS = 100
 """How many errors wait for the application; further ones are dropped, because they occur again."""
 
@@ -98,8 +101,9 @@ class ConsumerCore:
         self._committed_failures = 0
         self._retry_alarm = Alarm(engine.timer, self.changed)
         incoming: deque[CompletedFetch] = deque()
-        self.collector = FetchCollector(incoming, deserializers, self._released)
+        self.collector = FetchCollector(incoming, deserializers, self._released, engine.env.clock)
         deferred = DeferredErrors(engine, self.subscriptions, incoming, post, wake)
+        self.calls = CallMetrics()
         self._fetcher = Fetcher(engine, self.subscriptions, config, deferred, incoming, wake)
         self._offset_fetcher = OffsetFetcher(
             engine, self.subscriptions, config, deferred, self.changed, self.fail
@@ -151,6 +155,9 @@ class ConsumerCore:
         self._advancing = False
         if self.engine.closed:
             return
+        if len(self.fetch_metrics.topics) > METERED_TOPICS_MAX:
+            assigned = self.subscriptions.assigned_partitions
+            self.fetch_metrics.forget_topics(frozenset(each.topic for each in assigned))
         for state in self.subscriptions.states:
             if state.leader == NO_LEADER:
                 state.update_leader(self._leader(state.topic_partition))
@@ -230,21 +237,10 @@ class ConsumerCore:
             self._fetcher.starved = False
             self._post(self._fetcher.pump)
 
-    def snapshot(self) -> dict[str, float]:
-        """Return the metrics by Kafka's names, with the lag of each partition as
-        `topic-0.records-lag` once it is known.
-        """
-        found = self._fetcher.metrics.snapshot(self.engine.now_ms)
-        states = self.subscriptions.states
-        lags = {str(s.topic_partition): s.lag(self.config.read_committed) for s in states}
-        known = {name: lag for name, lag in lags.items() if lag is not None}
-        found["assigned-partitions"] = len(states)
-        found["buffered-bytes"] = sum(state.buffered_bytes for state in states)
-        found["requests-in-flight"] = self.engine.client.in_flight.total
-        found["records-lag-max"] = max(known.values(), default=0)
-        for name, lag in known.items():
-            found[f"{name}.records-lag"] = lag
-        return {**found, **self.group.metrics()}
+    @property
+    def fetch_metrics(self) -> FetchMetrics:
+        """What was fetched."""
+        return self._fetcher.metrics
 
     # Subscription and assignment.
 

@@ -1,141 +1,202 @@
-"""Metrics of a consumer, by the names of Kafka's own consumer.
-
-Totals count since the start. Averages and maxima cover the last 30 to 60 seconds (`SampledStat`).
-Times are in ms, except where the name says seconds.
+"""What is counted for the metrics of a consumer: fetches, partitions, its group, its polls.
 
 Fetches are counted once per batch and request, when the response arrives: a record counts as
-consumed when it is available to the application, also one of an aborted transaction. Nothing is
-counted per record. Runs on the engine's thread.
+consumed when it is available to the application, also one of an aborted transaction. Lag and lead
+of a partition are recorded when the application comes back for more records than are decoded. So
+nothing is counted per record. Times are in ms.
+
+    engine's thread         FetchMetrics, GroupMetrics; end and start in PartitionMetrics
+    application's thread    lag and lead in PartitionMetrics, CallMetrics
+
+Each number has one writer, and any thread may read it. Compiled, as it is used for each fetch.
 """
 
 from __future__ import annotations
 
+from enum import Enum
+from typing import Final, final
+
+from mypy_extensions import i64
+
 from odradek.client.sampled_stat import SampledStat
 
-NEVER_S = -1.0
+NEVER_S: Final = -1.0
 """The seconds since an event that has not happened yet."""
+UNKNOWN_OFFSET: Final[i64] = -1
+NOT_YET_MS: Final[i64] = -1
 
 
-class FetchMetrics:
-    """Metrics of one consumer's fetches."""
+@final
+class TopicFetchMetrics:
+    """What was fetched of one topic, or of all."""
 
     def __init__(self) -> None:
-        self.fetch_total = 0
-        """Fetch responses."""
-        self.records_consumed_total = 0
-        self.bytes_consumed_total = 0
-        """Size of the batches as received, so mostly compressed."""
-        self.fetch_latency = SampledStat()
-        """From sending a request to its response; brokers wait if there is nothing to read."""
-        self.fetch_size = SampledStat()
-        self.records_per_request = SampledStat()
-        self.fetch_throttle_time = SampledStat()
-        self._records = 0
-        self._bytes = 0
+        self.records = SampledStat()
+        """Records by fetch response."""
+        self.size = SampledStat()
+        """Size of the batches as received, so mostly compressed, by fetch response."""
+        self._records: i64 = 0
+        self._bytes: i64 = 0
 
-    def count_records(self, records: int, size: int) -> None:
-        """A response had records of a partition."""
+    def count_records(self, records: i64, size: i64) -> None:
+        """The response has records of a partition."""
         self._records += records
         self._bytes += size
 
-    def fetch_completed(self, latency_ms: int, throttle_ms: int, now_ms: int) -> None:
-        """A response was processed."""
-        self.fetch_total += 1
-        self.records_consumed_total += self._records
-        self.bytes_consumed_total += self._bytes
-        self.fetch_latency.record(latency_ms, now_ms)
-        self.fetch_size.record(self._bytes, now_ms)
-        self.records_per_request.record(self._records, now_ms)
-        self.fetch_throttle_time.record(throttle_ms, now_ms)
+    def fetch_completed(self, now_ms: i64) -> None:
+        """Record what was counted in one response."""
+        self.records.record(self._records, now_ms)
+        self.size.record(self._bytes, now_ms)
         self._records = self._bytes = 0
 
-    def snapshot(self, now_ms: int) -> dict[str, float]:
-        """Return all metrics by Kafka's names."""
-        return {
-            "fetch-total": self.fetch_total,
-            "records-consumed-total": self.records_consumed_total,
-            "bytes-consumed-total": self.bytes_consumed_total,
-            **sampled("fetch-latency", self.fetch_latency, now_ms),
-            **sampled("fetch-size", self.fetch_size, now_ms),
-            **sampled("records-per-request", self.records_per_request, now_ms),
-            **sampled("fetch-throttle-time", self.fetch_throttle_time, now_ms),
-        }
 
-
-class GroupMetrics:
-    """Metrics of one group member."""
+@final
+class FetchMetrics:
+    """What one consumer fetched."""
 
     def __init__(self) -> None:
-        self.commit_total = 0
-        """Commits that were confirmed."""
-        self.failed_commit_total = 0
-        self.rebalance_total = 0
-        """Rebalances that ended with an assignment."""
-        self.failed_rebalance_total = 0
-        """Attempts that did not."""
-        self.heartbeat_total = 0
-        self.commit_latency = SampledStat()
-        """From the start of a commit, through all its attempts."""
-        self.rebalance_latency = SampledStat()
-        """From the first JoinGroup, through all attempts."""
-        self.heartbeat_response_time = SampledStat()
-        self._rebalance_began_ms: int | None = None
-        self._rebalance_completed_ms: int | None = None
-        self._heartbeat_sent_ms = 0
-        self._heartbeat_answered_ms: int | None = None
+        self.all_topics = TopicFetchMetrics()
+        self.topics: dict[str, TopicFetchMetrics] = {}
+        self.fetch_latency = SampledStat()
+        """From sending a request to its response; brokers wait if there is nothing to read."""
+        self.fetch_throttle_time = SampledStat()
+        self._touched: dict[str, TopicFetchMetrics] = {}
 
-    def commit_completed(self, began_ms: int, now_ms: int) -> None:
+    def count_records(self, topic: str, records: i64, size: i64) -> None:
+        """A response has records of a partition of this topic."""
+        self.all_topics.count_records(records, size)
+        counted = self._touched.get(topic)
+        if counted is None:
+            counted = self.topics.get(topic)
+            if counted is None:
+                counted = self.topics[topic] = TopicFetchMetrics()
+            self._touched[topic] = counted
+        counted.count_records(records, size)
+
+    def fetch_completed(self, latency_ms: i64, throttle_ms: i64, now_ms: i64) -> None:
+        """A response was processed."""
+        self.all_topics.fetch_completed(now_ms)
+        if self._touched:
+            for counted in self._touched.values():
+                counted.fetch_completed(now_ms)
+            self._touched.clear()
+        self.fetch_latency.record(latency_ms, now_ms)
+        self.fetch_throttle_time.record(throttle_ms, now_ms)
+
+    def forget_topics(self, kept: frozenset[str]) -> None:
+        """Drop the metrics of all other topics."""
+        for topic in [each for each in self.topics if each not in kept]:
+            del self.topics[topic]
+
+
+@final
+class PartitionMetrics:
+    """How far the application is from both ends of one partition."""
+
+    def __init__(self) -> None:
+        self.end: i64 = UNKNOWN_OFFSET
+        """The offset behind the last readable record, as of the last fetch; -1 unknown."""
+        self.start: i64 = UNKNOWN_OFFSET
+        """The first offset, as of the last fetch; -1 unknown."""
+        self.lag = SampledStat()
+        self.lead = SampledStat()
+
+    def record(self, offset: i64, now_ms: i64) -> None:
+        """The application has received all records before `offset`."""
+        if offset >= 0:
+            if self.end >= 0:
+                self.lag.record(max(0, self.end - offset), now_ms)
+            if self.start >= 0:
+                self.lead.record(max(0, offset - self.start), now_ms)
+
+
+@final
+class GroupMetrics:
+    """What one group member did."""
+
+    def __init__(self) -> None:
+        self.commit_latency = SampledStat()
+        """Confirmed commits: from the start of a commit, through all its attempts."""
+        self.failed_commits = SampledStat()
+        self.rebalance_latency = SampledStat()
+        """Rebalances that ended with an assignment: from the first JoinGroup, through all attempts.
+        """
+        self.failed_rebalances = SampledStat()
+        """Attempts that did not."""
+        self.join_time = SampledStat()
+        """From a JoinGroup to its response, if that names a generation."""
+        self.sync_time = SampledStat()
+        """From a SyncGroup to its response, if that has an assignment."""
+        self.heartbeats = SampledStat()
+        self.heartbeat_response_time = SampledStat()
+        self.rebalanced_ms: i64 = NOT_YET_MS
+        """When the last rebalance ended; -1 never."""
+        self.heartbeat_sent_ms: i64 = NOT_YET_MS
+        """When the last heartbeat was sent; -1 never."""
+        self._rebalance_began_ms: i64 = NOT_YET_MS
+        self._join_sent_ms: i64 = 0
+        self._sync_sent_ms: i64 = 0
+
+    def commit_completed(self, began_ms: i64, now_ms: i64) -> None:
         """A commit was confirmed."""
-        self.commit_total += 1
         self.commit_latency.record(now_ms - began_ms, now_ms)
 
-    def join_sent(self, now_ms: int) -> None:
+    def commit_failed(self, now_ms: i64) -> None:
+        """A commit ended without being confirmed."""
+        self.failed_commits.record(1, now_ms)
+
+    def join_sent(self, now_ms: i64) -> None:
         """JoinGroup was sent, perhaps repeatedly."""
-        if self._rebalance_began_ms is None:
+        self._join_sent_ms = now_ms
+        if self._rebalance_began_ms == NOT_YET_MS:
             self._rebalance_began_ms = now_ms
 
-    def rebalance_completed(self, now_ms: int) -> None:
+    def joined(self, now_ms: i64) -> None:
+        """The member joined a generation."""
+        self.join_time.record(now_ms - self._join_sent_ms, now_ms)
+
+    def sync_sent(self, now_ms: i64) -> None:
+        """SyncGroup was sent."""
+        self._sync_sent_ms = now_ms
+
+    def rebalance_completed(self, now_ms: i64) -> None:
         """An assignment arrived."""
-        self.rebalance_total += 1
-        if self._rebalance_began_ms is not None:
-            self.rebalance_latency.record(now_ms - self._rebalance_began_ms, now_ms)
-        self._rebalance_began_ms = None
-        self._rebalance_completed_ms = now_ms
+        self.sync_time.record(now_ms - self._sync_sent_ms, now_ms)
+        self.rebalance_latency.record(now_ms - self._rebalance_began_ms, now_ms)
+        self._rebalance_began_ms = NOT_YET_MS
+        self.rebalanced_ms = now_ms
 
-    def heartbeat_sent(self, now_ms: int) -> None:
+    def rebalance_failed(self, now_ms: i64) -> None:
+        """An attempt to join ended without an assignment."""
+        self.failed_rebalances.record(1, now_ms)
+
+    def heartbeat_sent(self, now_ms: i64) -> None:
         """A heartbeat was sent."""
-        self.heartbeat_total += 1
-        self._heartbeat_sent_ms = now_ms
+        self.heartbeats.record(1, now_ms)
+        self.heartbeat_sent_ms = now_ms
 
-    def heartbeat_answered(self, now_ms: int) -> None:
+    def heartbeat_answered(self, now_ms: i64) -> None:
         """The coordinator answered a heartbeat, with or without an error."""
-        self.heartbeat_response_time.record(now_ms - self._heartbeat_sent_ms, now_ms)
-        self._heartbeat_answered_ms = now_ms
-
-    def snapshot(self, last_poll_ms: int, now_ms: int) -> dict[str, float]:
-        """Return all metrics by Kafka's names, except failed commits: Kafka has no name
-        for them.
-        """
-        return {
-            "commit-total": self.commit_total,
-            "failed-commit-total": self.failed_commit_total,
-            "rebalance-total": self.rebalance_total,
-            "failed-rebalance-total": self.failed_rebalance_total,
-            "heartbeat-total": self.heartbeat_total,
-            "last-poll-seconds-ago": seconds_ago(last_poll_ms, now_ms),
-            "last-rebalance-seconds-ago": seconds_ago(self._rebalance_completed_ms, now_ms),
-            "last-heartbeat-seconds-ago": seconds_ago(self._heartbeat_answered_ms, now_ms),
-            **sampled("commit-latency", self.commit_latency, now_ms),
-            **sampled("rebalance-latency", self.rebalance_latency, now_ms),
-            **sampled("heartbeat-response-time", self.heartbeat_response_time, now_ms),
-        }
+        self.heartbeat_response_time.record(now_ms - self.heartbeat_sent_ms, now_ms)
 
 
-def sampled(name: str, stat: SampledStat, now_ms: int) -> dict[str, float]:
-    """Return a stat's average and maximum."""
-    return {f"{name}-avg": stat.average(now_ms), f"{name}-max": stat.maximum(now_ms)}
+@final
+class CallMetrics:
+    """How long calls of the application took."""
+
+    def __init__(self) -> None:
+        self.poll_idle = SampledStat()
+        """Waits for records inside polls."""
+        self.commit_sync = SampledStat()
+        self.committed = SampledStat()
+        self.listener = {event: SampledStat() for event in ("assigned", "revoked", "lost")}
+        """Calls of the rebalance listener, by the value of their `RebalanceEvent`."""
+
+    def listener_called(self, event: Enum, took_ms: i64, now_ms: i64) -> None:
+        """The rebalance listener returned, or raised."""
+        self.listener[event.value].record(took_ms, now_ms)
 
 
-def seconds_ago(then_ms: int | None, now_ms: int) -> float:
+def seconds_ago(then_ms: int, now_ms: int) -> float:
     """Return the seconds since `then_ms`; -1 if it has not happened."""
-    return NEVER_S if then_ms is None else max(0, now_ms - then_ms) / 1000
+    return NEVER_S if then_ms == NOT_YET_MS else max(0, now_ms - then_ms) / 1000

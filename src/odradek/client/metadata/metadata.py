@@ -264,6 +264,11 @@ class Metadata:
         """True if an update was requested."""
         return self._need_full or self._need_new
 
+    def age_ms(self, now_ms: int) -> int:
+        """Return how long ago the last image arrived; 0 before the first. Any thread."""
+        succeeded_ms = self._succeeded_ms
+        return 0 if succeeded_ms is None else max(0, now_ms - succeeded_ms)
+
     def time_to_next_update_ms(self) -> int:
         """Return the ms until an update is due; 0 if it is due now."""
         now_ms = self._clock.monotonic_ms()

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from odradek.client.net.network_metrics import NodeMetrics
 from odradek.model.env import Network, Transport
 from odradek.network.framing import FrameError, Framing
 from odradek.network.output import BLOCKED, DONE, OutputQueue, Part
@@ -31,6 +32,7 @@ class Channel:
         "_closed",
         "_drained",
         "_framing",
+        "_metrics",
         "_network",
         "_output",
         "_received",
@@ -45,12 +47,14 @@ class Channel:
         transport: Transport,
         received: Callable[[bytes], None],
         closed: Callable[[str], None],
+        metrics: NodeMetrics,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         self._network = network
         self._transport = transport
         self._received = received
         self._closed = closed
+        self._metrics = metrics
         self._drained: Callable[[], None] | None = None
         self._framing = Framing(max_response_bytes)
         self._output = OutputQueue()
@@ -78,11 +82,15 @@ class Channel:
         """Replace the callbacks of the handshake by those of the connection."""
         self._received, self._drained, self._closed = received, drained, closed
 
-    def send(self, parts: Sequence[Part]) -> None:
-        """Queue a frame and write as much as the transport takes."""
-        self._output.append(parts)
+    def send(self, parts: Sequence[Part]) -> int:
+        """Queue a frame and write as much as the transport takes; return the frame's size."""
+        output = self._output
+        before = output.queued_bytes
+        output.append(parts)
+        size = output.queued_bytes - before
         if not self.blocked:
             self._flush()
+        return size
 
     def close(self) -> None:
         """Close the transport; `closed` is not called."""
@@ -93,11 +101,13 @@ class Channel:
             self._output.discard()
 
     def _flush(self) -> None:
+        before = self._output.queued_bytes
         try:
             ended = self._output.flush(self._transport, SHARE_BYTES)
         except OSError as error:
             self._fail(f"sending failed: {error}")
             return
+        self._metrics.written_bytes += before - self._output.queued_bytes
         blocked = ended == BLOCKED
         if blocked is not self.blocked:
             self.blocked = blocked
@@ -120,6 +130,7 @@ class Channel:
             if data is not None:
                 self._fail("the broker closed the connection")
             return
+        self._metrics.read_bytes += len(data)
         framing.feed(data)
         try:
             frame = framing.next_frame()

@@ -21,6 +21,7 @@ from odradek.client.net.api_versions import (
     next_version,
 )
 from odradek.client.net.channel import Channel
+from odradek.client.net.network_metrics import NodeMetrics
 from odradek.model.env import Network, Transport
 from odradek.model.errors import ErrorCode, ProtocolError, error_code
 from odradek.protocol.api.api_versions import ApiVersionsRequest
@@ -31,6 +32,11 @@ from odradek.timing.timer_task import TimerTask
 
 class HandshakeOwner(Protocol):
     """The `NodeConnection` that gets the result."""
+
+    @property
+    def metrics(self) -> NodeMetrics:
+        """What counts the traffic with the node."""
+        ...
 
     def connected(self) -> None:
         """The transport is connected; versions are not negotiated yet."""
@@ -99,7 +105,12 @@ class Handshake:
         self._deadline = self._timer.call_later(self._request_timeout_ms, lambda: self._fail(text))
         self._owner.connected()
         self._channel = Channel(
-            self._network, transport, self._received, self._fail, self._max_response_bytes
+            self._network,
+            transport,
+            self._received,
+            self._fail,
+            self._owner.metrics,
+            self._max_response_bytes,
         )
         self._send_request()
 
@@ -107,11 +118,13 @@ class Handshake:
         assert self._channel is not None
         codec = Codec(ApiVersionsRequest, self._version)
         body = codec.write(self._request)
-        self._channel.send(
+        size = self._channel.send(
             request_parts(codec.api_key, self._version, self._correlation_id, self._client_id, body)
         )
+        self._owner.metrics.request_sent(size, self._timer.now_ms)
 
     def _received(self, frame: bytes) -> None:
+        self._owner.metrics.response_received(self._timer.now_ms)
         try:
             correlation_id, _ = decode_response_header(frame, False)
             if correlation_id != self._correlation_id:

@@ -105,10 +105,9 @@ class InFlightRequests:
 
     @property
     def total(self) -> int:
-        """The number of requests in flight to all nodes."""
-        return sum(map(len, self._expecting_response.values())) + sum(
-            map(len, self._expecting_none.values())
-        )
+        """The number of requests in flight to all nodes. Any thread."""
+        queues = [*self._expecting_response.values(), *self._expecting_none.values()]
+        return sum(map(len, queues))
 
     def can_send_more(self, node_id: int) -> bool:
         """True if another one fits under the limit."""

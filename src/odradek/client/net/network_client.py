@@ -31,6 +31,7 @@ from odradek.client.net.backoff import ExponentialBackoff
 from odradek.client.net.channel import MAX_RESPONSE_BYTES
 from odradek.client.net.connection_states import NEVER_TRIED, READY, ClusterConnectionStates
 from odradek.client.net.in_flight_requests import ClientRequest, InFlightRequests, RequestHandler
+from odradek.client.net.network_metrics import NodeMetrics
 from odradek.client.net.node_connection import NodeConnection
 from odradek.config.client import ClientConfig
 from odradek.model.env import Env
@@ -89,6 +90,8 @@ class NetworkClient:
             ),
         )
         self.in_flight = InFlightRequests(max_in_flight)
+        self.metrics = NodeMetrics(None)
+        """The traffic with all nodes, also those that left the cluster."""
         self.api_versions_version = NEWEST
         """The version of ApiVersions that was last answered; negotiation begins with it."""
         self.cluster_id: str | None = None
@@ -138,6 +141,16 @@ class NetworkClient:
             for node_id, connection in self._nodes.items()
             if not connection.leaving and not is_coordinator(node_id)
         ]
+
+    def node_metrics(self, node_id: int) -> NodeMetrics | None:
+        """Return the metrics of a node; None if it is not part of the cluster."""
+        connection = self._nodes.get(node_id)
+        return None if connection is None else connection.metrics
+
+    @property
+    def metrics_by_node(self) -> dict[int, NodeMetrics]:
+        """The metrics of the present nodes by id, with those of coordinators. Any thread."""
+        return {each.node_id: each.metrics for each in list(self._nodes.values())}
 
     # Requests.
 

@@ -31,6 +31,7 @@ from odradek.client.net.channel import Channel
 from odradek.client.net.connection_states import DISCONNECTED
 from odradek.client.net.handshake import Handshake
 from odradek.client.net.in_flight_requests import ClientRequest
+from odradek.client.net.network_metrics import NodeMetrics
 from odradek.config.addresses import address_text
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.frame import decode_response_header, request_parts
@@ -61,12 +62,14 @@ class NodeConnection:
         """The node left the cluster: it is dropped when nothing is in flight."""
         self.versions = NodeApiVersions()
         self.pending: deque[ClientRequest] = deque()
+        self.metrics = NodeMetrics(client.metrics)
         self._client = client
         self._timer = client.timer
         self._states = client.states
         self._in_flight = client.in_flight
         self._channel: Channel | None = None
         self._handshake: Handshake | None = None
+        self._has_transport = False
         self._active_ms = 0
         self._deadline_alarm = Alarm(client.timer, self._check_deadlines)
         self._retry_alarm = Alarm(client.timer, self._delay_over)  # When it ends.
@@ -114,9 +117,10 @@ class NodeConnection:
             self._deadline_alarm.set_for(deadline_ms)
         assert self._channel is not None
         wire_id = correlation_id & CORRELATION_MASK
-        self._channel.send(
+        size = self._channel.send(
             request_parts(codec.api_key, codec.version, wire_id, client.client_id, parts)
         )
+        self.metrics.request_sent(size, now_ms)
 
     def _send_pending(self) -> None:
         """Send pending requests as far as the limit in flight allows."""
@@ -169,6 +173,8 @@ class NodeConnection:
         self._handshake.begin(self.host, self.port, setup_ms)
 
     def connected(self) -> None:
+        self._has_transport = True
+        self.metrics.connection_created(self._timer.now_ms)
         self._states.checking_api_versions(self.node_id)
 
     def handshake_done(self, channel: Channel, versions: NodeApiVersions, version: int) -> None:
@@ -199,6 +205,7 @@ class NodeConnection:
         codec = call.codec
         assert codec is not None
         self._active_ms = now_ms = self._timer.now_ms
+        self.metrics.response_received(now_ms)
         try:
             found, position = decode_response_header(frame, codec.flexible_response)
             if found != call.correlation_id & CORRELATION_MASK:
@@ -218,6 +225,7 @@ class NodeConnection:
             self.leave()
 
     def _drained(self) -> None:
+        self.metrics.record_traffic(self._timer.now_ms)
         if self._in_flight.has_unwritten(self.node_id):
             self._client.env.call_soon(self._complete_written)
 
@@ -300,6 +308,9 @@ class NodeConnection:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+        if self._has_transport:
+            self._has_transport = False
+            self.metrics.connection_closed(self._timer.now_ms)
         self.ready = self.ready_requested = False
         lost = [*self._in_flight.clear(self.node_id), *self.pending]
         self.pending.clear()

@@ -28,6 +28,7 @@ from odradek.client.producer.produce_request import Outcome
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.record_accumulator import RecordAccumulator
 from odradek.client.producer.transaction_manager import SEQUENCE_ERRORS, TransactionManager
+from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -45,11 +46,13 @@ class BatchCompletion:
         manager: TransactionManager | None,
         metrics: ProducerMetrics,
         retries: int,
+        clock: Clock,
     ) -> None:
         self._accumulator = accumulator
         self._manager = manager
         self._metrics = metrics
         self._retries = retries
+        self._clock = clock
         self._delivery_timeout_ms = accumulator.settings.delivery_timeout_ms
 
     def request_ended(self, batch: ProducerBatch, outcome: Outcome, now_ms: int) -> None:
@@ -82,7 +85,7 @@ class BatchCompletion:
     def _split(self, batch: ProducerBatch, outcome: Outcome) -> None:
         batch.last_error = reason_of(batch, outcome)
         parts = self._accumulator.split_and_reenqueue(batch)
-        self._metrics.batch_split_total += 1
+        self._metrics.batch_split.record(1, self._clock.monotonic_ms())
         log.info(
             "a batch of %d records for %s is too large for its broker; sending it as %d batches. "
             "What to do: lower batch.size, or raise the topic's max.message.bytes",
@@ -101,14 +104,14 @@ class BatchCompletion:
     def _retry(self, batch: ProducerBatch, outcome: Outcome, now_ms: int) -> None:
         batch.last_error = reason_of(batch, outcome)
         self._accumulator.reenqueue(batch, now_ms)
-        self._metrics.record_retry_total += batch.count
+        self._metrics.batch_retried(batch, now_ms)
         log.debug("%s failed: %s; retrying", batch, batch.last_error)
 
     def _fail(self, batch: ProducerBatch, error: KafkaError, outcome: Outcome | None) -> None:
         """Fail a batch without another attempt."""
         if self._manager is not None:
             self._manager.handle_failed_batch(batch)
-        self._metrics.record_error_total += batch.count
+        self._metrics.batch_failed(batch, self._clock.monotonic_ms())
         record_errors: dict[int, KafkaError] | None = None
         if outcome is not None and outcome.record_errors:
             name = batch.topic_partition

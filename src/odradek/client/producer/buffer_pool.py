@@ -34,6 +34,7 @@ from librt.threading import Lock
 from mypy_extensions import i64
 
 from odradek.client.errors import ClientClosed
+from odradek.client.sampled_stat import SampledStat
 from odradek.client.waiter import Waiter
 
 
@@ -67,6 +68,8 @@ class BufferPool:
         self.free: list[Buffer] = []
         self.waiters: deque[MemoryWaiter] = deque()
         self.closed: Exception | None = None
+        self.exhausted = SampledStat()
+        """Records that were refused for want of room."""
         self._lock = lock
 
     @property
@@ -140,6 +143,11 @@ class BufferPool:
             # Outside of the lock: the callback may ask for more memory.
             if not first.waiter.complete(buffer):
                 self.put_back(buffer)
+
+    def record_refused(self, now_ms: i64) -> None:
+        """Record that a record was refused for want of room. Any thread."""
+        with self._lock:
+            self.exhausted.record(1, now_ms)
 
     def put_back(self, buffer: Buffer) -> None:
         """Take back a buffer that was not needed, without serving waiters."""

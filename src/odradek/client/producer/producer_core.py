@@ -62,6 +62,9 @@ class PendingSend:
         self._core = core
         self._max_block_ms = max_block_ms
         self._memory: MemoryWaiter | None = None
+        self._since_ms = 0
+        """When the present wait began."""
+        self._metadata_wanted = False
         self._task = core.engine.timer.call_later(max_block_ms, self._timed_out)
         self.waiter.add_callback(self._ended)
 
@@ -86,10 +89,22 @@ class PendingSend:
             if info is not None:
                 metadata.request_update()
             metadata.add_topic(record.topic)
+            self._waits_for_metadata()
             metadata.newer_than(version).add_callback(self._metadata_updated)
         else:
             core.update_topic_queues(metadata.image, info)
             self._append(None)
+
+    def _waits_for_metadata(self) -> None:
+        if not self._metadata_wanted:
+            self._metadata_wanted = True
+            self._since_ms = self._core.engine.now_ms
+
+    def _record_metadata_wait(self) -> None:
+        if self._metadata_wanted:
+            self._metadata_wanted = False
+            now_ms = self._core.engine.now_ms
+            self._core.metrics.metadata_wait.record(now_ms - self._since_ms, now_ms)
 
     def _metadata_updated(self, waiter: Waiter[ClusterImage]) -> None:
         if waiter.error is not None:
@@ -98,6 +113,7 @@ class PendingSend:
             self.start()
 
     def _append(self, spare: Buffer | None) -> None:
+        self._record_metadata_wait()
         try:
             future = self._core.router.append(self.record, spare)
         except Exception as error:
@@ -106,10 +122,17 @@ class PendingSend:
         if future is not None:
             self.waiter.complete(future)
             return
+        self._since_ms = self._core.engine.now_ms
         self._memory = self._core.wait_for_memory(self.record)
         self._memory.waiter.add_callback(self._memory_granted)
 
+    def _record_memory_wait(self) -> None:
+        now_ms = self._core.engine.now_ms
+        self._core.metrics.bufferpool_wait.record(now_ms - self._since_ms, now_ms)
+
     def _memory_granted(self, waiter: Waiter[Buffer]) -> None:
+        if self._memory is not None:
+            self._record_memory_wait()
         self._memory = None
         if waiter.error is not None:
             self.waiter.fail(waiter.error)
@@ -122,11 +145,15 @@ class PendingSend:
     def _ended(self, waiter: Waiter[FutureRecordMetadata]) -> None:
         """Stop the timer, and leave the queue for memory if it is still in it."""
         self._task.cancel()
+        self._record_metadata_wait()
         memory, self._memory = self._memory, None
         if memory is not None:
+            self._record_memory_wait()
             self._core.accumulator.pool.give_up(memory, NO_LONGER_NEEDED)
 
     def _timed_out(self) -> None:
+        if self._memory is not None:
+            self._core.accumulator.record_refused()
         self.waiter.fail(self._timeout_error())
 
     def _timeout_error(self) -> KafkaError:
@@ -228,6 +255,7 @@ class ProducerCore:
         """Return the partitions of a topic, waiting up to `max.block.ms` until it is known. Raises
         `TypeError` for a name that is not text."""
         topic = text_of("topic", name)
+        began_ms = self.engine.now_ms
         waiter: Waiter[list[int]] = Waiter()
         found = self.engine.within(
             self.settings.max_block_ms,
@@ -236,6 +264,8 @@ class ProducerCore:
         )
 
         def known(found: Waiter[TopicInfo]) -> None:
+            now_ms = self.engine.now_ms
+            self.metrics.metadata_wait.record(now_ms - began_ms, now_ms)
             if found.error is not None:
                 waiter.fail(found.error)
             else:
@@ -257,22 +287,10 @@ class ProducerCore:
         for name in self.accumulator.topics:
             info = image.topics.get(name)
             if info is None:
-                self.accumulator.forget_topic(name)
+                if self.accumulator.forget_topic(name):
+                    self.metrics.forget_topic(name)
             elif not info.error:
                 self.update_topic_queues(image, info)
-
-    # Metrics.
-
-    def snapshot(self) -> dict[str, float]:
-        """Return the metrics by Kafka's names."""
-        found = self.metrics.snapshot(self.engine.env.clock.monotonic_ms())
-        pool = self.accumulator.pool
-        found["requests-in-flight"] = self.engine.client.in_flight.total
-        found["buffer-total-bytes"] = int(pool.total_bytes)
-        found["buffer-available-bytes"] = pool.unallocated_bytes
-        found["waiting-threads"] = len(self.pending)
-        found["records-in-queue"] = self.accumulator.incomplete_records
-        return found
 
     # Closing.
 
@@ -306,6 +324,7 @@ class ProducerCore:
     def flush(self, timeout_ms: int | None) -> Waiter[int]:
         """Send all present batches without lingering, and wait for their outcome. The waiter
         completes with the number of records without outcome when the time was over."""
+        began_ms = self.engine.now_ms
         batches = self.accumulator.begin_flush()
         waiter: Waiter[int] = Waiter()
         left = len(batches)
@@ -319,8 +338,13 @@ class ProducerCore:
             if not left:
                 end()
 
+        def flushed(_: Waiter[int]) -> None:
+            self.accumulator.end_flush()
+            now_ms = self.engine.now_ms
+            self.metrics.flush_time.record(now_ms - began_ms, now_ms)
+
         # Also when a caller that no longer waits fails the waiter.
-        waiter.add_callback(lambda _: self.accumulator.end_flush())
+        waiter.add_callback(flushed)
         for batch in batches:
             batch.result.add_callback(one_done)
         if not batches:

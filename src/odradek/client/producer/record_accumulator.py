@@ -144,6 +144,10 @@ class RecordAccumulator:
 
     # Records.
 
+    def record_refused(self) -> None:
+        """Record that a record was refused for want of room. Any thread."""
+        self.pool.record_refused(self._clock.monotonic_ms())
+
     def append(
         self,
         topic: TopicQueues,

@@ -227,6 +227,7 @@ class RecordRouter:
                 f"a record for {record.topic} cannot be queued yet: the topic, or its partition, "
                 "is not known. What to do: await partitions_for(topic) first, or enqueue()"
             )
+        self.accumulator.record_refused()
         return BufferFull(
             f"there is no room for a record for {record.topic}: "
             f"{self.accumulator.pool.charged_bytes} of buffer.memory={self._settings.buffer_bytes} "

@@ -68,7 +68,9 @@ class Sender(ConnectionListener):
         self.metrics = metrics
         self.in_flight: dict[ProducerBatch, None] = {}
         """The batches that requests carry, in the order of sending."""
-        self._completion = BatchCompletion(accumulator, self.manager, metrics, settings.retries)
+        self._completion = BatchCompletion(
+            accumulator, self.manager, metrics, settings.retries, engine.env.clock
+        )
         self._engine = engine
         self._client = engine.client
         self._metadata = engine.metadata
@@ -204,6 +206,9 @@ class Sender(ConnectionListener):
     def _handle_response(self, call: ClientRequest, produce: ProduceBatches, now_ms: int) -> None:
         response = call.response
         self.metrics.request_latency.record(now_ms - call.sent_ms, now_ms)
+        node_metrics = self._client.node_metrics(call.node_id)
+        if node_metrics is not None:
+            node_metrics.request_latency.record(now_ms - call.sent_ms, now_ms)
         self.metrics.produce_throttle_time.record(response.throttle_time_ms, now_ms)
         changes, nodes = produce.leader_changes(response)
         if changes and self._metadata.update_leaders(changes, nodes):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from odradek.client.consumer.metrics import GroupMetrics
+from odradek.client.metrics.consumer_table import GROUP, consumer_metrics
+from odradek.client.metrics.metric import Metrics
 from odradek.testing.scripted import ScriptedCluster
 from odradek.testing.scripted_logs import ScriptedLogs
 from transcripts.consumer_machine import ConsumerMachine
@@ -17,8 +18,8 @@ def reading() -> tuple[ScriptedCluster, ScriptedLogs, Application]:
     return cluster, ScriptedLogs(cluster), Application(cluster)
 
 
-def metrics(application: Application) -> dict[str, float]:
-    return application.side.do(application.consumer.snapshot)
+def metrics(application: Application) -> Metrics:
+    return application.side.do(lambda: consumer_metrics(application.consumer))
 
 
 class TestFetching:
@@ -70,6 +71,49 @@ class TestFetching:
         assert found["buffered-bytes"] == 0
         assert first["buffered-bytes"] > 0
 
+    def test_lag_and_lead_are_recorded_when_the_application_comes_back(self) -> None:
+        _, logs, application = reading()
+        logs[ORDERS].append(numbered(0, 10))
+        application.assign([ORDERS], starts={ORDERS: 4})
+        application.read(6)
+        found = metrics(application)
+        assert found["orders-0.records-lag"] == 0
+        assert found["orders-0.records-lead"] == 10
+        assert "orders-1.records-lag" not in found
+        assert found["orders-0.records-lag-avg"] == 0, "the application has not come back yet"
+        logs[ORDERS].append(numbered(10, 2))
+        application.drain()
+        application.cluster.run(1_000)
+        application.read(2)
+        application.drain()
+        found = metrics(application)
+        assert found["orders-0.records-lead"] == found["records-lead-min"] + 2 == 12
+        assert found["orders-0.records-lead-avg"] == 11, "after 10 and after 12 records"
+        assert found["orders-0.records-lag-max"] == found["records-lag-max"] == 0
+
+    def test_topics_are_counted_apart_and_together(self) -> None:
+        cluster, logs, application = reading()
+        cluster.create("bills", leaders=(1,))
+        logs[ORDERS].append(numbered(0, 7))
+        logs[("bills", 0)].append(numbered(0, 2))
+        application.assign([ORDERS, ("bills", 0)])
+        application.read(9)
+        found = metrics(application)
+        assert found["orders.records-consumed-total"] == 7
+        assert found["bills.records-consumed-total"] == 2
+        both = found["orders.bytes-consumed-total"] + found["bills.bytes-consumed-total"]
+        assert both == found["bytes-consumed-total"]
+        assert found["orders.fetch-size-max"] == found["orders.bytes-consumed-total"]
+        assert found["orders.records-per-request-avg"] == 7
+        assert found["records-consumed-rate"] > 0
+
+    def test_the_latency_of_fetches_is_given_per_node(self) -> None:
+        cluster, _, application = reading()
+        application.assign([ORDERS])
+        cluster.run(20_000)
+        found = metrics(application)
+        assert found["node-1.request-latency-max"] == found["fetch-latency-max"] >= 500
+
     def test_a_consumer_without_a_group_has_no_group_metrics(self) -> None:
         _, _, application = reading()
         assert "commit-total" not in metrics(application)
@@ -112,7 +156,10 @@ class TestGroup:
         )
         assert found["heartbeat-total"] == 1
         assert found["heartbeat-response-time-max"] == 225
-        assert found["last-heartbeat-seconds-ago"] == 2.0
+        assert found["heartbeat-rate"] > 0
+        assert found["join-total"] == found["sync-total"] == 1
+        assert found["rebalance-latency-total"] == found["rebalance-latency-max"]
+        assert found["last-heartbeat-seconds-ago"] == 2.225, "since it was sent"
         assert found["last-rebalance-seconds-ago"] == 5.225
         assert found["last-poll-seconds-ago"] == 0
 
@@ -131,9 +178,17 @@ class TestGroup:
         assert (found["rebalance-total"], found["failed-rebalance-total"]) == (1, 0)
 
 
-def machine_metrics(machine: ConsumerMachine, *lines: str) -> dict[str, float]:
+class Counted:
+    """What the table of a group is read of, for a member without an engine."""
+
+    def __init__(self, machine: ConsumerMachine) -> None:
+        self.metrics = machine.coordinator.member.metrics
+        self.last_poll_ms = machine.coordinator.membership.heartbeat.last_poll_ms
+
+
+def machine_metrics(machine: ConsumerMachine, *lines: str) -> Metrics:
     for line in lines:
         machine.run(line)
-    kept: GroupMetrics = machine.coordinator.member.metrics
-    last_poll_ms = machine.coordinator.membership.heartbeat.last_poll_ms
-    return kept.snapshot(last_poll_ms, machine.now_ms)
+    metrics = Metrics("member", machine.now_ms)
+    metrics.read(GROUP, Counted(machine))
+    return metrics

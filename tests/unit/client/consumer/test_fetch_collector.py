@@ -17,6 +17,7 @@ from odradek.model.topics import TopicPartition
 from odradek.protocol.record_batch import stamp
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.record_columns import RecordColumns
+from unit.client.metadata_responses import Clock
 
 BYTES = Deserializers(deserializer(bytes), deserializer(bytes))
 NOTHING = None
@@ -28,7 +29,8 @@ class Collecting:
     def __init__(self, deserializers: Deserializers = BYTES) -> None:
         self.incoming: deque[CompletedFetch] = deque()
         self.released = 0
-        self.collector = FetchCollector(self.incoming, deserializers, self._release)
+        self.clock = Clock()
+        self.collector = FetchCollector(self.incoming, deserializers, self._release, self.clock)
 
     def _release(self) -> None:
         self.released += 1

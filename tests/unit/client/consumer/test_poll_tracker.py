@@ -16,6 +16,7 @@ from odradek.client.consumer.application.poll_loop import (
 from odradek.client.consumer.fetch.collector import FetchCollector
 from odradek.client.deserializers import Deserializers, deserializer
 from odradek.timing import SystemTimer
+from unit.client.metadata_responses import Clock
 
 MAX_POLL_MS = 2_000
 
@@ -37,7 +38,7 @@ def test_taking_records_counts_as_polling(take: Callable[[FetchCollector], None]
     seen_ms: list[int] = []
     timer = SystemTimer(0)
     bytes_ = deserializer(bytes)
-    collector = FetchCollector(deque(), Deserializers(bytes_, bytes_), lambda: None)
+    collector = FetchCollector(deque(), Deserializers(bytes_, bytes_), lambda: None, Clock())
     tracker = PollTracker(timer, collector, MAX_POLL_MS, lambda: seen_ms.append(timer.now_ms))
     tracker.start()
     look_ms = MAX_POLL_MS // CHECKS_PER_INTERVAL

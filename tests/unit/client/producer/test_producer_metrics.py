@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from odradek.client.metrics.metric import Metrics
+from odradek.client.metrics.producer_table import producer_metrics
 from odradek.protocol.api.produce import ProduceRequest
-from odradek.testing.scripted import DelayedAnswer
+from odradek.testing.scripted import SILENT, DelayedAnswer
 from unit.client.producer.producing import Producing
 
 BATCH_BYTES, BUFFER_BYTES = 1_000, 4_000
@@ -22,8 +24,8 @@ def held() -> Producing:
     return p
 
 
-def metrics(p: Producing) -> dict[str, float]:
-    return p.side.do(p.core.snapshot)
+def metrics(p: Producing) -> Metrics:
+    return p.side.do(lambda: producer_metrics(p.core))
 
 
 def test_an_idle_producer_has_all_memory_free_and_nothing_in_flight():
@@ -63,3 +65,65 @@ def test_sends_that_wait_for_memory_are_counted():
     assert metrics(p)["waiting-threads"] == 0
     p.flush()
     assert metrics(p)["record-send-total"] == 8
+
+
+def test_topics_are_counted_apart_and_together():
+    p = Producing(codec=3)
+    p.cluster.create("u")
+    for topic, count in (("t", 3), ("u", 2)):
+        for _ in range(count):
+            p.outcome(p.send(b"x" * 200, topic=topic))
+    found = metrics(p)
+    assert found["record-send-total"] == 5
+    assert found["t.record-send-total"] == 3
+    assert found["u.record-send-total"] == 2
+    assert found["t.byte-total"] + found["u.byte-total"] == found["byte-total"]
+    assert found["t.byte-rate"] > found["u.byte-rate"] > 0
+    assert 0 < found["t.compression-rate"] < 1
+    assert found["t.record-error-total"] == found["t.record-retry-total"] == 0
+    tags = [each.tags for each in found.entries if each.group == "producer-topic-metrics"]
+    assert {each["topic"] for each in tags} == {"t", "u"}
+
+
+def test_the_wait_for_metadata_is_measured():
+    p = Producing()
+    p.outcome(p.send(b"first"))
+    found = metrics(p)
+    assert found["metadata-wait-time-ns-total"] > 0
+    assert found["metadata-age"] < 60
+    p.cluster.run(20_000)
+    assert metrics(p)["metadata-age"] >= 20
+
+
+def test_the_wait_for_memory_is_measured_and_a_send_in_vain_counted():
+    p = held()
+    waiters = [p.begin(b"x" * 700) for _ in range(7)]
+    assert p.flush() == 0
+    p.cluster.until(lambda: all(waiter.done for waiter in waiters))
+    found = metrics(p)
+    assert found["bufferpool-wait-time-ns-total"] >= HELD_MS * 1_000_000
+    assert found["bufferpool-wait-ratio"] > 0
+    assert found["buffer-exhausted-total"] == 0
+    assert found["flush-time-ns-total"] >= HELD_MS * 1_000_000
+
+
+def test_a_record_refused_for_want_of_room_is_counted():
+    p = Producing(
+        batch_bytes=BATCH_BYTES, buffer_bytes=BUFFER_BYTES, max_in_flight=1, max_block_ms=1_000
+    )
+    p.send(b"warm up")
+    p.flush()
+    p.cluster[1].answers[ProduceRequest] = lambda request, version: SILENT
+    waiters = [p.begin(b"x" * 700) for _ in range(7)]
+    p.cluster.until(lambda: any(waiter.error is not None for waiter in waiters))
+    found = metrics(p)
+    assert found["buffer-exhausted-total"] == sum(w.error is not None for w in waiters) > 0
+
+
+def test_the_latency_of_requests_is_given_per_node():
+    p = held()
+    p.send(b"x")
+    p.flush()
+    found = metrics(p)
+    assert found["request-latency-max"] >= HELD_MS
+    assert found["node-1.request-latency-max"] == found["request-latency-max"]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from odradek.client.consumer.consumer_core import ConsumerCore
 from odradek.client.consumer.group.runner import NEEDS_GROUP
 from odradek.client.errors import InvalidGroupId
 from odradek.client.list_offsets import EARLIEST, LATEST, lookup_timestamp_ms
+from odradek.client.sampled_stat import SampledStat
 from odradek.client.waiter import Waiter
 from odradek.config.offset_reset import AutoOffsetResetStrategy
 from odradek.model.topics import TopicPartition
@@ -65,6 +67,16 @@ class ConsumerCalls:
         self._consumer = consumer
         self._subscriptions = consumer.subscriptions
         self._queries = consumer.queries
+
+    @contextmanager
+    def _timed(self, stat: SampledStat) -> Iterator[None]:
+        """Record how long a call of the application takes, also if it fails."""
+        engine = self._consumer.engine
+        began_ms = engine.now_ms
+        try:
+            yield
+        finally:
+            stat.record(engine.now_ms - began_ms, engine.now_ms)
 
     def _ms(self, timeout: float | None) -> int:
         if timeout is None:
@@ -207,7 +219,8 @@ class ConsumerCalls:
         if asynchronous:
             self._consumer.group.commit(offsets).add_callback(log_failure)
         else:
-            await self._consumer.group.commit(offsets, self._ms(timeout))
+            with self._timed(self._consumer.calls.commit_sync):
+                await self._consumer.group.commit(offsets, self._ms(timeout))
         return offsets
 
     def consumed(self) -> Offsets:
@@ -230,7 +243,8 @@ class ConsumerCalls:
             if partitions is None
             else partitions_of(partitions)
         )
-        return await self._consumer.group.committed(wanted, self._ms(timeout))
+        with self._timed(self._consumer.calls.committed):
+            return await self._consumer.group.committed(wanted, self._ms(timeout))
 
 
 def log_failure(waiter: Waiter[None]) -> None:

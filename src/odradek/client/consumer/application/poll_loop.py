@@ -330,11 +330,15 @@ class PollLoop:
         """Wait for a signal; the group knows meanwhile that the application is there."""
         if not self._driver.running:
             raise ClientClosed("the consumer is closed")
+        clock, poll_idle = self._core.engine.env.clock, self._core.calls.poll_idle
+        began_ms = clock.monotonic_ms()
         self._core.group.set_waiting(True)
         try:
             await self._driver.sleep(timeout_s)
         finally:
             self._core.group.set_waiting(False)
+            now_ms = clock.monotonic_ms()
+            poll_idle.record(now_ms - began_ms, now_ms)
 
     # Errors and callbacks.
 
@@ -382,10 +386,16 @@ class PollLoop:
         raised: BaseException | None = None
         self.collector.refresh()
         callback = self.listener.callback(effect.event)
+        clock = self._core.engine.env.clock
         token = CURRENT_CALL.set(effect)
         try:
             if callback is not None:
-                await self._driver.call_back(callback, self._consumer, list(effect.partitions))
+                began_ms = clock.monotonic_ms()
+                try:
+                    await self._driver.call_back(callback, self._consumer, list(effect.partitions))
+                finally:
+                    now_ms = clock.monotonic_ms()
+                    self._core.calls.listener_called(effect.event, now_ms - began_ms, now_ms)
         except BaseException as error:
             raised = error
         try:

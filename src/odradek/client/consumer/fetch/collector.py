@@ -39,6 +39,7 @@ from odradek.client.consumer.position.position import Position
 from odradek.client.consumer.record import Record
 from odradek.client.deserializers import Deserializers
 from odradek.client.errors import DecodeError
+from odradek.model.env import Clock
 from odradek.model.topics import TopicPartition
 from odradek.protocol.record_columns import RecordColumns
 
@@ -56,6 +57,7 @@ class FetchCollector:
         incoming: deque[CompletedFetch],
         deserializers: Deserializers,
         released: Callable[[], object],
+        clock: Clock,
     ) -> None:
         self.deserializers = deserializers
         self.attention = False
@@ -72,6 +74,7 @@ class FetchCollector:
         """How often the application asked for records; `PollTracker` watches it."""
         self._incoming = incoming
         self._released = released
+        self._clock = clock
         self._ahead: i64 = DECODE_AHEAD if deserializers.at_once else DECODE_AHEAD_OF_CALLS
         self._ring: deque[Position] = deque()
         self._in_ring: dict[Position, bool] = {}
@@ -161,6 +164,7 @@ class FetchCollector:
                 return
             if not more:
                 self._finish(fetch)
+            self._record_lag(fetch.position)
 
     # Between calls of the application.
 
@@ -218,7 +222,16 @@ class FetchCollector:
         None if nothing is available, if records that were set aside block it, or, unless
         `with_failures`, if the next fetch failed.
         """
+        returned = self._current
         self._current = self.set_aside = None
+        if returned is None:
+            return self._find_ready_fetch(limit, with_failures)
+        try:
+            return self._find_ready_fetch(limit, with_failures)
+        finally:
+            self._record_lag(returned.position)
+
+    def _find_ready_fetch(self, limit: i64, with_failures: bool) -> CompletedFetch | None:
         while True:
             fetch = self._front_fetch()
             if fetch is None:
@@ -241,6 +254,10 @@ class FetchCollector:
                 return None
             if not fetch.resume_after_undecoded() and not fetch.fill(limit, self.deserializers):
                 self._finish(fetch)
+
+    def _record_lag(self, position: Position) -> None:
+        """Record how far the application is, after it has received what was decoded."""
+        position.metrics.record(position.offset, self._clock.monotonic_ms())
 
     def _front_fetch(self) -> CompletedFetch | None:
         """Return the next fetch, decoded or not."""

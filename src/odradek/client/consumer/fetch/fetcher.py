@@ -152,6 +152,10 @@ class FetchResponseHandler:
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset
         state.log_start_offset = data.log_start_offset
+        metrics = state.position.metrics
+        metrics.start = data.log_start_offset
+        committed = self._config.read_committed
+        metrics.end = data.last_stable_offset if committed else data.high_watermark
         diverging = data.diverging_epoch
         if diverging is not None and diverging.end_offset >= 0:
             self._deferred.truncated(state, diverging.end_offset, diverging.epoch)
@@ -183,7 +187,7 @@ class FetchResponseHandler:
                 aborted,
                 self._config.check_crcs,
             )
-            self._metrics.count_records(count, fetch.size)
+            self._metrics.count_records(state.topic_partition.topic, count, fetch.size)
             state.fetched(last.next_offset, last.partition_leader_epoch, fetch.size)
             self._incoming.append(fetch)
             self._subscriptions.move_to_end(state.topic_partition)
@@ -386,6 +390,9 @@ class Fetcher(ConnectionListener):
             now_ms = self._engine.now_ms
             throttle_ms = call.response.throttle_time_ms
             self.metrics.fetch_completed(now_ms - call.sent_ms, throttle_ms, now_ms)
+            node_metrics = self._engine.client.node_metrics(call.node_id)
+            if node_metrics is not None:
+                node_metrics.request_latency.record(now_ms - call.sent_ms, now_ms)
         self.pump()
 
     def _handle_response(

@@ -363,7 +363,7 @@ class Commit(CoordinatorRequest):
     def ended(self, error: KafkaError | None) -> None:
         self.error = error
         if error is not None:
-            self.commits.member.metrics.failed_commit_total += 1
+            self.commits.member.metrics.commit_failed(self.commits.member.now_ms)
         self.commits.ended(self)
 
 

@@ -295,6 +295,7 @@ class GroupJoin:
         member.generation = Generation(
             response.generation_id, response.member_id, response.protocol_name
         )
+        member.metrics.joined(member.now_ms)
         self.heartbeat.restart(member.now_ms)
         if response.leader == response.member_id:
             self.leader.assign_as_leader(response)
@@ -306,6 +307,7 @@ class GroupJoin:
         if member.state is not MemberState.COMPLETING_REBALANCE or member.coordinator is None:
             self._failed(error_for(ErrorCode.ILLEGAL_GENERATION, self._describe("syncing")))
             return
+        member.metrics.sync_sent(member.now_ms)
         builder = requests.sync_group(member.config, member.generation, assignments)
         member.send(member.coordinator, builder, self._sync_answered)
 
@@ -371,7 +373,7 @@ class GroupJoin:
         self.leader.cancel()
         code = error.code if isinstance(error, KafkaError) else None
         if code is not ErrorCode.MEMBER_ID_REQUIRED:
-            member.metrics.failed_rebalance_total += 1
+            member.metrics.rebalance_failed(member.now_ms)
             name = error.name if isinstance(error, KafkaError) else type(error).__name__
             member.request_rejoin(f"rebalance failed due to {name}")
         if code in REJOIN_AT_ONCE:

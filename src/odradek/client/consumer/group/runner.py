@@ -45,6 +45,7 @@ from odradek.client.consumer.group.member import (
     WatchTopics,
 )
 from odradek.client.consumer.group.membership import Heartbeat
+from odradek.client.consumer.metrics import NOT_YET_MS, GroupMetrics
 from odradek.client.consumer.position.subscription_state import SubscriptionState, SubscriptionType
 from odradek.client.engine import Engine
 from odradek.client.errors import Disconnected, InvalidGroupId
@@ -121,10 +122,15 @@ class GroupRunner:
         self._run()
         return waiter
 
-    def metrics(self) -> dict[str, float]:
-        """Return the group's metrics by Kafka's names."""
-        metrics = self.coordinator.member.metrics
-        return metrics.snapshot(self.heartbeat.last_poll_ms, self.engine.now_ms)
+    @property
+    def metrics(self) -> GroupMetrics | None:
+        """What this member did."""
+        return self.coordinator.member.metrics
+
+    @property
+    def last_poll_ms(self) -> int:
+        """When the application polled last, as far as the group knows."""
+        return self.heartbeat.last_poll_ms
 
     def unsubscribe(self) -> Waiter[None]:
         """Leave the group and drop the subscription."""
@@ -314,9 +320,10 @@ class NoGroup:
         """Return None for each partition."""
         return completed(dict.fromkeys(partitions))
 
-    def metrics(self) -> dict[str, float]:
-        """Return no metrics."""
-        return {}
+    metrics: GroupMetrics | None = None
+    """There is no group to count for."""
+    last_poll_ms = NOT_YET_MS
+    """Nobody asks for it without a group."""
 
     def unsubscribe(self) -> Waiter[None]:
         """Drop the subscription."""

@@ -375,7 +375,7 @@ class OffsetQueries:
 
     async def _lag(self, partition: TopicPartition) -> int:
         offset = await self._position(partition)
-        known = self._subscriptions.state(partition).lag(self._read_committed)
+        known = self._subscriptions.state(partition).position.lag
         if known is not None:
             return known
         found = await list_offsets.list_offsets(

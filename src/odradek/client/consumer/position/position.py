@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from mypy_extensions import i64
 
+from odradek.client.consumer.metrics import PartitionMetrics
 from odradek.model.topics import TopicPartition
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Position:
         """The partition is about to be revoked."""
         self.released_bytes: i64 = 0
         """Bytes that were fetched for this position and are no longer buffered."""
+        self.metrics = PartitionMetrics()
         self.fetches: deque[CompletedFetch] = deque()
         """The fetches to return next, in order. The application's thread only."""
 
@@ -62,6 +64,18 @@ class Position:
     def withheld(self) -> bool:
         """True if nothing is returned or fetched at present."""
         return self.paused or self.pending_revocation
+
+    @property
+    def lag(self) -> int | None:
+        """The number of offsets up to the end of the partition; None while that is unknown."""
+        end = self.metrics.end
+        return max(0, end - self.offset) if end >= 0 and self.offset >= 0 else None
+
+    @property
+    def lead(self) -> int | None:
+        """The number of offsets from the start of the partition; None while that is unknown."""
+        start = self.metrics.start
+        return max(0, self.offset - start) if start >= 0 and self.offset >= 0 else None
 
     def mark_consumed(self) -> None:
         """Mark all returned records as consumed."""

@@ -187,24 +187,6 @@ class PartitionState:
         if self.state is FetchState.AWAIT_VALIDATION:
             self.state = FetchState.FETCHING
 
-    # Lag and lead.
-
-    def lag(self, read_committed: bool) -> int | None:
-        """Return the number of records between the application and the end; None if the end is
-        unknown.
-        """
-        end = self.last_stable_offset if read_committed else self.high_watermark
-        offset = self.position.offset
-        return None if end is None or offset < 0 else max(0, end - offset)
-
-    @property
-    def lead(self) -> int | None:
-        """Return the number of records between the log start and the application; None if the start
-        is unknown.
-        """
-        start, offset = self.log_start_offset, self.position.offset
-        return None if start is None or offset < 0 else max(0, offset - start)
-
 
 class SubscriptionType(Enum):
     """The kind of subscription, which decides how partitions are assigned."""
