@@ -56,6 +56,28 @@ def test_importing_it_imports_no_client(program: str) -> None:
     assert done.stdout.strip() == "0"
 
 
+def test_importing_it_imports_none_of_the_extras() -> None:
+    program = (
+        "import sys, odradek, odradek.cli.main; odradek.Producer, odradek.Consumer, odradek.Admin; "
+        "print(*{'pyarrow', 'pandas', 'pyspark', 'numpy', 'asyncio'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("missing", "use", "extra"),
+    [
+        ("pyarrow", "odradek.read('t')", "arrow"),
+        ("pyspark", "from odradek.spark import local_session; local_session()", "spark"),
+    ],
+)
+def test_an_extra_that_is_missing_is_named(missing: str, use: str, extra: str) -> None:
+    program = f"import sys; sys.modules['{missing}'] = None; import odradek; {use}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert f"pip install 'odradek[{extra}]'" in done.stderr.splitlines()[-1]
+
+
 def test_on_a_foreign_platform_the_import_says_where_it_runs() -> None:
     program = "import os; os.name = 'nt'; import odradek"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

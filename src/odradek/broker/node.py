@@ -11,6 +11,7 @@ It runs unchanged over the real environment (`server`) and over the simulated on
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -50,6 +51,9 @@ from odradek.timing import SystemTimer
 log = logging.getLogger(__name__)
 
 PLAINTEXT = 0
+
+
+NO_WRITE_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class StartFailed(Exception):
@@ -114,7 +118,12 @@ class Node:
         except BlockingIOError as error:  # The error names the lock file, which does not help.
             raise StartFailed(f"data directory {path}: {error.strerror}") from error
         except (WrongDirectory, OSError) as error:
-            raise StartFailed(f"data directory {path}: {error}") from error
+            text = f"data directory {path}: {error}"
+            if isinstance(error, OSError) and error.errno in NO_WRITE_ACCESS:
+                text += (
+                    ". What to do: choose a directory that this user may write, or give it to it"
+                )
+            raise StartFailed(text) from error
 
     def _open(self) -> None:
         config, env, directory = self.config, self.env, self.directory

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from odradek.broker.node import StartFailed
 from odradek.broker.partitions import OPEN_RETRY_MS, SLICE_JOBS
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
@@ -236,3 +237,15 @@ def test_a_log_that_retention_cannot_read_goes_offline_and_the_others_are_trimme
     serving.pass_time(RETENTION_MS)
     (line,) = [line for line in caplog.messages if "Input/output error" in line]
     assert line.startswith("partition t-1 is offline: ")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_a_directory_without_write_access_is_refused_with_what_to_do(number: int):
+    class WriteProtected(MemoryDisk):
+        def effect(self, kind: str, path: str) -> None:
+            raise OSError(number, "refused", path)
+
+    with pytest.raises(
+        StartFailed, match="What to do: choose a directory that this user may write"
+    ):
+        MemoryBroker(WriteProtected())
