@@ -67,6 +67,8 @@ class Housekeeping:
         self._replicas = replicas
         self._clock = RetentionClock(env.clock.wall_ms(), env.clock.monotonic_ms())
         self._stopped = False
+        self.deleted_segments = self.deleted_bytes = 0
+        """What retention has taken out of the logs."""
         self._every(config.log_retention_check_interval_ms, self.retention)
         self._every(config.log_flush_offset_checkpoint_interval_ms, self.recovery_points)
         self._every(PRODUCER_CHECK_MS, self.expire_producers)
@@ -125,6 +127,8 @@ class Housekeeping:
             if partition.log.checkpoint_due:
                 self._replicas.flusher.request(partition, checkpoint=True)
         if done is not None:
+            self.deleted_segments += sum(len(each.segments) for each in done.deletions)
+            self.deleted_bytes += done.bytes
             self._delete(done)
 
     def _delete(self, done: RetentionPass) -> None:

@@ -79,6 +79,19 @@ class LogCleaner:
         self._uncleanable: dict[TopicIdPartition, None] = {}
         self._cleaning: CleaningPass | None = None
         self._stopped = False
+        self.passes = 0
+        """Passes that reached their end, and the bytes that they read and wrote."""
+        self.bytes_read = self.bytes_written = 0
+
+    @property
+    def uncleanable(self) -> int:
+        """The number of logs that are not compacted until a restart."""
+        return len(self._uncleanable)
+
+    @property
+    def is_cleaning(self) -> bool:
+        """True while a pass is under way."""
+        return self._cleaning is not None
 
     def start(self) -> None:
         self._timer.call_later(max(1, self._config().log_cleaner_backoff_ms), self.check)
@@ -204,6 +217,9 @@ class LogCleaner:
         assert cleaning is not None
         cleaner = cleaning.cleaner
         self._directory.offsets.first_dirty[cleaning.key] = cleaner.end_offset
+        self.passes += 1
+        self.bytes_read += cleaner.stats.map_bytes_read + cleaner.stats.bytes_read
+        self.bytes_written += cleaner.stats.bytes_written
         logger.info("compacted %s up to %d: %s", cleaning.key, cleaner.end_offset, cleaner.stats)
         self._submit(self._directory.checkpoint(), lambda: self._end(cleaning, 0))
 

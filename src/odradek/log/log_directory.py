@@ -338,6 +338,8 @@ class LogDirectory:
         self.problems: list[str] = []
         self.unreadable: list[tuple[Log, Exception]] = []
         """Logs that the last retention pass could not read; the caller takes them offline."""
+        self.recovery = RecoveryStats()
+        """Sums over the logs that were opened."""
         self._new = NewDirectory(disk, path, LOCK_FILE)
         try:
             self._new.make(META_FILE)
@@ -454,6 +456,7 @@ class LogDirectory:
         if log is not None:
             return log, RecoveryStats()
         log, found = self.open_work(key, config, now_ms)()
+        self.recovery.add(found)
         return self.adopt(key, log), found
 
     def delete_log(self, key: TopicIdPartition) -> Work:

@@ -108,6 +108,12 @@ class RecoveryStats:
             f"{self.truncated_bytes} bytes{segments} were removed ({self.torn})"
         )
 
+    def add(self, other: RecoveryStats) -> None:
+        """Add the counts of another log."""
+        self.scanned_bytes += other.scanned_bytes
+        self.truncated_bytes += other.truncated_bytes
+        self.removed_segments += other.removed_segments
+
 
 @dataclass(slots=True)
 class RecordedState:

@@ -28,6 +28,9 @@ class ProcessUsage(NamedTuple):
     open_descriptors: int | None
     max_descriptors: int
     threads: int | None
+    disk_read_bytes: int | None
+    """Bytes that storage devices read for this process; those of the page cache do not count."""
+    disk_write_bytes: int | None
 
 
 def process_usage() -> ProcessUsage:
@@ -41,7 +44,7 @@ def process_usage() -> ProcessUsage:
             fields = file.read().rpartition(b")")[2].split()
         descriptors = len(os.listdir("/proc/self/fd"))
     except OSError:  # Not Linux.
-        return ProcessUsage(cpu_seconds, None, None, None, None, soft_limit, None)
+        return ProcessUsage(cpu_seconds, None, None, None, None, soft_limit, None, None, None)
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[START_FIELD]) / TICKS_PER_SECOND
     return ProcessUsage(
         cpu_seconds,
@@ -51,4 +54,15 @@ def process_usage() -> ProcessUsage:
         descriptors,
         soft_limit,
         int(fields[START_FIELD - 2]),
+        *disk_bytes(),
     )
+
+
+def disk_bytes() -> tuple[int | None, int | None]:
+    """The bytes read from and written to disks; a system may keep them from the process."""
+    try:
+        with open("/proc/self/io", "rb") as file:
+            lines = dict(line.split(b": ") for line in file.read().splitlines())
+    except OSError:
+        return None, None
+    return int(lines[b"read_bytes"]), int(lines[b"write_bytes"])

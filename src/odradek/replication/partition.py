@@ -299,6 +299,16 @@ class PartitionTotals:
         self.appended_records = self.appended_bytes = self.fetched_bytes = 0
         self.produces = self.failed_produces = self.fetches = self.failed_fetches = 0
 
+    def add_totals(self, other: PartitionTotals) -> None:
+        """Add other sums."""
+        self.appended_records += other.appended_records
+        self.appended_bytes += other.appended_bytes
+        self.produces += other.produces
+        self.failed_produces += other.failed_produces
+        self.fetches += other.fetches
+        self.failed_fetches += other.failed_fetches
+        self.fetched_bytes += other.fetched_bytes
+
     def add(self, partition: Partition) -> None:
         """Add the counts of a partition since its log was opened."""
         self.produces += partition.produces

@@ -1,8 +1,8 @@
 """The broker's metrics: one table, read by whoever shows them.
 
-- `table` has all rows, those of `odradek_metrics` and `partition_metrics`, in the order of the
-  pages.
-- `metric` says what a row is; `scrape` reads rows, some samples at a time, on the owner thread.
+- `table` has all rows: Odradek's own (`odradek_metrics`, `partition_metrics`), those of the process
+  (`process_metrics`), and Kafka's names (`kafka_names`).
+- `metric` says what a row is, `scrape` what the rows read, `reading` reads them a little at a time.
 - `exposition` renders them as Prometheus text.
 
 Counting is not here: the object that does the work adds to a plain field of its own, or to a

@@ -7,10 +7,10 @@
     for part in exposition(node, View.BROKER):    # b"" is a pause
         send(part); give others a turn
 
-Each step reads and renders at most `scrape.SAMPLES_PER_SLICE` samples, well below a millisecond
-when compiled or not, so a caller that returns to the loop between steps delays nobody, whatever the
-number of partitions. Only the part in hand is in memory: a reader that is slow should stop taking
-parts. Call it on the owner thread only; a started exposition may be dropped at any step.
+Each step reads and renders `reading.SLICE` samples, well below a millisecond when compiled or not,
+so a caller that returns to the loop between steps delays nobody, whatever the number of partitions.
+Only the part in hand is in memory: a reader that is slow should stop taking parts. Call it on the
+owner thread only; a started exposition may be dropped at any step.
 """
 
 from __future__ import annotations
@@ -19,8 +19,16 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from odradek.broker.metrics.metric import QUANTILES, Buckets, Kind, Metric, Value, View
-from odradek.broker.metrics.scrape import read_metrics
+from odradek.broker.metrics.metric import (
+    QUANTILES,
+    Buckets,
+    Kind,
+    LabelValues,
+    Metric,
+    Value,
+    View,
+)
+from odradek.broker.metrics.reading import SLICE, read_metrics
 from odradek.model.histogram import Histogram, quantile
 
 if TYPE_CHECKING:
@@ -32,45 +40,62 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 def exposition(node: Node, view: View = View.BROKER) -> Iterator[bytes]:
     """Yield a view's page in parts; b"" is a pause. See the module for how to take them."""
     last: Metric | None = None
-    for metric, samples in read_metrics(node, view):
-        lines: list[str] = []
+    lines: list[str] = []
+    cost = 0
+    for metric, samples, work in read_metrics(node, view):
         if metric is not last and samples:
             last = metric
             lines.append(f"# HELP {metric.name} {escaped_help(metric.help)}\n")
             lines.append(f"# TYPE {metric.name} {metric.kind}\n")
-        for values, value in samples:
-            lines.append(sample_text(metric, values, value))
-        yield "".join(lines).encode()
+        if metric.buckets is None:
+            name, labels = metric.name, metric.labels
+            lines += [
+                f"{name}{label_text(labels, values)} {number_text(value)}\n"  # type: ignore[arg-type]
+                for values, value in samples
+            ]
+        else:
+            lines += [histogram_text(metric, values, value) for values, value in samples]
+        cost += work
+        if cost >= SLICE:
+            yield "".join(lines).encode()
+            lines, cost = [], 0
+    yield "".join(lines).encode()
 
 
-def sample_text(metric: Metric, values: Sequence[str], value: Value) -> str:
-    """The lines of one sample: one, or those of a histogram or summary."""
+def histogram_text(metric: Metric, values: LabelValues, value: Value) -> str:
+    """The lines of a histogram or summary."""
+    assert isinstance(value, Histogram) and metric.buckets is not None, metric.name
     labels = label_text(metric.labels, values)
-    if not isinstance(value, Histogram):
-        return f"{metric.name}{braced(labels)} {number_text(value)}\n"
-    buckets = metric.buckets
-    assert buckets is not None, metric.name
+    more = f"{labels[:-1]}," if labels else "{"
     if metric.kind is Kind.SUMMARY:
-        return summary_text(metric.name, labels, value, buckets.scale)
-    return histogram_text(metric.name, labels, value, buckets)
+        lines = quantile_lines(metric.name, more, value, metric.buckets.scale)
+    else:
+        lines = bucket_lines(metric.name, more, value, metric.buckets)
+    lines.append(f"{metric.name}_sum{labels} {number_text(value.sum * metric.buckets.scale)}\n")
+    lines.append(f"{metric.name}_count{labels} {value.count}\n")
+    return "".join(lines)
 
 
-def histogram_text(name: str, labels: str, value: Histogram, buckets: Buckets) -> str:
-    """The cumulative buckets of a histogram, its sum and count."""
+def bucket_lines(name: str, more: str, value: Histogram, buckets: Buckets) -> list[str]:
+    """The buckets of a histogram, each with the values of those below it."""
     counts = value.counts
-    comma = "," if labels else ""
     lines = []
     below = counted = 0
     for exponent, bound in bounds(buckets):
         while counted <= exponent:
             below += counts[counted]
             counted += 1
-        lines.append(f'{name}_bucket{{{labels}{comma}le="{bound}"}} {below}\n')
-    count = below + sum(counts[counted:])
-    lines.append(f'{name}_bucket{{{labels}{comma}le="+Inf"}} {count}\n')
-    lines.append(f"{name}_sum{braced(labels)} {number_text(value.sum * buckets.scale)}\n")
-    lines.append(f"{name}_count{braced(labels)} {count}\n")
-    return "".join(lines)
+        lines.append(f'{name}_bucket{more}le="{bound}"}} {below}\n')
+    lines.append(f'{name}_bucket{more}le="+Inf"}} {value.count}\n')
+    return lines
+
+
+def quantile_lines(name: str, more: str, value: Histogram, scale: float) -> list[str]:
+    """The quantiles of all values since the start."""
+    return [
+        f'{name}{more}quantile="{share}"}} {number_text(quantile(value.counts, share) * scale)}\n'
+        for share in QUANTILES
+    ]
 
 
 @lru_cache(16)
@@ -81,28 +106,14 @@ def bounds(buckets: Buckets) -> list[tuple[int, str]]:
     ]
 
 
-def summary_text(name: str, labels: str, value: Histogram, scale: float) -> str:
-    """The quantiles of all values since the start, their sum and count."""
-    comma = "," if labels else ""
-    lines = [
-        f'{name}{{{labels}{comma}quantile="{share}"}} '
-        f"{number_text(quantile(value.counts, share) * scale)}\n"
-        for share in QUANTILES
-    ]
-    lines.append(f"{name}_sum{braced(labels)} {number_text(value.sum * scale)}\n")
-    lines.append(f"{name}_count{braced(labels)} {value.count}\n")
-    return "".join(lines)
-
-
 @lru_cache(4096)
-def label_text(names: Sequence[str], values: Sequence[str]) -> str:
-    """The labels without their braces; one with the value "" is left out."""
-    return ",".join(
-        f'{name}="{escaped(value)}"' for name, value in zip(names, values, strict=True) if value
+def label_text(names: Sequence[str], values: LabelValues) -> str:
+    """The labels in braces; one with the value "" is left out."""
+    labels = ",".join(
+        f'{name}="{escaped(str(value))}"'
+        for name, value in zip(names, values, strict=True)
+        if value != ""
     )
-
-
-def braced(labels: str) -> str:
     return f"{{{labels}}}" if labels else ""
 
 
@@ -116,8 +127,8 @@ def escaped_help(text: str) -> str:
 
 
 def number_text(value: float) -> str:
-    if isinstance(value, int):
-        return str(int(value))
+    if type(value) is int:
+        return str(value)
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):

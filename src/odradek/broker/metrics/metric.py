@@ -20,16 +20,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.model.histogram import Histogram
 
 if TYPE_CHECKING:
-    from odradek.broker.node import Node
-    from odradek.replication.partition import Partition
-
-
-class Scrape:
-    """What the rows read: the node, and copies of what changes while they are read."""
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.partitions: list[Partition] = list(node.replicas)
+    from odradek.broker.metrics.scrape import Scrape
 
 
 class Kind(StrEnum):
@@ -49,11 +40,12 @@ class View(StrEnum):
 
 
 Value = int | float | Histogram
-Sample = tuple[Sequence[str], Value] | None
+LabelValues = Sequence[str | int]
+Sample = tuple[LabelValues, Value] | None
 """The values of the labels and the value; None is a pause."""
 
 PAUSE: Final[Sample] = None
-NO_LABELS: Final[Sequence[str]] = ()
+NO_LABELS: Final[tuple[str, ...]] = ()
 
 Read = Callable[["Scrape"], Iterator[Sample]]
 
@@ -149,5 +141,16 @@ def one(value: Callable[[Scrape], Value]) -> Read:
 
     def read(scrape: Scrape) -> Iterator[Sample]:
         yield NO_LABELS, value(scrape)
+
+    return read
+
+
+def known(value: Callable[[Scrape], Value | None]) -> Read:
+    """Read one value without labels; no sample while it is unknown (None)."""
+
+    def read(scrape: Scrape) -> Iterator[Sample]:
+        found = value(scrape)
+        if found is not None:
+            yield NO_LABELS, found
 
     return read

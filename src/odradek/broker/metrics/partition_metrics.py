@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.metrics.metric import PAUSE, Kind, Metric, Read, Sample, View
 
 if TYPE_CHECKING:
-    from odradek.broker.metrics.metric import Scrape
+    from odradek.broker.metrics.scrape import Scrape
     from odradek.replication.partition import Partition
 
 LABELS = ("topic", "partition")
@@ -26,8 +26,7 @@ def of_open_logs(value: Callable[[Partition], int]) -> Read:
             if partition.failure:
                 yield PAUSE
             else:
-                topic, number = partition.topic_partition
-                yield (topic, str(number)), value(partition)
+                yield partition.topic_partition, value(partition)
 
     return read
 
@@ -37,8 +36,7 @@ def of_partitions(value: Callable[[Partition], int]) -> Read:
 
     def read(scrape: Scrape) -> Iterator[Sample]:
         for partition in scrape.partitions:
-            topic, number = partition.topic_partition
-            yield (topic, str(number)), value(partition)
+            yield partition.topic_partition, value(partition)
 
     return read
 
@@ -90,6 +88,27 @@ ROWS = (
         "bytes",
         "Bytes of the log's segments.",
         of_open_logs(lambda partition: partition.log.segments.size),
+    ),
+    row(
+        "odradek_partition_appended_records_total",
+        Kind.COUNTER,
+        "records",
+        "Records appended since the log was opened.",
+        of_open_logs(lambda partition: partition.log.appended_records),
+    ),
+    row(
+        "odradek_partition_appended_bytes_total",
+        Kind.COUNTER,
+        "bytes",
+        "Bytes appended since the log was opened.",
+        of_open_logs(lambda partition: partition.log.appended_bytes),
+    ),
+    row(
+        "odradek_partition_fetched_bytes_total",
+        Kind.COUNTER,
+        "bytes",
+        "Bytes of records in the responses to fetches.",
+        of_partitions(lambda partition: partition.fetched_bytes),
     ),
     row(
         "odradek_partition_segments",

@@ -6,9 +6,19 @@ HTTP pages and the tests of boards and alerts read it; nothing else lists metric
 
 from __future__ import annotations
 
-from odradek.broker.metrics import odradek_metrics, partition_metrics
+from odradek.broker.metrics import (
+    kafka_names,
+    odradek_metrics,
+    partition_metrics,
+    process_metrics,
+)
 from odradek.broker.metrics.metric import Metric
 
-METRICS: tuple[Metric, ...] = (*odradek_metrics.ROWS, *partition_metrics.ROWS)
+METRICS: tuple[Metric, ...] = (
+    *odradek_metrics.ROWS,
+    *process_metrics.ROWS,
+    *partition_metrics.ROWS,
+    *kafka_names.ROWS,
+)
 
 BY_NAME: dict[str, Metric] = {metric.name: metric for metric in METRICS}

@@ -38,6 +38,8 @@ class GroupTransitions:
         self.capacity = capacity
         self.total = 0
         """The number of transitions noted so far, which is the number of the next one."""
+        self.by_state: dict[str, int] = {}
+        """How many of them led to each state."""
         self._ring: list[GroupTransition] = []
 
     def note(
@@ -64,6 +66,7 @@ class GroupTransitions:
         else:
             self._ring[self.total % self.capacity] = noted
         self.total += 1
+        self.by_state[noted.to_state] = self.by_state.get(noted.to_state, 0) + 1
 
     def newest_before(self, number: int, limit: int) -> list[GroupTransition]:
         """Return up to `limit` transitions with lower numbers, the newest first."""

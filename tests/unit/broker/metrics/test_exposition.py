@@ -6,9 +6,9 @@ import math
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from odradek.broker.metrics.exposition import exposition, sample_text
+from odradek.broker.metrics.exposition import exposition, histogram_text, label_text
 from odradek.broker.metrics.metric import NO_LABELS, PAUSE, Kind, View, gauge, histogram
-from odradek.broker.metrics.scrape import SAMPLES_PER_SLICE, pieces
+from odradek.broker.metrics.reading import SLICE, pieces
 from odradek.broker.metrics.table import METRICS
 from odradek.model.histogram import Histogram
 from unit.broker.memory_broker import MemoryBroker
@@ -44,9 +44,8 @@ def test_partition_page_has_a_sample_of_each_partition():
 
 
 def test_label_with_any_characters_is_escaped():
-    metric = gauge("m", "1", "h", lambda _: iter(()), ("group", "empty"))
-    text = sample_text(metric, ('a"b\\c\nd', ""), 1)
-    (family,) = text_string_to_metric_families("# TYPE m gauge\n" + text)
+    text = label_text(("group", "empty"), ('a"b\\c\nd', ""))
+    (family,) = text_string_to_metric_families(f"# TYPE m gauge\nm{text} 1\n")
     assert family.samples[0].labels == {"group": 'a"b\\c\nd'}
 
 
@@ -55,7 +54,7 @@ def test_histogram_is_cumulative_in_base_units():
     for value in (1_000, 20_000, 5_000_000, 1 << 43):
         values.observe(value)
     metric = histogram("h_seconds", "seconds", "h", lambda _: iter(()))
-    text = sample_text(metric, NO_LABELS, values)
+    text = histogram_text(metric, NO_LABELS, values)
     (family,) = text_string_to_metric_families("# TYPE h_seconds histogram\n" + text)
     by_bound = {each.labels["le"]: each.value for each in family.samples if "le" in each.labels}
     assert (by_bound["1.6384e-05"], by_bound["3.2768e-05"], by_bound["+Inf"]) == (1, 2, 4)
@@ -64,5 +63,9 @@ def test_histogram_is_cumulative_in_base_units():
 
 
 def test_long_read_comes_in_pieces():
-    samples = [PAUSE] * SAMPLES_PER_SLICE + [((), number) for number in range(5)]
-    assert [len(piece) for piece in pieces(iter(samples))] == [0, 5]
+    metric = gauge("m", "1", "h", lambda _: iter(()))
+    samples = [PAUSE] * SLICE + [((), number) for number in range(5)]
+    assert [(len(each.samples), each.cost) for each in pieces(metric, iter(samples))] == [
+        (0, SLICE),
+        (5, 5),
+    ]

@@ -1,0 +1,807 @@
+"""Kafka's own metrics that have a meaning here, by the names that boards for Kafka query.
+
+The names are those that the Prometheus JMX exporter makes with Strimzi's rules, and those of
+kafka_exporter (Grafana's board 7589). Boards and alerts written for them show this broker without a
+change; `kafka_exceptions` lists what they query and this broker has not, each with its reason.
+
+Every value is computed from this broker's state, also where one node leaves little to compute: a
+partition with one replica is never under-replicated.
+
+`request="FetchConsumer"` has the values of `Fetch`: all fetches are consumers', followers' are
+refused. Quantiles are of all requests since the start; Kafka's weigh the last minutes. Times are in
+milliseconds, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from odradek.broker.metrics.metric import (
+    MILLISECONDS,
+    NO_LABELS,
+    PAUSE,
+    SIZES,
+    Buckets,
+    Kind,
+    Metric,
+    Read,
+    Sample,
+    View,
+    counter,
+    gauge,
+    one,
+)
+from odradek.broker.metrics.odradek_metrics import (
+    error_name,
+    groups_by_state,
+    of_sockets,
+)
+from odradek.broker.metrics.partition_metrics import LABELS, of_open_logs
+from odradek.broker.metrics.process_metrics import of_process
+from odradek.broker.metrics.scrape import ClusterTotals, TopicTotals
+from odradek.broker.request_metrics import ApiMetrics
+from odradek.coordinator.group.classic_group import GroupState
+from odradek.coordinator.group.heartbeat import HEARTBEAT
+from odradek.coordinator.group.rebalance import JOIN, SYNC
+from odradek.model.histogram import Histogram
+from odradek.network.loop_load import LoopLoad
+from odradek.timing import DelayedOperationPurgatory
+
+if TYPE_CHECKING:
+    from odradek.broker.metrics.scrape import Scrape
+    from odradek.controller.image import PartitionRegistration
+
+FETCH = "Fetch"
+CONSUMERS_FETCH = "FetchConsumer"
+ONE_PROCESSOR = "0"
+"""The network processor: the loop is the only one."""
+RUNNING, STOPPING = 3, 6
+"""Kafka's states of a broker."""
+
+# -- how the rows are read -------------------------------------------------------------------------
+
+
+def summary(
+    name: str,
+    unit: str,
+    help_text: str,
+    read: Read,
+    labels: tuple[str, ...] = (),
+    buckets: Buckets = MILLISECONDS,
+) -> Metric:
+    """A row that is shown by quantiles, as the exporter shows Kafka's histograms."""
+    return Metric(name, Kind.SUMMARY, unit, labels, help_text, read, buckets=buckets)
+
+
+def of_topics(value: Callable[[TopicTotals], int]) -> Read:
+    """Read a sum over all topics, without label, and one of each topic that is shown."""
+
+    def read(scrape: Scrape) -> Iterator[Sample]:
+        yield from scrape.count_topics()
+        yield ("",), value(scrape.all_topics)
+        for topic, totals in scrape.topics.items():
+            yield (topic,), value(totals)
+
+    return read
+
+
+def of_requests(value: Callable[[ApiMetrics], Histogram]) -> Read:
+    """Read a histogram of each API that was ever asked for."""
+
+    def read(scrape: Scrape) -> Iterator[Sample]:
+        for metrics in scrape.node.broker.request_metrics.by_key.values():
+            found = value(metrics)
+            if found.count:
+                for name in request_names(metrics):
+                    yield (name,), found
+
+    return read
+
+
+def request_names(metrics: ApiMetrics) -> tuple[str, ...]:
+    return (FETCH, CONSUMERS_FETCH) if metrics.name == FETCH else (metrics.name,)
+
+
+def requests(scrape: Scrape) -> Iterator[Sample]:
+    for metrics in scrape.node.broker.request_metrics.by_key.values():
+        if count := metrics.request_bytes.count:
+            for name in request_names(metrics):
+                yield (name,), count
+
+
+def request_errors(scrape: Scrape) -> Iterator[Sample]:
+    for metrics in scrape.node.broker.request_metrics.by_key.values():
+        for code, count in list(metrics.errors.items()):
+            for name in request_names(metrics):
+                yield (name, error_name(code)), count
+
+
+def purgatory_sizes(value: Callable[[DelayedOperationPurgatory], int]) -> Read:
+    """Read the purgatories; rebalances and sessions are kept by keyed timers instead."""
+
+    def read(scrape: Scrape) -> Iterator[Sample]:
+        node = scrape.node
+        replicas, timers = node.replicas, node.timer.counters
+        for purgatory in (
+            replicas.produce_purgatory,
+            replicas.fetch_purgatory,
+            replicas.delete_records_purgatory,
+        ):
+            yield (purgatory.name,), value(purgatory)
+        for name, kinds in (("Rebalance", (JOIN, SYNC)), ("Heartbeat", (HEARTBEAT,))):
+            yield (name,), sum(timers[kind].count for kind in kinds if kind in timers)
+
+    return read
+
+
+def of_cluster(value: Callable[[ClusterTotals], int]) -> Read:
+    """Read a count of the cluster's partitions."""
+
+    def read(scrape: Scrape) -> Iterator[Sample]:
+        yield from scrape.count_cluster()
+        yield NO_LABELS, value(scrape.cluster)
+
+    return read
+
+
+def leader_count(scrape: Scrape) -> Iterator[Sample]:
+    leading = 0
+    for partition in scrape.partitions:
+        leading += not partition.failure
+        yield PAUSE
+    yield NO_LABELS, leading
+
+
+def offline_replicas(scrape: Scrape) -> Iterator[Sample]:
+    offline = 0
+    for partition in scrape.partitions:
+        offline += bool(partition.failure)
+        yield PAUSE
+    yield NO_LABELS, offline
+
+
+def idle(value: Callable[[LoopLoad, int], float]) -> Read:
+    """Read the share of time that the loop slept; a simulated broker has no loop."""
+
+    def read(scrape: Scrape) -> Iterator[Sample]:
+        load = scrape.node.loop_load
+        if load is not None:
+            stopwatch = scrape.node.broker.request_metrics.stopwatch
+            yield NO_LABELS, value(load, stopwatch.last_ns)
+
+    return read
+
+
+def of_listener(read_one: Read) -> Read:
+    """Read a value of the listener: there is one."""
+
+    def read(scrape: Scrape) -> Iterator[Sample]:
+        name = scrape.node.config.parsed_listeners()[0].name
+        for sample in read_one(scrape):
+            if sample is not None:
+                yield (name, ONE_PROCESSOR), sample[1]
+
+    return read
+
+
+def groups_in(state: GroupState) -> Read:
+    """Read the number of groups in a state."""
+
+    def read(scrape: Scrape) -> Iterator[Sample]:
+        for sample in groups_by_state(scrape):
+            if sample is None:
+                yield PAUSE
+            elif sample[0][0] == state.value:
+                yield NO_LABELS, sample[1]
+
+    return read
+
+
+def group_count(scrape: Scrape) -> int:
+    return sum(len(shard.groups) for shard in scrape.shards())
+
+
+def log_directory_offline(scrape: Scrape) -> Iterator[Sample]:
+    yield (scrape.node.broker.log_directory_path,), int(scrape.node.replicas.directory_failed)
+
+
+def partitions_by_topic(scrape: Scrape) -> Iterator[Sample]:
+    for topic in scrape.shown_topics():
+        yield (topic.name,), len(topic.partitions)
+
+
+def of_registrations(value: Callable[[Scrape, str, PartitionRegistration], int]) -> Read:
+    """Read a value of each partition of the cluster from its registration."""
+
+    def read(scrape: Scrape) -> Iterator[Sample]:
+        for topic, number, registration in scrape.registrations():
+            yield (topic, number), value(scrape, topic, registration)
+
+    return read
+
+
+def consumer_group_members(scrape: Scrape) -> Iterator[Sample]:
+    for _, group in scrape.shown_groups():
+        yield (group.id,), len(group.members)
+
+
+def consumer_group_sums(value: Callable[[int, int], int]) -> Read:
+    """Sum over a group's partitions of a topic a value of the committed and the last offset."""
+
+    def read(scrape: Scrape) -> Iterator[Sample]:
+        for shard, group in scrape.shown_groups():
+            sums: dict[str, int] = {}
+            for topic, _, offset, partition in scrape.committed_offsets(shard, group.id):
+                yield PAUSE
+                if partition is not None:
+                    sums[topic] = sums.get(topic, 0) + value(offset, partition.high_watermark)
+            for topic, total in sums.items():
+                yield (group.id, topic), total
+
+    return read
+
+
+def consumer_group_offsets(value: Callable[[int, int], int]) -> Read:
+    """Read a value of the committed and the last offset of each partition of each group."""
+
+    def read(scrape: Scrape) -> Iterator[Sample]:
+        for shard in scrape.shards():
+            for group_id in shard.offsets.groups():
+                for found in scrape.committed_offsets(shard, group_id):
+                    topic, number, offset, partition = found
+                    if partition is None:
+                        yield PAUSE
+                    else:
+                        values = (group_id, topic, number)
+                        yield values, value(offset, partition.high_watermark)
+
+    return read
+
+
+def committed(offset: int, end: int) -> int:
+    return offset
+
+
+def lag(offset: int, end: int) -> int:
+    return max(0, end - offset)
+
+
+def per_partition(
+    name: str,
+    unit: str,
+    help_text: str,
+    read: Read,
+    labels: tuple[str, ...] = LABELS,
+) -> Metric:
+    """A gauge of single partitions."""
+    return Metric(name, Kind.GAUGE, unit, labels, help_text, read, View.PARTITIONS)
+
+
+# -- the rows --------------------------------------------------------------------------------------
+
+TOPIC_LABEL = ("topic",)
+BROKER_TOPIC_METRICS = tuple(
+    counter(f"kafka_server_brokertopicmetrics_{name}_total", unit, help_text, read, TOPIC_LABEL)
+    for name, unit, help_text, read in (
+        (
+            "messagesin",
+            "records",
+            "Records appended; without topic: to all topics.",
+            of_topics(lambda totals: totals.counts.appended_records),
+        ),
+        (
+            "bytesin",
+            "bytes",
+            "Bytes appended; without topic: to all topics.",
+            of_topics(lambda totals: totals.counts.appended_bytes),
+        ),
+        (
+            "bytesout",
+            "bytes",
+            "Bytes of records sent to consumers; without topic: of all topics.",
+            of_topics(lambda totals: totals.counts.fetched_bytes),
+        ),
+        (
+            "totalproducerequests",
+            "appends",
+            "Appends of produces to a partition; without topic: of all topics.",
+            of_topics(lambda totals: totals.counts.produces),
+        ),
+        (
+            "failedproducerequests",
+            "appends",
+            "Those of them that failed, invalid records included.",
+            of_topics(lambda totals: totals.counts.failed_produces),
+        ),
+        (
+            "totalfetchrequests",
+            "reads",
+            "Reads of fetches of a partition; without topic: of all topics.",
+            of_topics(lambda totals: totals.counts.fetches),
+        ),
+        (
+            "failedfetchrequests",
+            "reads",
+            "Those of them that failed.",
+            of_topics(lambda totals: totals.counts.failed_fetches),
+        ),
+    )
+)
+
+REQUEST_LABEL = ("request",)
+REQUESTS = (
+    counter(
+        "kafka_network_requestmetrics_requests_total",
+        "requests",
+        "Requests received.",
+        requests,
+        REQUEST_LABEL,
+    ),
+    counter(
+        "kafka_network_requestmetrics_errors_total",
+        "errors",
+        "Error codes in responses.",
+        request_errors,
+        ("request", "error"),
+    ),
+    summary(
+        "kafka_network_requestmetrics_totaltimems",
+        "milliseconds",
+        "Time until a response was ready.",
+        of_requests(lambda metrics: metrics.total),
+        REQUEST_LABEL,
+    ),
+    summary(
+        "kafka_network_requestmetrics_localtimems",
+        "milliseconds",
+        "Time of the broker's thread for a request.",
+        of_requests(lambda metrics: metrics.handling),
+        REQUEST_LABEL,
+    ),
+    summary(
+        "kafka_network_requestmetrics_remotetimems",
+        "milliseconds",
+        "Time for which requests waited that could not be answered at once.",
+        of_requests(lambda metrics: metrics.delayed),
+        REQUEST_LABEL,
+    ),
+    summary(
+        "kafka_network_requestmetrics_requestbytes",
+        "bytes",
+        "Size of requests.",
+        of_requests(lambda metrics: metrics.request_bytes),
+        REQUEST_LABEL,
+        SIZES,
+    ),
+)
+
+LISTENER_LABELS = ("listener", "networkProcessor")
+NETWORK = (
+    gauge(
+        "kafka_server_socket_server_metrics_connection_count",
+        "connections",
+        "Open connections.",
+        of_listener(one(lambda scrape: len(scrape.node.sockets.connections))),
+        LISTENER_LABELS,
+    ),
+    counter(
+        "kafka_server_socket_server_metrics_connection_creation_total",
+        "connections",
+        "Connections accepted.",
+        of_listener(of_sockets(lambda counters: counters.connections_accepted)),
+        LISTENER_LABELS,
+    ),
+    counter(
+        "kafka_server_socket_server_metrics_connection_close_total",
+        "connections",
+        "Connections closed.",
+        of_listener(of_sockets(lambda counters: counters.connections_closed)),
+        LISTENER_LABELS,
+    ),
+    counter(
+        "kafka_server_socket_server_metrics_incoming_byte_total",
+        "bytes",
+        "Bytes received.",
+        of_listener(of_sockets(lambda counters: counters.bytes_in)),
+        LISTENER_LABELS,
+    ),
+    counter(
+        "kafka_server_socket_server_metrics_outgoing_byte_total",
+        "bytes",
+        "Bytes sent.",
+        of_listener(of_sockets(lambda counters: counters.bytes_out)),
+        LISTENER_LABELS,
+    ),
+    gauge(
+        "kafka_network_socketserver_networkprocessoravgidle_percent",
+        "ratio",
+        "Share of the last half minute that the broker's loop slept.",
+        idle(lambda load, now_ns: load.idle_share(now_ns)),
+    ),
+    gauge(
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+        "ratio",
+        "Share of the time since the start that the broker's loop slept.",
+        idle(lambda load, now_ns: load.mean_idle_share(now_ns)),
+    ),
+)
+
+OPERATION_LABEL = ("delayedOperation",)
+PURGATORIES = (
+    gauge(
+        "kafka_server_delayedoperationpurgatory_purgatorysize",
+        "entries",
+        "Entries in the watch lists of a purgatory; of rebalances and heartbeats the timers.",
+        purgatory_sizes(lambda purgatory: purgatory.watched),
+        OPERATION_LABEL,
+    ),
+    gauge(
+        "kafka_server_delayedoperationpurgatory_numdelayedoperations",
+        "operations",
+        "Operations that wait in a purgatory; of rebalances and heartbeats the timers.",
+        purgatory_sizes(lambda purgatory: purgatory.num_delayed),
+        OPERATION_LABEL,
+    ),
+    counter(
+        "kafka_server_delayedproducemetrics_expires_total",
+        "operations",
+        "Produces that waited until their deadline.",
+        one(lambda scrape: scrape.node.replicas.produce_purgatory.expired),
+    ),
+    counter(
+        "kafka_server_delayedfetchmetrics_expires_total",
+        "operations",
+        "Fetches that waited until their deadline.",
+        lambda scrape: iter(
+            [(("consumer",), scrape.node.replicas.fetch_purgatory.expired)],
+        ),
+        ("fetcherType",),
+    ),
+    gauge(
+        "kafka_server_fetchsessioncache_numincrementalfetchsessions",
+        "sessions",
+        "Incremental fetch sessions.",
+        one(lambda scrape: len(scrape.node.broker.fetch_sessions.sessions)),
+    ),
+)
+
+REPLICAS = (
+    gauge(
+        "kafka_server_replicamanager_leadercount",
+        "partitions",
+        "Partitions that this broker leads and serves.",
+        leader_count,
+    ),
+    gauge(
+        "kafka_server_replicamanager_partitioncount",
+        "partitions",
+        "Partitions of this broker.",
+        one(lambda scrape: len(scrape.node.replicas.by_name)),
+    ),
+    gauge(
+        "kafka_server_replicamanager_offlinereplicacount",
+        "partitions",
+        "Partitions of this broker whose log cannot be used.",
+        offline_replicas,
+    ),
+    gauge(
+        "kafka_server_replicamanager_underreplicatedpartitions",
+        "partitions",
+        "Partitions with fewer in-sync replicas than replicas.",
+        of_cluster(lambda totals: totals.under_replicated),
+    ),
+    gauge(
+        "kafka_server_replicamanager_underminisrpartitioncount",
+        "partitions",
+        "Partitions with fewer in-sync replicas than min.insync.replicas.",
+        of_cluster(lambda totals: totals.under_min_isr),
+    ),
+    gauge(
+        "kafka_server_replicamanager_atminisrpartitioncount",
+        "partitions",
+        "Partitions with as many in-sync replicas as min.insync.replicas, at most all replicas.",
+        of_cluster(lambda totals: totals.at_min_isr),
+    ),
+)
+
+CONTROLLER = (
+    gauge(
+        "kafka_controller_kafkacontroller_activecontrollercount",
+        "controllers",
+        "1 while this broker, the only voter, can write the cluster's metadata.",
+        one(lambda scrape: int(scrape.node.metadata.failure is None)),
+    ),
+    gauge(
+        "kafka_controller_kafkacontroller_activebrokercount",
+        "brokers",
+        "Brokers that are registered and not fenced.",
+        one(lambda scrape: len(scrape.node.broker.alive_brokers())),
+    ),
+    gauge(
+        "kafka_controller_kafkacontroller_fencedbrokercount",
+        "brokers",
+        "Brokers that are registered and fenced.",
+        one(lambda scrape: sum(each.fenced for each in scrape.node.broker.image.brokers.values())),
+    ),
+    gauge(
+        "kafka_controller_kafkacontroller_globaltopiccount",
+        "topics",
+        "Topics of the cluster.",
+        one(lambda scrape: len(scrape.node.broker.image.topics)),
+    ),
+    gauge(
+        "kafka_controller_kafkacontroller_globalpartitioncount",
+        "partitions",
+        "Partitions of the cluster.",
+        of_cluster(lambda totals: totals.partitions),
+    ),
+    gauge(
+        "kafka_controller_kafkacontroller_offlinepartitionscount",
+        "partitions",
+        "Partitions without a leader that can serve them.",
+        of_cluster(lambda totals: totals.offline),
+    ),
+    gauge(
+        "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
+        "partitions",
+        "Partitions that another replica than their first one leads.",
+        of_cluster(lambda totals: totals.not_preferred),
+    ),
+    gauge(
+        "kafka_controller_kafkacontroller_lastcommittedrecordoffset",
+        "offset",
+        "The last committed offset of the cluster's metadata.",
+        one(lambda scrape: scrape.node.metadata.committed_offset - 1),
+    ),
+    gauge(
+        "kafka_server_raftmetrics_current_leader",
+        "id",
+        "The id of the node that leads the metadata: this one, the only voter.",
+        one(lambda scrape: scrape.node.config.node_id),
+    ),
+    gauge(
+        "kafka_server_raftmetrics_current_epoch",
+        "epoch",
+        "The epoch of the metadata log.",
+        one(lambda scrape: scrape.node.metadata.epoch),
+    ),
+    gauge(
+        "kafka_server_raftmetrics_high_watermark",
+        "offset",
+        "The offset up to which the metadata is committed.",
+        one(lambda scrape: scrape.node.metadata.committed_offset),
+    ),
+    gauge(
+        "kafka_server_raftmetrics_log_end_offset",
+        "offset",
+        "The offset that the next record of the metadata gets.",
+        one(lambda scrape: scrape.node.metadata.end_offset),
+    ),
+    gauge(
+        "kafka_server_kafkaserver_brokerstate",
+        "state",
+        "3: the broker runs; 6: it stops.",
+        one(lambda scrape: STOPPING if scrape.node.is_stopping else RUNNING),
+    ),
+)
+
+GROUP_MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
+GROUPS = (
+    gauge(f"{GROUP_MANAGER}numgroups", "groups", "Groups.", one(group_count)),
+    *(
+        gauge(
+            f"{GROUP_MANAGER}numgroups{state.value.lower()}",
+            "groups",
+            f"Groups in the state {state.value}.",
+            groups_in(state),
+        )
+        for state in GroupState
+    ),
+)
+
+LOGS = (
+    gauge(
+        "kafka_log_logmanager_offlinelogdirectorycount",
+        "directories",
+        "1 once the data directory has failed.",
+        one(lambda scrape: int(scrape.node.replicas.directory_failed)),
+    ),
+    gauge(
+        "kafka_log_logmanager_logdirectoryoffline",
+        "boolean",
+        "1 once this data directory has failed.",
+        log_directory_offline,
+        ("logDirectory",),
+    ),
+    summary(
+        "kafka_log_logflushstats_logflushrateandtimems",
+        "milliseconds",
+        "Time of a flush of a log.",
+        one(lambda scrape: scrape.node.replicas.flusher.flush_times),
+    ),
+    gauge(
+        "kafka_server_kafkaserver_linux_disk_read_bytes",
+        "bytes",
+        "Bytes that storage devices read for the process.",
+        of_process(lambda usage: usage.disk_read_bytes),
+    ),
+    gauge(
+        "kafka_server_kafkaserver_linux_disk_write_bytes",
+        "bytes",
+        "Bytes that the process had written to storage devices.",
+        of_process(lambda usage: usage.disk_write_bytes),
+    ),
+)
+
+GROUP_TOPIC = ("consumergroup", "topic")
+EXPORTER = (
+    gauge(
+        "kafka_brokers",
+        "brokers",
+        "Brokers that are registered and not fenced.",
+        one(lambda scrape: len(scrape.node.broker.alive_brokers())),
+    ),
+    gauge(
+        "kafka_topic_partitions",
+        "partitions",
+        "Partitions of a topic.",
+        partitions_by_topic,
+        TOPIC_LABEL,
+    ),
+    gauge(
+        "kafka_consumergroup_members",
+        "members",
+        "Members of a consumer group.",
+        consumer_group_members,
+        ("consumergroup",),
+    ),
+    gauge(
+        "kafka_consumergroup_current_offset_sum",
+        "offsets",
+        "Sum of a group's committed offsets of a topic.",
+        consumer_group_sums(committed),
+        GROUP_TOPIC,
+    ),
+    gauge(
+        "kafka_consumergroup_lag_sum",
+        "records",
+        "Sum over a topic's partitions of the offsets that a group has yet to commit.",
+        consumer_group_sums(lag),
+        GROUP_TOPIC,
+    ),
+)
+
+PARTITIONS = (
+    per_partition(
+        "kafka_log_log_size",
+        "bytes",
+        "Bytes of the log's segments.",
+        of_open_logs(lambda partition: partition.log.segments.size),
+    ),
+    per_partition(
+        "kafka_log_log_numlogsegments",
+        "segments",
+        "Segments of the log.",
+        of_open_logs(lambda partition: len(partition.log.segments)),
+    ),
+    per_partition(
+        "kafka_log_log_logstartoffset",
+        "offset",
+        "The first offset that can be read.",
+        of_open_logs(lambda partition: partition.log.log_start_offset),
+    ),
+    per_partition(
+        "kafka_log_log_logendoffset",
+        "offset",
+        "The offset that the next record gets.",
+        of_open_logs(lambda partition: partition.log.log_end_offset),
+    ),
+    per_partition(
+        "kafka_cluster_partition_replicascount",
+        "replicas",
+        "Replicas.",
+        of_registrations(lambda scrape, topic, registration: len(registration.replicas)),
+    ),
+    per_partition(
+        "kafka_cluster_partition_insyncreplicascount",
+        "replicas",
+        "In-sync replicas.",
+        of_registrations(lambda scrape, topic, registration: len(registration.isr)),
+    ),
+    per_partition(
+        "kafka_cluster_partition_underreplicated",
+        "boolean",
+        "1 if a replica is not in sync.",
+        of_registrations(
+            lambda scrape, topic, each: int(len(each.isr) < len(each.replicas)),
+        ),
+    ),
+    per_partition(
+        "kafka_cluster_partition_underminisr",
+        "boolean",
+        "1 if fewer replicas are in sync than min.insync.replicas, at most all replicas.",
+        of_registrations(
+            lambda scrape, topic, each: int(len(each.isr) < scrape.min_isr(topic, each)),
+        ),
+    ),
+    per_partition(
+        "kafka_cluster_partition_atminisr",
+        "boolean",
+        "1 if as many replicas are in sync as min.insync.replicas, at most all replicas.",
+        of_registrations(
+            lambda scrape, topic, each: int(len(each.isr) == scrape.min_isr(topic, each)),
+        ),
+    ),
+    per_partition(
+        "kafka_topic_partition_current_offset",
+        "offset",
+        "The offset up to which consumers read.",
+        of_open_logs(lambda partition: partition.high_watermark),
+    ),
+    per_partition(
+        "kafka_topic_partition_oldest_offset",
+        "offset",
+        "The first offset that can be read.",
+        of_open_logs(lambda partition: partition.log.log_start_offset),
+    ),
+    per_partition(
+        "kafka_topic_partition_leader",
+        "id",
+        "The id of the broker that leads the partition.",
+        of_registrations(lambda scrape, topic, registration: registration.leader),
+    ),
+    per_partition(
+        "kafka_topic_partition_leader_is_preferred",
+        "boolean",
+        "1 if the first replica leads.",
+        of_registrations(lambda scrape, topic, each: int(each.leader == each.replicas[0])),
+    ),
+    per_partition(
+        "kafka_topic_partition_replicas",
+        "replicas",
+        "Replicas.",
+        of_registrations(lambda scrape, topic, registration: len(registration.replicas)),
+    ),
+    per_partition(
+        "kafka_topic_partition_in_sync_replica",
+        "replicas",
+        "In-sync replicas.",
+        of_registrations(lambda scrape, topic, registration: len(registration.isr)),
+    ),
+    per_partition(
+        "kafka_topic_partition_under_replicated_partition",
+        "boolean",
+        "1 if a replica is not in sync.",
+        of_registrations(
+            lambda scrape, topic, each: int(len(each.isr) < len(each.replicas)),
+        ),
+    ),
+    per_partition(
+        "kafka_consumergroup_current_offset",
+        "offset",
+        "The offset that a group has committed.",
+        consumer_group_offsets(committed),
+        (*GROUP_TOPIC, "partition"),
+    ),
+    per_partition(
+        "kafka_consumergroup_lag",
+        "records",
+        "The offsets between a group's committed one and the end for consumers.",
+        consumer_group_offsets(lag),
+        (*GROUP_TOPIC, "partition"),
+    ),
+)
+
+ROWS = (
+    *BROKER_TOPIC_METRICS,
+    *REQUESTS,
+    *NETWORK,
+    *PURGATORIES,
+    *REPLICAS,
+    *CONTROLLER,
+    *GROUPS,
+    *LOGS,
+    *EXPORTER,
+    *PARTITIONS,
+)
