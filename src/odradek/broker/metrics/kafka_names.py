@@ -2,7 +2,7 @@
 
 The names are those that the Prometheus JMX exporter makes with Strimzi's rules, and those of
 kafka_exporter (Grafana's board 7589). Boards and alerts written for them show this broker without a
-change; `kafka_exceptions` lists what they query and this broker has not, each with its reason.
+change; `NOT_SERVED` lists what they query and this broker has not, each with its reason.
 
 Every value is computed from this broker's state, also where one node leaves little to compute: a
 partition with one replica is never under-replicated.
@@ -204,6 +204,11 @@ def group_count(scrape: Scrape) -> int:
 
 def log_directory_offline(scrape: Scrape) -> Iterator[Sample]:
     yield (scrape.node.broker.log_directory_path,), int(scrape.node.replicas.directory_failed)
+
+
+def raft_state(scrape: Scrape) -> Iterator[Sample]:
+    if scrape.node.metadata.failure is None:
+        yield ("leader",), 1
 
 
 def partitions_by_topic(scrape: Scrape) -> Iterator[Sample]:
@@ -561,6 +566,13 @@ CONTROLLER = (
         one(lambda scrape: scrape.node.config.node_id),
     ),
     gauge(
+        "kafka_server_raftmetrics_current_state",
+        "1",
+        "1 with the state `leader` while this broker can write the metadata.",
+        raft_state,
+        ("current_state",),
+    ),
+    gauge(
         "kafka_server_raftmetrics_current_epoch",
         "epoch",
         "The epoch of the metadata log.",
@@ -805,3 +817,32 @@ ROWS = (
     *EXPORTER,
     *PARTITIONS,
 )
+
+NO_JVM = "of a Java process: this broker has none; see the process_* metrics"
+OF_KUBERNETES = "of Kubernetes, not of a broker"
+NO_VOTERS = "of the traffic between voters: this broker is the only one"
+NOT_SERVED: dict[str, str] = {
+    "container_cpu_usage_seconds_total": OF_KUBERNETES,
+    "container_last_seen": OF_KUBERNETES,
+    "container_memory_usage_bytes": OF_KUBERNETES,
+    "jvm_gc_collection_seconds_count": NO_JVM,
+    "jvm_gc_collection_seconds_sum": NO_JVM,
+    "jvm_memory_bytes_used": NO_JVM,
+    "jvm_memory_used_bytes": NO_JVM,
+    "jvm_threads_current": NO_JVM,
+    "kafka_controller_controllerstats_uncleanleaderelections_total": "no election here is unclean: "
+    "there is no code that makes one, so a count would say nothing",
+    "kafka_server_raftchannelmetrics_incoming_byte_total": NO_VOTERS,
+    "kafka_server_raftchannelmetrics_outgoing_byte_total": NO_VOTERS,
+    "kafka_server_raftchannelmetrics_request_total": NO_VOTERS,
+    "kafka_server_raftchannelmetrics_response_total": NO_VOTERS,
+    "kafka_server_raftmetrics_append_records_rate": "a rate by Kafka's own clock: query "
+    "rate(kafka_server_raftmetrics_log_end_offset)",
+    "kafka_server_raftmetrics_commit_latency_avg": "an average by Kafka's own clock: see "
+    "odradek_flush_seconds, of which a commit is one",
+    "kafka_server_raftmetrics_current_vote": "there is no vote: this broker is the only voter",
+    "kafka_server_raftmetrics_fetch_records_rate": NO_VOTERS,
+    "kubelet_volume_stats_available_bytes": "of Kubernetes: see odradek_data_volume_free_bytes",
+    "kubelet_volume_stats_capacity_bytes": "of Kubernetes: see odradek_data_volume_size_bytes",
+}
+"""What boards for Kafka query and this broker does not have, with the reason."""
