@@ -58,12 +58,12 @@ class HttpService:
         self.address: tuple[str, int] = (str(name[0]), int(name[1]))
         try:
             settings.check_address(self.address[0])
+            self._thread: HttpThread | None = HttpThread(
+                self._socket, starting_routes(), settings.token, self._limits
+            )
         except BaseException:
             self._socket.close()
             raise
-        self._thread: HttpThread | None = HttpThread(
-            self._socket, starting_routes(), settings.token, self._limits
-        )
 
     @property
     def url(self) -> str:

@@ -144,6 +144,25 @@ def test_a_round_of_the_loop_produces_one_slice_however_many_ask() -> None:
     assert [answers(client.read())[0].body for client in clients] == [b"x" * 20] * 4
 
 
+def test_a_page_of_a_hundred_thousand_partitions_is_never_held_as_a_whole() -> None:
+    lines = [b'odradek_log_end_offset{topic="t",partition="%d"} 1\n' % n for n in range(100_000)]
+    taken: list[int] = []
+
+    def slices() -> Iterator[bytes]:
+        for start in range(0, len(lines), 200):
+            taken.append(start)
+            yield b"".join(lines[start : start + 200])
+
+    http = MemoryHttp(slices=slices)
+    client = http.connect(capacity=65_536)
+    client.send(get("/long"))
+    received = bytearray()
+    while part := client.read(65_536):
+        received += part
+        assert sum(map(len, lines[: 200 * len(taken)])) - len(received) < 200_000
+    assert answers(bytes(received))[0].body == b"".join(lines)
+
+
 def test_a_client_that_leaves_ends_the_production() -> None:
     ended: list[str] = []
 
