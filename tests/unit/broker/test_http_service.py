@@ -19,7 +19,6 @@ from odradek.broker.http_service import HttpService
 from odradek.broker.server import BadSettings, Server, StartFailed
 from odradek.config.http import HttpSettings
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
-from odradek.network.server import SocketServer
 from odradek.testing import Broker
 
 TIMEOUT_S = 30
@@ -48,6 +47,25 @@ class SlowDisk(MemoryDisk):
     def lock(self, path: str) -> Callable[[], None]:
         assert self.go.wait(TIMEOUT_S)
         return super().lock(path)
+
+
+class SlowSyncFile(MemoryFile):
+    def sync(self) -> None:
+        assert isinstance(self.disk, SlowSyncDisk)
+        assert self.disk.go.wait(TIMEOUT_S)
+        super().sync()
+
+
+class SlowSyncDisk(MemoryDisk):
+    """A disk whose syncs end while `go` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+        self.go.set()
+
+    def new_file(self, path: str) -> MemoryFile:
+        return SlowSyncFile(self, path)
 
 
 class TroubledFile(MemoryFile):
@@ -161,21 +179,21 @@ def test_a_failed_disk_makes_a_broker_unready_with_the_reason() -> None:
         disk.broken = False
 
 
-def test_while_it_stops_a_broker_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers: list[tuple[int, str]] = []
-    with Broker(http=0) as broker:
-        server = broker._server
-
-        def close(sockets: SocketServer, reason: str = "") -> None:
-            """Look while the stop is under way, from a thread, and then let it go on."""
-            assert server.http is not None and server.http._server is not None
-            answer = server.http._server.routes["/readyz"]()
-            answers.append((answer.status, b"".join(answer.body).decode()))
-            closing_now(sockets, reason)
-
-        closing_now = SocketServer.close
-        monkeypatch.setattr(broker.node.sockets, "close", lambda: close(broker.node.sockets))
-    assert answers == [(503, "the broker stops\n")]
+def test_while_it_stops_a_broker_is_alive_and_not_ready() -> None:
+    disk = SlowSyncDisk()
+    with Broker(http=0, disk=disk, settings={"log.durability": "os"}) as broker:
+        with Producer(brokers=broker.bootstrap) as producer:
+            producer.send("t", b"to be flushed at the end").result()
+        disk.go.clear()
+        stopping = threading.Thread(target=broker.stop)
+        stopping.start()
+        try:
+            until(lambda: ask(f"{broker.http_url}/readyz") == (503, "the broker stops"))
+            assert ask(f"{broker.http_url}/livez") == (200, "ok")
+        finally:
+            disk.go.set()
+            stopping.join(TIMEOUT_S)
+    assert broker.bugs == 0
 
 
 def test_the_default_port_may_be_the_next_free_one_but_not_kafkas() -> None:
