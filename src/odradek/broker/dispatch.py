@@ -29,7 +29,7 @@ from odradek.broker.context import (
 )
 from odradek.broker.handlers import api_versions
 from odradek.broker.request_metrics import ErrorPaths, error_paths
-from odradek.model.errors import ProtocolError
+from odradek.model.errors import UnservedRequest
 from odradek.protocol.codec import reader, writer
 from odradek.protocol.frame import RequestHeader, decode_request_header, response_is_flexible
 from odradek.protocol.generated_writer import Part
@@ -147,6 +147,6 @@ class Dispatcher:
         self._metrics.count_unserved(header.api_key, header.api_version)
         api = APIS.get(header.api_key)
         served = f"served are {api.min_version}-{api.max_version}" if api else "it is not served"
-        raise ProtocolError(
+        raise UnservedRequest(
             f"request for key {header.api_key} in version {header.api_version}: {served}"
         )

@@ -19,7 +19,13 @@ from enum import IntEnum
 
 
 class ProtocolError(Exception):
-    """The peer broke the protocol: its connection is closed, with one log line."""
+    """The peer broke the protocol: its connection is closed, with one log line (limited by kind:
+    see `network.violation_log`).
+    """
+
+
+class UnservedRequest(ProtocolError):
+    """A request for an API, or a version of it, that is not served."""
 
 
 FATAL, RETRY, REFRESH = "fatal", "retry", "refresh"

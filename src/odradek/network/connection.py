@@ -171,7 +171,7 @@ class Exchange:
 
         Older responses that are ready are sent if the transport takes them.
         """
-        self.connection.close_violation(reason)
+        self.connection.close_violation(reason, "refused request")
 
 
 class ExchangesInProgress:
@@ -438,7 +438,7 @@ class Connection:
         try:
             self._handle_frames()
         except ProtocolError as error:
-            self.close_violation(str(error))
+            self.close_violation(str(error), type(error).__name__)
         except Exception as error:
             self._server.bug(f"handling a request of {self}", error)
             self.close("a bug in the handler")
@@ -556,14 +556,20 @@ class Connection:
 
     # Closing.
 
-    def close_violation(self, reason: str) -> None:
-        """Close because of invalid input; ready responses are sent if the transport takes them."""
+    def close_violation(self, reason: str, kind: str) -> None:
+        """Close because of invalid input; ready responses are sent if the transport takes them.
+
+        `kind` limits the log lines (see `violation_log`).
+        """
         if self.closed:
             return
-        self._server.counters.violations += 1
+        server = self._server
+        server.counters.violations += 1
         if self._output.queued_bytes and not self.blocked:
             self._flush()
-        self.close(reason, logging.WARNING)
+        if not self.closed:
+            server.violation_log.closed(self.peer, kind, reason)
+        self.close(reason)
 
     def _failed(self, doing: str, error: OSError | MemoryError) -> None:
         """Close after an error of the connection, the disk or memory; other connections go on."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from odradek.model.env import Network, ServerSocket, Transport
 from odradek.network.connection import Connection, ConnectionLimits, Handler, NetworkCounters
+from odradek.network.violation_log import ViolationLog
 from odradek.timing.timer import SystemTimer
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class SocketServer:
         self.counters = NetworkCounters()
         self.connections: dict[int, Connection] = {}
         """The open ones, oldest first."""
+        self.violation_log = ViolationLog(timer)
         self.on_bug = on_bug
         self._per_address: dict[str, int] = {}
         self._next_id = 0
