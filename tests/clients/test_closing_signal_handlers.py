@@ -152,3 +152,27 @@ def test_a_producer_closed_at_any_moment_delivers_what_it_took(
     offsets = [future.result(LONG_S).offset for future in sent]
     assert offsets == list(range(len(sent)))
     assert end_offset(broker, topic) - len(sent) in (0, 1), "the send that was interrupted"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_consumer_closed_at_any_moment_commits_nothing_that_it_did_not_return(
+    broker: Broker, new_topic: NewTopic, handle: Handle, seed: int
+) -> None:
+    topic = new_topic()
+    with Producer(brokers=broker.bootstrap) as producer:
+        producer.send_many(topic, [b"%d" % number for number in range(5000)])
+    consumer = Consumer(topic, group=topic, brokers=broker.bootstrap, auto_offset_reset="earliest")
+    first = next(consumer)
+    handle(consumer.close)
+    signal.setitimer(signal.ITIMER_REAL, random.Random(seed).uniform(0.0001, 0.01))
+    last = first.offset
+    with contextlib.suppress(ClientClosed):
+        for record in consumer:
+            assert record.offset == last + 1
+            last = record.offset
+    assert not consumer._thread.running
+    with Admin(brokers=broker.bootstrap) as admin:
+        (committed,) = admin.group_offsets(topic).values()
+    assert committed.offset in (last, last + 1), (
+        "only the record of the interrupted poll may repeat"
+    )
