@@ -36,6 +36,10 @@ def run(bootstrap: str, admin: Admin) -> Run:
     return runner(bootstrap)
 
 
+OF_ALL_TOPICS = ["min.insync.replicas", "1", "dynamic default broker"]
+"""A setting that is not a default of any topic, as in Kafka."""
+
+
 def test_topics_are_created_listed_described_and_deleted(run: Run) -> None:
     run("topic", "create", "orders", "refunds", "-p", "3", "-c", "retention.ms=60000")
     assert lines(run("topic", "ls")) == [["orders", "3", "1"], ["refunds", "3", "1"]]
@@ -43,7 +47,7 @@ def test_topics_are_created_listed_described_and_deleted(run: Run) -> None:
     described = lines(run("topic", "describe", "orders"))
     assert described == [["orders", str(p), "1", "0", "1", "1", "0", "0"] for p in range(3)]
     setting = ["orders", "retention.ms", "60000", "topic"]
-    assert lines(run("topic", "describe", "-c", "orders")) == [setting]
+    assert lines(run("topic", "describe", "-c", "orders")) == [["orders", *OF_ALL_TOPICS], setting]
     twice = run("topic", "rm", "orders", "refunds", "orders", "--yes")
     assert twice.stderr == "orders: deleted\nrefunds: deleted\n"
     assert lines(run("topic", "ls")) == []
@@ -101,7 +105,7 @@ def test_sections_of_a_description(run: Run) -> None:
     summary = lines(run("topic", "describe", "orders", "-s"))
     assert [[row[0], *row[2:]] for row in summary] == [["orders", "false", "2", "1", "0"]]
     both = lines(run("topic", "describe", "orders", "-s", "-c"))
-    assert both[1:] == [["orders", "retention.ms", "60000", "topic"]]
+    assert both[1:] == [["orders", *OF_ALL_TOPICS], ["orders", "retention.ms", "60000", "topic"]]
     everything = lines(run("topic", "describe", "orders", "-a"))
     assert everything[:3] == [*summary, *lines(run("topic", "describe", "orders", "-p"))]
     assert len(everything) > 20
@@ -112,10 +116,10 @@ def test_sections_of_a_description(run: Run) -> None:
 def test_settings_can_be_changed_and_reset(run: Run) -> None:
     run("topic", "create", "orders")
     run("topic", "config", "orders", "retention.ms=5", "max.message.bytes=2000", "--dry-run")
-    assert lines(run("topic", "config", "orders")) == []
+    assert lines(run("topic", "config", "orders")) == [["orders", *OF_ALL_TOPICS]]
     run("topic", "config", "orders", "retention.ms=5", "max.message.bytes=2000")
     run("topic", "config", "orders", "retention.ms-")
-    changed = [["orders", "max.message.bytes", "2000", "topic"]]
+    changed = [["orders", "max.message.bytes", "2000", "topic"], ["orders", *OF_ALL_TOPICS]]
     assert lines(run("topic", "config", "orders")) == changed
     assert len(lines(run("topic", "config", "orders", "--all"))) > 20
 
