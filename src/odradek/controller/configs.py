@@ -317,7 +317,7 @@ def _check_client_metrics(new_values: Mapping[str, str], broker: BrokerConfig) -
     if interval_ms not in INTERVAL_MS:
         raise _invalid_request(
             f"Invalid value {interval_ms} for interval.ms, interval must be between "
-            f"{INTERVAL_MS[0]} and {INTERVAL_MS[-1]}"
+            f"{INTERVAL_MS[0]} and {INTERVAL_MS[-1]} (1 hour)"
         )
 
 

@@ -87,12 +87,14 @@ def _check(
         raise _invalid(update, "The controller does not support the given upgrade type.")
     if level < 0:
         raise _invalid(update, "A feature version cannot be less than 0.")
+    if level == 0 and name not in supported:
+        raise _invalid(update, f"Feature {name[:249]} not found.")
     ranges = {f"Local controller {node_id}": supported.get(name, NOT_SUPPORTED)}
     for broker in image.brokers.values():
         levels = {feature: (low, high) for feature, low, high in broker.features}
         ranges[f"Broker {broker.id}"] = levels.get(name, NOT_SUPPORTED)
     for who, (low, high) in ranges.items():
-        if high == 0 and (level > 0 or name not in supported):
+        if high == 0 and level > 0:
             raise _invalid(update, f"{who} does not support this feature.")
         if not low <= level <= high:
             raise _invalid(update, f"{who} only supports versions {low}-{high}")
