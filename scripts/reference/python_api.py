@@ -159,8 +159,17 @@ belong to. In `odradek.aio` they are plain functions too (coroutine functions ar
 in the event loop and block it, with all its heartbeats, as long as they run: to do more, start a
 task or give the work to a thread. Methods that are not overridden cost nothing.
 """
+TRACING_SPANS = """\
+Names and attributes are those of OpenTelemetry's semantic conventions for messaging and Kafka
+(status: development). OpenTelemetry's own propagator writes and reads the context, by default as
+W3C's headers `traceparent` and `tracestate`. A span ends with the error of its record: `error.type`
+is Kafka's name of it. There are no spans of polls, because records are fetched and decoded before
+the application asks for them; nor of rows of `Consumer.arrow`, whose headers are a column. Without
+OpenTelemetry's SDK no header is added. Only `odradek.opentelemetry` imports OpenTelemetry.
+"""
 
 BROKER = "odradek.testing.broker"
+TRACING = "odradek.opentelemetry"
 LINKS = {
     "ProducerConfig": "[settings](client-settings.md#producer)",
     "ConsumerConfig": "[settings](client-settings.md#consumer)",
@@ -264,6 +273,13 @@ def _lines() -> Iterator[str]:
     yield INTERCEPTORS
     for base in (ProducerInterceptor, ConsumerInterceptor):
         yield from _value(base)
+    yield "## Tracing\n"
+    yield "Spans of OpenTelemetry, with `pip install 'odradek[opentelemetry]'`:\n"
+    yield from example(TRACING)
+    yield TRACING_SPANS
+    for name in ("TracingInterceptor", "ProcessTracer"):
+        yield f"`{constructor(TRACING, name)}`\n"
+        yield class_docstring(TRACING, name) + "\n"
     yield "## Values that calls take and return\n"
     yield "Programs need the classes that are not imported from `odradek` only for type hints.\n"
     for kind in VALUES:
