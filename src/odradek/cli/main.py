@@ -35,6 +35,7 @@ VERBS = {
     "consume": Verb("odradek.cli.consume", "consume", "Read records from topics."),
     "topic": Verb("odradek.cli.topic", "topic", "List, create, describe, change, delete topics."),
     "group": Verb("odradek.cli.group", "group", "List, describe, move, delete consumer groups."),
+    "top": Verb("odradek.cli.top", "top", "Show what a cluster does: rates, lags, what waits."),
     "spark": Verb("odradek.cli.spark", "spark", "Spark clusters: pack an environment, check it."),
     "doctor": Verb(
         "odradek.cli.doctor", "doctor", "Check this machine: disk, clock, ports, versions, Java."
