@@ -830,8 +830,8 @@ NOT_SERVED: dict[str, str] = {
     "jvm_memory_bytes_used": NO_JVM,
     "jvm_memory_used_bytes": NO_JVM,
     "jvm_threads_current": NO_JVM,
-    "kafka_controller_controllerstats_uncleanleaderelections_total": "no election here is unclean: "
-    "there is no code that makes one, so a count would say nothing",
+    "kafka_controller_controllerstats_uncleanleaderelections_total": "no election can be unclean: "
+    "a partition has one replica, which is always in sync",
     "kafka_server_raftchannelmetrics_incoming_byte_total": NO_VOTERS,
     "kafka_server_raftchannelmetrics_outgoing_byte_total": NO_VOTERS,
     "kafka_server_raftchannelmetrics_request_total": NO_VOTERS,
