@@ -173,7 +173,8 @@ def test_a_client_that_leaves_ends_the_production() -> None:
         finally:
             ended.append("closed")
 
-    http = MemoryHttp(slices=slices)
+    page = slices()  # This reference would keep it alive.
+    http = MemoryHttp(slices=lambda: page)
     client = http.connect(capacity=1000)
     client.send(get("/long"))
     client.fail(ConnectionResetError())
