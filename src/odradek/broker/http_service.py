@@ -85,6 +85,7 @@ class HttpService:
             token=self._settings.token,
             limits=self._limits,
         )
+        node.http = self._server
         self._listener = TcpServerSocket(
             reactor, node.timer, self._socket, self._server.accepted, ACCEPTS_PER_ROUND, REST_MS
         )

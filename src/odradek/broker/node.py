@@ -15,6 +15,7 @@ import errno
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from odradek.broker.apis import APIS
 from odradek.broker.background import TrackedOffload
@@ -47,6 +48,9 @@ from odradek.network.server import BugHook, SocketServer
 from odradek.replication.partition import Durability
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import SystemTimer
+
+if TYPE_CHECKING:
+    from odradek.network.http_server import HttpServer
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +93,8 @@ class Node:
         """The advertised address, after `start`."""
         self.is_stopping = False
         """True from the call of `stop`."""
+        self.http: HttpServer | None = None
+        """The HTTP server, if there is one: it has counters for the metrics."""
         self.loop_load = loop_load
         self.usage = usage
         self._stopwatch = stopwatch or Stopwatch(env.clock.monotonic_ns)

@@ -106,7 +106,8 @@ def test_prometheus_can_parse_the_metrics_of_the_broker_and_of_its_partitions() 
                 assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
                 pages[path] = list(text_string_to_metric_families(answer.read().decode()))
         assert broker.bugs == 0
-    assert "odradek_build_info" in {family.name for family in pages["/metrics"]}
+    broker_page = {family.name: family.samples for family in pages["/metrics"]}
+    assert broker_page["odradek_http_requests"][0].value == 1, "the scrape itself"
     ends = [
         sample
         for family in pages["/metrics/partitions"]

@@ -7,6 +7,7 @@ HTTP pages and the tests of boards and alerts read it; nothing else lists metric
 from __future__ import annotations
 
 from odradek.broker.metrics import (
+    http_metrics,
     kafka_names,
     odradek_metrics,
     partition_metrics,
@@ -17,6 +18,7 @@ from odradek.broker.metrics.metric import Metric
 METRICS: tuple[Metric, ...] = (
     *odradek_metrics.ROWS,
     *process_metrics.ROWS,
+    *http_metrics.ROWS,
     *partition_metrics.ROWS,
     *kafka_names.ROWS,
 )

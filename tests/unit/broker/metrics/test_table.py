@@ -14,6 +14,7 @@ from odradek.broker.metrics.scrape import Scrape
 from odradek.broker.metrics.table import BY_NAME, METRICS
 from odradek.broker.node import Node
 from odradek.model.histogram import Histogram
+from odradek.network.http_server import HttpServer
 from odradek.network.loop_load import LoopLoad
 from odradek.network.process_usage import process_usage
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -52,6 +53,8 @@ def at_work(made: MemoryBroker) -> MemoryBroker:
     made.create("t", 3)
     made.node.loop_load = LoopLoad(0)
     made.node.usage = process_usage
+    env = made.node.env
+    made.node.http = HttpServer(env.network, env.call_soon, made.node.timer, env.clock, {})
     return made
 
 
