@@ -167,6 +167,29 @@ is Kafka's name of it. There are no spans of polls, because records are fetched 
 the application asks for them; nor of rows of `Consumer.arrow`, whose headers are a column. Without
 OpenTelemetry's SDK no header is added. Only `odradek.opentelemetry` imports OpenTelemetry.
 """
+BLOCKED_LOOP = """\
+The clients of `odradek.aio` run in the event loop, with no thread of their own. While the loop is
+blocked (`time.sleep`, a long computation, a call that waits), they neither send nor receive, and a
+consumer sends no heartbeats. What happens then depends on how long it is blocked:
+
+- Up to `session.timeout.ms`: heartbeats are late. A rebalance of the group waits for this member.
+- Longer: the group removes the member, and others get its partitions from the last committed
+  offsets on. They read again what this member had read and not committed. When the loop goes on, a
+  commit of these records fails with `CommitFailed` (`RebalanceInProgress`, if the consumer has
+  begun to join again): nothing is committed over the work of others. The next poll calls `on_lost`
+  for all partitions (`on_revoke`, if there is no `on_lost`), joins again and calls `on_assign`.
+  With automatic commits the failure is logged instead of raised.
+- Requests for which no answer was read within `request.timeout.ms` fail and are tried again where
+  that is safe; a record fails after `delivery.timeout.ms`.
+
+What to do: run blocking work in a thread, `await asyncio.to_thread(work, record)`, and heartbeats
+go on; then only `max.poll.interval.ms` (five minutes) limits the time between two polls. Python
+code that computes in a thread yields the interpreter every 5 ms; C code may not: use a process for
+that. Or raise `session.timeout.ms` (45 seconds by default; brokers allow up to
+`group.max.session.timeout.ms`): then a crashed member is noticed later too. The clients with
+threads have no such limit: their heartbeats come from a thread of the client.
+`asyncio.run(main(), debug=True)` logs what blocks the loop for more than 0.1 seconds.
+"""
 
 BROKER = "odradek.testing.broker"
 TRACING = "odradek.opentelemetry"
@@ -280,6 +303,8 @@ def _lines() -> Iterator[str]:
     for name in ("TracingInterceptor", "ProcessTracer"):
         yield f"`{constructor(TRACING, name)}`\n"
         yield class_docstring(TRACING, name) + "\n"
+    yield "## A blocked event loop\n"
+    yield BLOCKED_LOOP
     yield "## Values that calls take and return\n"
     yield "Programs need the classes that are not imported from `odradek` only for type hints.\n"
     for kind in VALUES:

@@ -38,7 +38,7 @@ from odradek.coordinator.group.transitions import GroupTransitions
 from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.log_directory import LogDirectory, WrongDirectory
-from odradek.model.env import Env
+from odradek.model.env import Env, SocketBuffers
 from odradek.model.stopwatch import Stopwatch
 from odradek.model.topics import CONSUMER_OFFSETS, new_uuid
 from odradek.network.connection import ConnectionLimits
@@ -169,7 +169,8 @@ class Node:
         )
         self.broker.connections = self.sockets.connections
         listener = config.parsed_listeners()[0]
-        self.address = self.sockets.listen(listener.host, listener.port).address
+        buffers = SocketBuffers(config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
+        self.address = self.sockets.listen(listener.host, listener.port, buffers).address
         try:
             self._register()
             self._apply_broker_settings(self.metadata.committed)

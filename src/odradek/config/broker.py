@@ -65,6 +65,22 @@ class NetworkSettings(Settings):
         "this machine by which it reaches other machines. Port 0 stands for the port that the "
         "broker listens on.",
     )
+    socket_send_buffer_bytes = integer(
+        "socket.send.buffer.bytes",
+        -1,
+        at_least(-1),
+        doc="The size of the send buffer of connections (SO_SNDBUF); -1: the operating system "
+        "adapts it. Kafka's default is 102400. Linux doubles a given size, up to "
+        "net.core.wmem_max, and then no longer adapts it.",
+    )
+    socket_receive_buffer_bytes = integer(
+        "socket.receive.buffer.bytes",
+        -1,
+        at_least(-1),
+        doc="The size of the receive buffer of connections (SO_RCVBUF); -1: the operating system "
+        "adapts it. Kafka's default is 102400. Linux doubles a given size, up to "
+        "net.core.rmem_max, and then no longer adapts it.",
+    )
     socket_request_max_bytes = integer(
         "socket.request.max.bytes",
         100 * MIB,

@@ -234,6 +234,22 @@ class ConnectionSettings(ClientSettings):
         refused(SECURITY),
         doc="The security protocol of connections.",
     )
+    send_buffer_bytes = integer(
+        "send.buffer.bytes",
+        -1,
+        at_least(-1),
+        doc="The size of the send buffer of connections (SO_SNDBUF); -1: the operating system "
+        "adapts it. Kafka's default is 131072. Linux doubles a given size, up to "
+        "net.core.wmem_max, and then no longer adapts it.",
+    )
+    receive_buffer_bytes = integer(
+        "receive.buffer.bytes",
+        -1,
+        at_least(-1),
+        doc="The size of the receive buffer of connections (SO_RCVBUF); -1: the operating system "
+        "adapts it. Kafka's default is 65536, of a producer 32768. Linux doubles a given size, up "
+        "to net.core.rmem_max, and then no longer adapts it.",
+    )
     request_timeout_ms = integer(
         "request.timeout.ms",
         30_000,

@@ -32,6 +32,11 @@ def kibibytes(text: str) -> str:
     return str(int(text) * 1024) if text.strip().isdecimal() else text
 
 
+def system_default(text: str) -> str:
+    """The size of a buffer, which is 0 in librdkafka if the operating system chooses it."""
+    return "-1" if text.strip() == "0" else text
+
+
 def offset_reset_name(text: str) -> str:
     """Kafka's name of a reset strategy that librdkafka names differently."""
     words = {
@@ -92,6 +97,8 @@ ALIASES: dict[str, Alias] = {
     "request.required.acks": Alias(
         "acks", lambda text: "all" if text.strip() == "-1" else lower(text)
     ),
+    "socket.receive.buffer.bytes": Alias("receive.buffer.bytes", system_default),
+    "socket.send.buffer.bytes": Alias("send.buffer.bytes", system_default),
     "socket.timeout.ms": Alias("request.timeout.ms"),
     "topic.metadata.refresh.interval.ms": Alias("metadata.max.age.ms"),
     "auto.commit.enable": Alias("enable.auto.commit"),
@@ -113,9 +120,7 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "metrics.num.samples",
         "metrics.recording.level",
         "metrics.sample.window.ms",
-        "receive.buffer.bytes",
         "security.providers",
-        "send.buffer.bytes",
         "share.acknowledgement.mode",
         "share.acquire.mode",
         "transaction.timeout.ms",
@@ -166,8 +171,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "socket.keepalive.enable",
         "socket.max.fails",
         "socket.nagle.disable",
-        "socket.receive.buffer.bytes",
-        "socket.send.buffer.bytes",
         "statistics.interval.ms",
         "sticky.partitioning.linger.ms",
         "topic.blacklist",

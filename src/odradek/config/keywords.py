@@ -27,6 +27,8 @@ class ClientKeywords(TypedDict, total=False):
     bootstrap_servers: str | Sequence[str]
     client_id: str
     security_protocol: Literal["PLAINTEXT"]
+    send_buffer_bytes: int
+    receive_buffer_bytes: int
     request_timeout_ms: int
     connections_max_idle_ms: int
     reconnect_backoff_ms: int

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 Buffer = bytes | bytearray | memoryview
@@ -169,12 +169,33 @@ class ServerSocket(Protocol):
     def close(self) -> None: ...
 
 
+class SocketBuffers(NamedTuple):
+    """The sizes of a socket's buffers in bytes (SO_SNDBUF, SO_RCVBUF); -1 leaves a size to the
+    operating system, which adapts it to the connection."""
+
+    send_bytes: int = -1
+    receive_bytes: int = -1
+
+
+SYSTEM_BUFFERS = SocketBuffers()
+
+
 class Network(Protocol):
-    """Connections, and callbacks on the owner thread when they are ready."""
+    """Connections, and callbacks on the owner thread when they are ready.
+
+    Buffer sizes are set before a socket connects or listens: later, the receive buffer could no
+    longer enlarge TCP's window.
+    """
 
     def listen(
-        self, host: str, port: int, accepted: Callable[[Transport], None]
-    ) -> ServerSocket: ...
+        self,
+        host: str,
+        port: int,
+        accepted: Callable[[Transport], None],
+        buffers: SocketBuffers = SYSTEM_BUFFERS,
+    ) -> ServerSocket:
+        """Accept connections at an address. Accepted ones have these buffers."""
+        ...
 
     def connect(
         self,
@@ -182,6 +203,7 @@ class Network(Protocol):
         port: int,
         connected: Callable[[Transport], None],
         failed: Callable[[OSError], None],
+        buffers: SocketBuffers = SYSTEM_BUFFERS,
     ) -> Callable[[], None]:
         """Connect to a name or address without blocking; return the function that cancels it.
 

@@ -22,9 +22,9 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.config.addresses import address_text
-from odradek.model.env import Offload, Transport
+from odradek.model.env import SYSTEM_BUFFERS, Offload, SocketBuffers, Transport
 from odradek.network.poller import WRITE, DescriptorWatcher
-from odradek.network.transport import SocketTransport
+from odradek.network.transport import SocketTransport, set_buffers
 from odradek.timing.timer import SystemTimer
 from odradek.timing.timer_task import TimerTask
 
@@ -63,8 +63,10 @@ class Connector:
         port: int,
         connected: Callable[[Transport], None],
         failed: Callable[[OSError], None],
+        buffers: SocketBuffers = SYSTEM_BUFFERS,
     ) -> None:
         self._watcher = watcher
+        self._buffers = buffers
         self._timer = timer
         self._host, self._port = host, port
         self._connected, self._failed = connected, failed
@@ -121,6 +123,7 @@ class Connector:
         connecting = socket.socket(family, socket.SOCK_STREAM)
         try:
             connecting.setblocking(False)
+            set_buffers(connecting, self._buffers)
             code = connecting.connect_ex(address)
             if code and code not in PENDING:
                 raise OSError(code, os.strerror(code))

@@ -26,9 +26,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from odradek.config.addresses import address_text
-from odradek.model.env import Transport
+from odradek.model.env import SYSTEM_BUFFERS, SocketBuffers, Transport
 from odradek.network.poller import READ, DescriptorWatcher
-from odradek.network.transport import SocketTransport
+from odradek.network.transport import SocketTransport, set_buffers
 from odradek.timing.timer import SystemTimer
 from odradek.timing.timer_task import TimerTask
 
@@ -182,21 +182,24 @@ class TcpServerSocket:
         return rejected
 
 
-def bound_socket(host: str, port: int, *others: int) -> socket.socket:
-    """Return a listening, non-blocking socket at the first free one of these ports.
+def bound_socket(
+    host: str, port: int, *others: int, buffers: SocketBuffers = SYSTEM_BUFFERS
+) -> socket.socket:
+    """Return a listening, non-blocking socket at the first free one of these ports. The sockets
+    that it accepts inherit its buffers.
 
     Raises `AddressInUseError` (for the first port) and `CannotListenError`.
     """
     for each in (port, *others):
         try:
-            return _bound(host, each)
+            return _bound(host, each, buffers)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
     raise AddressInUseError(host, port, port_holder(port))
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bound(host: str, port: int, buffers: SocketBuffers) -> socket.socket:
     """Bind and listen. Raises `CannotListenError`, and an `OSError` if the port is in use."""
     try:
         found = socket.getaddrinfo(
@@ -208,6 +211,7 @@ def _bound(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        set_buffers(listening, buffers)
         listening.bind(address)
         listening.listen(BACKLOG)
         listening.setblocking(False)

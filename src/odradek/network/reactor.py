@@ -32,7 +32,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
-from odradek.model.env import Clock, Offload, ServerSocket, Transport
+from odradek.model.env import (
+    SYSTEM_BUFFERS,
+    Clock,
+    Offload,
+    ServerSocket,
+    SocketBuffers,
+    Transport,
+)
 from odradek.model.stopwatch import Stopwatch
 from odradek.network.connector import Connector
 from odradek.network.listener import TcpServerSocket, bound_socket
@@ -117,9 +124,16 @@ class Reactor:
 
     # The Network protocol.
 
-    def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> ServerSocket:
+    def listen(
+        self,
+        host: str,
+        port: int,
+        accepted: Callable[[Transport], None],
+        buffers: SocketBuffers = SYSTEM_BUFFERS,
+    ) -> ServerSocket:
         """Bind and accept. Raises `OSError`; `AddressInUseError` names the holder of the port."""
-        return TcpServerSocket(self, self.timer, bound_socket(host, port), accepted)
+        listening = bound_socket(host, port, buffers=buffers)
+        return TcpServerSocket(self, self.timer, listening, accepted)
 
     def connect(
         self,
@@ -127,10 +141,11 @@ class Reactor:
         port: int,
         connected: Callable[[Transport], None],
         failed: Callable[[OSError], None],
+        buffers: SocketBuffers = SYSTEM_BUFFERS,
     ) -> Callable[[], None]:
         """Connect to any address of a name (see `connector`); return the function that gives up."""
         return Connector(
-            self, self.timer, self.call_soon, self.offload, host, port, connected, failed
+            self, self.timer, self.call_soon, self.offload, host, port, connected, failed, buffers
         ).give_up
 
     def register(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from odradek.model.env import Network, ServerSocket, Transport
+from odradek.model.env import SYSTEM_BUFFERS, Network, ServerSocket, SocketBuffers, Transport
 from odradek.network.connection import Connection, ConnectionLimits, Handler, NetworkCounters
 from odradek.network.violation_log import ViolationLog
 from odradek.timing.timer import SystemTimer
@@ -57,12 +57,12 @@ class SocketServer:
         self._refused_logged_ms: int | None = None
         self._refused_unlogged = 0
 
-    def listen(self, host: str, port: int) -> ServerSocket:
+    def listen(self, host: str, port: int, buffers: SocketBuffers = SYSTEM_BUFFERS) -> ServerSocket:
         """Accept connections at an address; port 0 is any free port.
 
         Raises `OSError` (`AddressInUseError`, `CannotListenError`).
         """
-        listening = self.network.listen(host, port, self._accepted)
+        listening = self.network.listen(host, port, self._accepted, buffers)
         self._listening.append(listening)
         return listening
 

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Sequence
 from typing import Final
 
-from odradek.model.env import Buffer, File
+from odradek.model.env import Buffer, File, SocketBuffers
 
 MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
 """Linux's flag; elsewhere (macOS, the BSDs) the head is sent in a packet of its own."""
@@ -22,6 +22,14 @@ LOST: Final = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH,
 
 READ_FALLBACK_BYTES: Final = 256 * 1024
 """The most bytes that one `send_file` reads of a file without a descriptor."""
+
+
+def set_buffers(unconnected: socket.socket, buffers: SocketBuffers) -> None:
+    """Set the sizes of the buffers of a socket that is to connect or listen. Raises `OSError`."""
+    if buffers.send_bytes >= 0:
+        unconnected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffers.send_bytes)
+    if buffers.receive_bytes >= 0:
+        unconnected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffers.receive_bytes)
 
 
 class SocketTransport:

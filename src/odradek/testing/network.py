@@ -17,7 +17,7 @@ import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from odradek.model.env import Transport
+from odradek.model.env import SYSTEM_BUFFERS, SocketBuffers, Transport
 from odradek.testing.prng import SplitMix64
 from odradek.testing.process import SimProcess
 from odradek.testing.scheduler import Scheduler
@@ -124,8 +124,13 @@ class SimNetwork:
     # The Network protocol.
 
     def listen(
-        self, host: str, port: int, accepted: Callable[[Transport], None]
+        self,
+        host: str,
+        port: int,
+        accepted: Callable[[Transport], None],
+        buffers: SocketBuffers = SYSTEM_BUFFERS,
     ) -> SimServerSocket:
+        """Accept connections; the network's own settings say how much it holds."""
         bound = port or self.fabric.free_port()
         if (self.host.name, bound) in self.fabric.listening:
             raise OSError(errno.EADDRINUSE, f"{host}:{bound} is in use")
@@ -153,6 +158,7 @@ class SimNetwork:
         port: int,
         connected: Callable[[SimTransport], None],
         failed: Callable[[OSError], None],
+        buffers: SocketBuffers = SYSTEM_BUFFERS,
     ) -> Callable[[], None]:
         """Connect to a host by name; a silent host calls neither callback."""
         link, chance = self.fabric.link, self.fabric.chance

@@ -11,7 +11,7 @@ from odradek.broker.node import Node
 from odradek.config.broker import BrokerConfig
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.byte_ranges import ByteRange, FileSlice
-from odradek.model.env import Env, Transport
+from odradek.model.env import SYSTEM_BUFFERS, Env, SocketBuffers, Transport
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -58,7 +58,13 @@ class ServerSocket:
 class NoNetwork:
     """A network without connections."""
 
-    def listen(self, host: str, port: int, accepted: Callable[[Transport], None]) -> ServerSocket:
+    def listen(
+        self,
+        host: str,
+        port: int,
+        accepted: Callable[[Transport], None],
+        buffers: SocketBuffers = SYSTEM_BUFFERS,
+    ) -> ServerSocket:
         return ServerSocket()
 
 

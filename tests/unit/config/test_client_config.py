@@ -39,6 +39,8 @@ BY_NAME = {"producer": ProducerConfig, "consumer": ConsumerConfig, "admin": Admi
 OTHER_DEFAULTS = {
     "client.id": "brokers log it, and an empty one is of no use in a log",
     "partition.assignment.strategy": "the same assignors, by other names",
+    "receive.buffer.bytes": "a fixed size would switch off that Linux adapts it",
+    "send.buffer.bytes": "a fixed size would switch off that Linux adapts it",
 }
 NEEDED = {"bootstrap.servers": "localhost:9092"}
 

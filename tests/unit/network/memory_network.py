@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from odradek.model.byte_ranges import FileSlice
-from odradek.model.env import Buffer, File, Transport
+from odradek.model.env import SYSTEM_BUFFERS, Buffer, File, SocketBuffers, Transport
 from odradek.network.connection import Connection, ConnectionLimits, Exchange
 from odradek.network.server import SocketServer
 from odradek.timing.timer import SystemTimer
@@ -123,7 +123,11 @@ class MemoryNetwork:
     # The Network protocol, and call_soon.
 
     def listen(
-        self, host: str, port: int, accepted: Callable[[Transport], None]
+        self,
+        host: str,
+        port: int,
+        accepted: Callable[[Transport], None],
+        buffers: SocketBuffers = SYSTEM_BUFFERS,
     ) -> MemoryListening:
         self._accepted = accepted
         return MemoryListening()

@@ -8,8 +8,10 @@ It has the methods of the blocking consumer, with the same behaviour: see
 `client.blocking.consumer`. It starts when it is entered (or by `start`), in the running loop.
 Rebalance callbacks may be functions or coroutine functions. A consumer is for one task at a time.
 
-The loop's thread is also the engine's, so nothing is handed over between threads. All calls of the
-engine go through the `EngineLoop`, which schedules the reactor's next turn.
+The loop's thread is also the engine's, so nothing is handed over between threads. While the loop is
+blocked, no heartbeat is sent; beyond `session.timeout.ms` the group gives the partitions to others,
+and commits of what was read fail. Run blocking work in a thread (asyncio.to_thread). All calls of
+the engine go through the `EngineLoop`, which schedules the reactor's next turn.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
      │          ▼
      └── the bootstrap servers besides (KIP-899), or wait for a back-off to end
 
-At most one request is in flight. A lost connection is a reason to update: the node may have left.
+At most one request is in flight. It leaves before all others that wait for the same node. A lost
+connection is a reason to update: the node may have left.
 Bootstrap servers are dropped as soon as the cluster has named its nodes.
 
 While no known node can be connected, the updater asks the bootstrap servers too, and keeps the
@@ -111,7 +112,7 @@ class MetadataUpdater(ConnectionListener):
         names, token = self._metadata.topics_to_request()
         self._in_progress = True
         request = RequestBuilder(MetadataRequest, lambda version: self._request(names, version))
-        self._client.send(node_id, request, lambda call: self._ended(call, token))
+        self._client.send(node_id, request, lambda call: self._ended(call, token), first=True)
 
     def _request(self, names: list[str] | None, version: int) -> MetadataRequest:
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]

@@ -22,7 +22,7 @@ from odradek.client.net.api_versions import (
 )
 from odradek.client.net.channel import Channel
 from odradek.client.net.network_metrics import NodeMetrics
-from odradek.model.env import Network, Transport
+from odradek.model.env import SYSTEM_BUFFERS, Network, SocketBuffers, Transport
 from odradek.model.errors import ErrorCode, ProtocolError, error_code
 from odradek.protocol.api.api_versions import ApiVersionsRequest
 from odradek.protocol.frame import decode_response_header, request_parts
@@ -64,6 +64,7 @@ class Handshake:
         version: int,
         request_timeout_ms: int,
         max_response_bytes: int,
+        buffers: SocketBuffers = SYSTEM_BUFFERS,
     ) -> None:
         self._owner = owner
         self._network = network
@@ -73,6 +74,7 @@ class Handshake:
         self._version = version
         self._request_timeout_ms = request_timeout_ms
         self._max_response_bytes = max_response_bytes
+        self._buffers = buffers
         self._channel: Channel | None = None
         self._give_up: Callable[[], None] | None = None
         self._deadline: TimerTask | None = None
@@ -84,7 +86,11 @@ class Handshake:
         text = f"no connection within {setup_timeout_ms} ms"
         self._deadline = self._timer.call_later(setup_timeout_ms, lambda: self._fail(text))
         self._give_up = self._network.connect(
-            host, port, self._connected, lambda error: self._fail(error.strerror or str(error))
+            host,
+            port,
+            self._connected,
+            lambda error: self._fail(error.strerror or str(error)),
+            self._buffers,
         )
 
     def stop(self) -> None:

@@ -34,7 +34,7 @@ from odradek.client.net.in_flight_requests import ClientRequest, InFlightRequest
 from odradek.client.net.network_metrics import NodeMetrics
 from odradek.client.net.node_connection import NodeConnection
 from odradek.config.client import ClientConfig
-from odradek.model.env import Env
+from odradek.model.env import Env, SocketBuffers
 from odradek.protocol.api.api_versions import SOFTWARE_NAME, ApiVersionsRequest
 from odradek.timing.timer import SystemTimer
 
@@ -79,6 +79,7 @@ class NetworkClient:
         self.request_timeout_ms = config.request_timeout_ms
         self.max_idle_ms = config.connections_max_idle_ms
         self.max_response_bytes = MAX_RESPONSE_BYTES
+        self.buffers = SocketBuffers(config.send_buffer_bytes, config.receive_buffer_bytes)
         self.states = ClusterConnectionStates(
             ExponentialBackoff(
                 config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, env.random
@@ -162,11 +163,12 @@ class NetworkClient:
         *,
         timeout_ms: int | None = None,
         expects_response: bool = True,
+        first: bool = False,
     ) -> ClientRequest:
         """Send a request (or a `RequestBuilder`) as soon as the connection allows.
 
         `timeout_ms`, by default the request timeout, limits the time until it is sent, and again
-        the time until the response.
+        the time until the response. `first`: it leaves before all others that wait for the node.
         """
         if timeout_ms is None:
             timeout_ms = self.request_timeout_ms
@@ -179,7 +181,7 @@ class NetworkClient:
         elif connection is None:
             self.fail_soon(call, Disconnected(f"broker {node_id} is not part of the cluster"))
         else:
-            connection.send(call)
+            connection.send(call, first)
         return call
 
     def ready(self, node_id: int) -> bool:

@@ -6,6 +6,7 @@
 
 A request is pending while the connection is not ready (it is opened for the request, after the
 back-off), while the maximum of requests is in flight, and while the node throttles this client.
+Metadata requests leave first: while metadata is old, others may go to the wrong node.
 
 Everything has a deadline, and there is one alarm per connection. A request in flight without a
 response in time ends the connection, because later responses could not be matched; a pending one
@@ -88,10 +89,15 @@ class NodeConnection:
             and self._states.is_ready(self.node_id, self._timer.now_ms)
         )
 
-    def send(self, call: ClientRequest) -> None:
-        """Send a request now, or put it into `pending`."""
+    def send(self, call: ClientRequest, first: bool) -> None:
+        """Send a request now, or put it into `pending`, before all others if it is to be `first`;
+        such a request is not refused."""
         if self.can_send():
             self._transmit(call)
+        elif first:
+            self.pending.appendleft(call)
+            self._deadline_alarm.set_for(call.deadline_ms)
+            self.connect_or_wait()
         elif len(self.pending) >= PENDING_MAX:
             text = f"{PENDING_MAX} requests are already waiting for {self}"
             self._client.fail_soon(call, Disconnected(text))
@@ -169,6 +175,7 @@ class NodeConnection:
             client.api_versions_version,
             client.request_timeout_ms,
             client.max_response_bytes,
+            client.buffers,
         )
         self._handshake.begin(self.host, self.port, setup_ms)
 
