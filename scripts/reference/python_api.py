@@ -15,6 +15,8 @@ import odradek
 from odradek.client import errors
 from odradek.client.admin.configs import Resource
 from odradek.client.admin.results import (
+    BrokerMetric,
+    BrokerMetricSample,
     Cluster,
     ConfigEntry,
     Group,
@@ -24,6 +26,7 @@ from odradek.client.admin.results import (
     LogDirectory,
     LogSegment,
     Member,
+    MetricHistogram,
     Move,
     NewTopic,
     Partition,
@@ -111,6 +114,9 @@ VALUES: tuple[type[Any], ...] = (
     GroupTransition,
     LogSegment,
     PartitionEnds,
+    BrokerMetric,
+    BrokerMetricSample,
+    MetricHistogram,
     ListedOffset,
     Metrics,
     Metric,

@@ -29,6 +29,7 @@ from odradek.broker.handlers import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_metrics,
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
@@ -152,6 +153,7 @@ ROWS = (
     row(74, (0, 1), list_config_resources.handle, "DescribeConfigs on Cluster"),
     row(75, (0, 0), describe_topic_partitions.handle, "Describe on Topic"),
     row(20_000, (0, 0), describe_waiting.handle, "Describe on Cluster"),
+    row(20_001, (0, 0), describe_metrics.handle, "Describe on Cluster"),
 )
 
 APIS: dict[int, Api] = {api.key: api for api in ROWS}

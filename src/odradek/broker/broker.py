@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from odradek.broker.context import DelayedResponse, RequestContext
@@ -30,11 +30,13 @@ from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.log.log_directory import LogDirectory
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
-from odradek.network.connection import Connection
 from odradek.protocol.api.create_topics import CreateTopicsRequest
 from odradek.protocol.metadata_records import PartitionRecord
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer
+
+if TYPE_CHECKING:
+    from odradek.broker.node import Node
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -42,6 +44,9 @@ T = TypeVar("T")
 
 class Broker:
     """The parts of one broker. All methods run on the owner thread."""
+
+    node: Node
+    """The wiring, which sets this: what a broker shows of itself is read from all of its parts."""
 
     def __init__(
         self,
@@ -70,9 +75,8 @@ class Broker:
         self.opening: dict[UUID, int] = {}
         """Committed topics with partitions still to be opened, and the number of those."""
         self.commit_purgatory = DelayedOperationPurgatory("Commit", timer)
-        self.connections: Mapping[int, Connection] = {}
-        """The clients' open connections, once the node listens."""
         self.waiting_answers = SlicedAnswers(env.clock, env.call_soon)
+        self.metrics_answers = SlicedAnswers(env.clock, env.call_soon)
         self.configure(config)
 
     def configure(self, config: BrokerConfig) -> None:

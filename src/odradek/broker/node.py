@@ -67,6 +67,19 @@ class StartFailed(Exception):
 class Node:
     """One broker. All methods run on the owner thread."""
 
+    # Declared here, because handlers read the node: a type checker meets its users first.
+    config: BrokerConfig
+    background: TrackedOffload
+    is_stopping: bool
+    directory: LogDirectory
+    metadata: MetadataLog
+    replicas: ReplicaManager
+    groups: GroupCoordinator
+    broker: Broker
+    partitions: Partitions
+    sockets: SocketServer
+    housekeeping: Housekeeping
+
     def __init__(
         self,
         config: BrokerConfig,
@@ -167,7 +180,7 @@ class Node:
             connection_limits(config, self._most_connections),
             self._on_bug,
         )
-        self.broker.connections = self.sockets.connections
+        self.broker.node = self
         listener = config.parsed_listeners()[0]
         buffers = SocketBuffers(config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
         self.address = self.sockets.listen(listener.host, listener.port, buffers).address

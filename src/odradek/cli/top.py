@@ -83,8 +83,9 @@ def print_once(cluster: Admin, interval_s: float, *, as_json: bool) -> None:
 def listings(found: Figures, *, with_view: bool) -> list[Listing]:
     """Return a table of the cluster and one of each view. `with_view`: its name is a column, so
     that lines of different tables can be told apart."""
-    names = ("brokers", "messages_s")
-    cluster: Row = (found.sample.brokers, found.messages_s)
+    lag_ms = None if found.loop_lag_s is None else found.loop_lag_s * 1000
+    names = ("brokers", "messages_s", "loop_lag_ms")
+    cluster: Row = (found.sample.brokers, found.messages_s, lag_ms)
     tables: list[tuple[str, tuple[str, ...], list[Row]]] = [("cluster", names, [cluster])]
     for view in View:
         rows = sorted_rows(found.rows[view], view, FIRST_SORT[view], turned=False)

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from odradek.client.admin.results import WaitingReport
+from odradek.client.admin.results import MetricHistogram, WaitingReport
 
 Cell = str | int | float | None
+LAG_SHARE = 0.99
 
 
 class View(Enum):
@@ -62,6 +63,8 @@ class Sample:
     groups: Mapping[str, GroupSample] = field(default_factory=dict)
     waiting: Mapping[int, WaitingReport] | None = None
     """By broker; None if the brokers are not Odradek's."""
+    loop_lag: Mapping[int, MetricHistogram] = field(default_factory=dict)
+    """How late the brokers' loops ran their timers since they started, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,8 @@ class Figures:
     """The rate of all topics."""
     counts: Mapping[View, int]
     """How many things each view is of; of requests and timers there may be more than rows."""
+    loop_lag_s: float | None = None
+    """99 of 100 timers since the last sample were less late, at the slowest broker."""
 
 
 def figures(now: Sample, before: Sample | None) -> Figures:
@@ -148,7 +153,23 @@ def figures(now: Sample, before: Sample | None) -> Figures:
     counts = {view: len(of_view) for view, of_view in rows.items()}
     counts[View.WAITING] = sum(sum(each.by_kind.values()) for each in waiting.values())
     counts[View.TIMERS] = sum(sum(each.timers.values()) for each in waiting.values())
-    return Figures(now, rows, sum(rates) if rates else None, counts)
+    lags = [recent_lag_s(broker, now, before) for broker in now.loop_lag]
+    lag_s = max((lag_s for lag_s in lags if lag_s is not None), default=None)
+    return Figures(now, rows, sum(rates) if rates else None, counts, lag_s)
+
+
+def recent_lag_s(broker: int, now: Sample, before: Sample | None) -> float | None:
+    """Return a bound on how late 99 of 100 timers ran between two samples; None if none ran."""
+    histogram = now.loop_lag[broker]
+    old = None if before is None else before.loop_lag.get(broker)
+    earlier = {} if old is None or old.count > histogram.count else dict(old.buckets)
+    ran = histogram.count - (old.count if earlier and old is not None else 0)
+    if before is None or ran == 0:
+        return None
+    for bound, count in histogram.buckets:
+        if count - earlier.get(bound, 0) >= LAG_SHARE * ran:
+            return bound
+    return histogram.buckets[-1][0] if histogram.buckets else None
 
 
 def topic_row(name: str, now: Sample, before: Sample | None) -> Row:

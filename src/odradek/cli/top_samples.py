@@ -13,7 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from odradek import Admin
 from odradek.cli.top_figures import GroupSample, Sample, TopicSample
-from odradek.client.admin.results import GroupDescription, Topic, WaitingReport
+from odradek.client.admin.results import (
+    GroupDescription,
+    MetricHistogram,
+    Topic,
+    WaitingReport,
+)
 from odradek.client.errors import (
     AuthorizationError,
     GroupNotFound,
@@ -25,6 +30,7 @@ from odradek.model.topics import TopicPartition
 ATTEMPTS = 3
 """How often a sample is begun again because a topic was deleted while it was taken."""
 GROUPS_AT_ONCE = 8
+LOOP_LAG = "odradek_loop_lag_seconds"
 OPERATIONS = 400
 """Requests that wait, of each broker: the screen has room for fewer."""
 CLASSIC = ("classic", "")
@@ -60,6 +66,7 @@ def try_sample(cluster: Admin) -> Sample:
         topics={each.name: topic_sample(each, ends, sizes) for each in topics},
         groups=group_samples(cluster, ends),
         waiting=waiting_of_brokers(cluster),
+        loop_lag=loop_lag_of_brokers(cluster),
     )
 
 
@@ -125,3 +132,19 @@ def waiting_of_brokers(cluster: Admin) -> dict[int, WaitingReport] | None:
         return cluster.describe_waiting(operations=OPERATIONS)
     except REFUSED:
         return None
+
+
+def loop_lag_of_brokers(cluster: Admin) -> dict[int, MetricHistogram]:
+    """Return how late the loop of each broker ran its timers; nothing of brokers that do not
+    tell."""
+    try:
+        told = cluster.describe_metrics(names=LOOP_LAG)
+    except REFUSED:
+        return {}
+    return {
+        broker: sample.value
+        for broker, metrics in told.items()
+        for metric in metrics
+        for sample in metric.samples
+        if isinstance(sample.value, MetricHistogram)
+    }

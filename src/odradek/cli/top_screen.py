@@ -163,6 +163,8 @@ def totals_text(found: Figures | None) -> str:
     if found.messages_s is not None:
         rate = f"{shown_cell(found.messages_s, 'rate')} messages/s"
     parts.append(rate)
+    if found.loop_lag_s is not None:
+        parts.append(f"loop lag below {found.loop_lag_s * 1000:,.2f} ms")
     if found.sample.waiting is None:
         parts.append("waiting, timers: Odradek's brokers only")
     return "  ".join(parts)

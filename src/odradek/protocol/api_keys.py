@@ -32,6 +32,10 @@ from odradek.protocol.api.describe_cluster import DescribeClusterRequest, Descri
 from odradek.protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from odradek.protocol.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from odradek.protocol.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from odradek.protocol.api.describe_metrics import (
+    DescribeMetricsRequest,
+    DescribeMetricsResponse,
+)
 from odradek.protocol.api.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -158,5 +162,6 @@ MESSAGES: dict[int, ApiMessages] = {
         api_messages(ListConfigResourcesRequest, ListConfigResourcesResponse),
         api_messages(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
         api_messages(DescribeWaitingRequest, DescribeWaitingResponse),
+        api_messages(DescribeMetricsRequest, DescribeMetricsResponse),
     )
 }

@@ -16,7 +16,7 @@ from odradek.cli.top_figures import (
     matching_rows,
     sorted_rows,
 )
-from odradek.client.admin.results import WaitingReport, WaitingRequest, WheelLevel
+from odradek.client.admin.results import MetricHistogram, WaitingReport, WaitingRequest, WheelLevel
 
 
 def sample(
@@ -139,3 +139,29 @@ def test_each_view_has_different_keys_and_a_first_order_that_it_has() -> None:
         assert len(set(keys)) == len(keys)
         assert not set(keys) & set("q/jk1234 ")
         assert FIRST_SORT[view] in [each.name for each in columns]
+
+
+def lag(count: int, *buckets: tuple[float, int]) -> MetricHistogram:
+    return MetricHistogram(count, 0.0, buckets)
+
+
+def test_the_loop_lag_is_a_bound_on_99_of_100_timers_since_the_last_sample() -> None:
+    before = Sample(
+        0.0, 2, loop_lag={1: lag(1000, (0.001, 0), (0.01, 1000)), 2: lag(0, (0.001, 0))}
+    )
+    now = Sample(
+        1.0,
+        2,
+        loop_lag={1: lag(1100, (0.001, 99), (0.01, 1100)), 2: lag(10, (0.001, 9), (0.01, 10))},
+    )
+    assert figures(now, before).loop_lag_s == 0.01
+    alone = Sample(1.0, 1, loop_lag={1: now.loop_lag[1]})
+    assert figures(alone, before).loop_lag_s == 0.001
+
+
+def test_the_loop_lag_is_unknown_without_timers_or_an_earlier_sample() -> None:
+    now = Sample(1.0, 1, loop_lag={1: lag(5, (0.001, 5))})
+    assert figures(now, None).loop_lag_s is None
+    assert figures(now, Sample(0.0, 1, loop_lag=now.loop_lag)).loop_lag_s is None
+    restarted = Sample(0.0, 1, loop_lag={1: lag(900, (0.001, 0))})
+    assert figures(now, restarted).loop_lag_s == 0.001

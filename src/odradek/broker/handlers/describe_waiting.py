@@ -29,7 +29,7 @@ def handle(
             error_message=f"At most 5 answers a second; the next one in {wait_ms} ms.",
             throttle_time_ms=wait_ms,
         )
-    connections = list(broker.connections.values())
+    connections = list(broker.node.sockets.connections.values())
     broker.waiting_answers.begin(
         context, describe_waiting(broker, connections, request, context.exchange)
     )

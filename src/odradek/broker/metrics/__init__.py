@@ -3,7 +3,7 @@
 - `table` has all rows: Odradek's own (`odradek_metrics`, `partition_metrics`), those of the process
   (`process_metrics`), and Kafka's names (`kafka_names`).
 - `metric` says what a row is, `scrape` what the rows read, `reading` reads them a little at a time.
-- `exposition` renders them as Prometheus text.
+- `exposition` renders them as Prometheus text, `description` as a response of DescribeMetrics.
 
 Counting is not here: the object that does the work adds to a plain field of its own, or to a
 `model.histogram.Histogram`, and a row reads that field when somebody asks. So metrics cost an

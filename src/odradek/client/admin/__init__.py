@@ -3,7 +3,7 @@
     calls          the loop every call runs in: ask, retry what is retriable, end in time
     topics records configs groups
                    the calls, by subject
-    observation    the calls that only Odradek's brokers answer: what waits in them
+    observation    the calls that only Odradek's brokers answer: what waits, metrics
     admin          the calls about brokers, and all calls as one class
     results        the values that calls return
 

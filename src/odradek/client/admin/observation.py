@@ -1,4 +1,6 @@
-"""What an Odradek broker shows of itself: what waits in it. No other broker answers these calls."""
+"""What an Odradek broker shows of itself: what waits in it, its metrics. No other broker answers
+these calls.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,11 @@ from functools import partial
 
 from odradek.client.admin.calls import Calls, check_broker, raise_for_code
 from odradek.client.admin.results import (
+    BrokerMetric,
+    BrokerMetricSample,
     GroupTransition,
     LogSegment,
+    MetricHistogram,
     PartitionEnds,
     WaitingReport,
     WaitingRequest,
@@ -17,6 +22,12 @@ from odradek.client.admin.results import (
 from odradek.client.arguments import texts_of
 from odradek.client.waiter import gather, spawn
 from odradek.model.topics import TopicPartition
+from odradek.protocol.api.describe_metrics import (
+    DescribedMetric,
+    DescribeMetricsRequest,
+    DescribeMetricsResponse,
+    MetricCursor,
+)
 from odradek.protocol.api.describe_waiting import (
     DescribeWaitingRequest,
     DescribeWaitingResponse,
@@ -71,6 +82,47 @@ class ObservationCalls(Calls):
 
         brokers = await self.retry(lambda: self.named_brokers(broker_ids, "what waits"))
         waiters = {each: spawn(self.retry(partial(ask, each))) for each in brokers}
+        await gather(list(waiters.values()))
+        return {broker_id: waiter.result() for broker_id, waiter in waiters.items()}
+
+    async def describe_metrics(
+        self,
+        broker_ids: int | Collection[int] | None = None,
+        *,
+        names: str | Collection[str] = (),
+        partitions: bool = False,
+    ) -> dict[int, tuple[BrokerMetric, ...]]:
+        """Return the metrics of one or several brokers (None: all), by broker, in the order of
+        their table: those with these names, else all of the broker, or with `partitions` those of
+        its partitions. A broker answers in parts, five a second, and the call waits for its turn.
+        Raises `UnsupportedVersion` if a broker is not Odradek's, `InvalidRequest` for a metric that
+        it has not."""
+        wanted = texts_of("metric", names)
+
+        async def ask(broker_id: int, cursor: MetricCursor | None) -> DescribeMetricsResponse:
+            request = DescribeMetricsRequest(names=wanted, partitions=partitions, cursor=cursor)
+            answer = await self.engine.call(broker_id, request, DescribeMetricsResponse)
+            raise_for_code(
+                answer.error_code, f"metrics of broker {broker_id}", answer.error_message
+            )
+            return answer
+
+        async def read_all(broker_id: int) -> tuple[BrokerMetric, ...]:
+            rows: list[DescribedMetric] = []
+            cursor: MetricCursor | None = None
+            while True:
+                answer = await self.retry(partial(ask, broker_id, cursor))
+                for row in answer.metrics:
+                    if rows and rows[-1].name == row.name:
+                        rows[-1].samples += row.samples
+                    else:
+                        rows.append(row)
+                cursor = answer.next_cursor
+                if cursor is None:
+                    return tuple(broker_metric_of(row) for row in rows)
+
+        brokers = await self.retry(lambda: self.named_brokers(broker_ids, "metrics"))
+        waiters = {each: spawn(read_all(each)) for each in brokers}
         await gather(list(waiters.values()))
         return {broker_id: waiter.result() for broker_id, waiter in waiters.items()}
 
@@ -150,4 +202,28 @@ def waiting_request_of(row: WaitingOperation) -> WaitingRequest:
         key_count=row.key_count,
         waited_ms=row.waited_ms,
         left_ms=None if row.left_ms < 0 else row.left_ms,
+    )
+
+
+def broker_metric_of(row: DescribedMetric) -> BrokerMetric:
+    """Return a metric of a response. A label without a value is left out."""
+    is_histogram = row.kind in ("histogram", "summary")
+    return BrokerMetric(
+        row.name,
+        row.kind,
+        row.unit,
+        row.help,
+        tuple(
+            BrokerMetricSample(
+                {name: text for name, text in zip(row.labels, each.labels, strict=False) if text},
+                MetricHistogram(
+                    each.count,
+                    each.value,
+                    tuple((bucket.upper_bound, bucket.count) for bucket in each.buckets),
+                )
+                if is_histogram
+                else each.value,
+            )
+            for each in row.samples
+        ),
     )

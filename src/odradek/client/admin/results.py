@@ -306,3 +306,33 @@ class WaitingReport:
     durable_ends: tuple[PartitionEnds, ...]
     durable_ends_total: int
     """The number of partitions of the requested topics; 0 if none were requested."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricHistogram:
+    """The distribution of values of a broker's metric, in its unit."""
+
+    count: int
+    sum: float
+    buckets: tuple[tuple[float, int], ...]
+    """(upper bound, number of values up to it), ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerMetricSample:
+    """A value of a broker's metric."""
+
+    labels: Mapping[str, str]
+    value: float | MetricHistogram
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerMetric:
+    """A metric of a broker with its values."""
+
+    name: str
+    kind: str
+    """`counter`, `gauge`, `histogram` or `summary`; the last two have histograms as values."""
+    unit: str
+    help: str
+    samples: tuple[BrokerMetricSample, ...]

@@ -85,6 +85,7 @@ class Admin(Client):
     cluster = AwaitedMethod(AdminCalls.cluster)
     log_dirs = AwaitedMethod(AdminCalls.log_dirs)
     describe_waiting = AwaitedMethod(AdminCalls.describe_waiting)
+    describe_metrics = AwaitedMethod(AdminCalls.describe_metrics)
 
     def metrics(self) -> Metrics:
         """Return the metrics by the names of Kafka's admin client: see `client.metrics`. Any

@@ -82,6 +82,7 @@ class Admin(Client):
     cluster = BlockingMethod(AdminCalls.cluster)
     log_dirs = BlockingMethod(AdminCalls.log_dirs)
     describe_waiting = BlockingMethod(AdminCalls.describe_waiting)
+    describe_metrics = BlockingMethod(AdminCalls.describe_metrics)
 
     def metrics(self) -> Metrics:
         """Return the metrics by the names of Kafka's admin client: see `client.metrics`. Any

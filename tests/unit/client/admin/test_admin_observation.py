@@ -9,18 +9,18 @@ import time
 import pytest
 
 from odradek.client.admin.admin import AdminCalls
-from odradek.client.admin.results import WaitingReport
+from odradek.client.admin.results import MetricHistogram, WaitingReport
 from odradek.client.aio.admin import Admin as AioAdmin
 from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
-from odradek.client.errors import UnknownTopicOrPartition, UnsupportedVersion
+from odradek.client.errors import InvalidRequest, UnknownTopicOrPartition, UnsupportedVersion
 from odradek.client.waiter import spawn
 from odradek.model.topics import TopicPartition
 from odradek.testing import Broker
 from odradek.testing.scripted import ScriptedCluster
 
-DESCRIBE_WAITING = 20_000
+DESCRIBE_WAITING, DESCRIBE_METRICS = 20_000, 20_001
 
 
 def only(found: dict[int, WaitingReport]) -> WaitingReport:
@@ -99,8 +99,31 @@ def test_a_broker_that_does_not_exist_is_named(admin: Admin) -> None:
 
 def test_another_broker_is_said_not_to_answer() -> None:
     cluster = ScriptedCluster()
-    del cluster[1].versions[DESCRIBE_WAITING]
+    del cluster[1].versions[DESCRIBE_WAITING], cluster[1].versions[DESCRIBE_METRICS]
     side = cluster.client()
     calls = AdminCalls(side.engine(), 5_000)
     with pytest.raises(UnsupportedVersion, match="only Odradek brokers answer DescribeWaiting"):
         side.wait(lambda: spawn(calls.describe_waiting()))
+    with pytest.raises(UnsupportedVersion, match="only Odradek brokers answer DescribeMetrics"):
+        side.wait(lambda: spawn(calls.describe_metrics()))
+
+
+def test_metrics_are_read_with_labels_and_histograms(admin: Admin, broker: Broker) -> None:
+    admin.create_topic("measured")
+    (found,) = admin.describe_metrics().values()
+    metrics = {each.name: each for each in found}
+    assert metrics["odradek_connections"].kind == "gauge"
+    (connections,) = metrics["odradek_connections"].samples
+    assert isinstance(connections.value, float) and connections.value >= 1
+    (lag,) = metrics["odradek_loop_lag_seconds"].samples
+    assert isinstance(lag.value, MetricHistogram) and lag.value.count >= lag.value.buckets[-1][1]
+    (of_partitions,) = admin.describe_metrics(
+        names="odradek_partition_log_end_offset", partitions=True
+    ).values()
+    labels = [dict(each.labels) for each in of_partitions[0].samples]
+    assert {"topic": "measured", "partition": "0"} in labels
+
+
+def test_a_metric_that_a_broker_has_not_is_named(admin: Admin) -> None:
+    with pytest.raises(InvalidRequest, match="odradek_wishes"):
+        admin.describe_metrics(names=["odradek_wishes"])
