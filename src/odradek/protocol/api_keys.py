@@ -84,6 +84,8 @@ from odradek.protocol.api.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
+from odradek.protocol.api.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from odradek.protocol.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.protocol.api.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from odradek.protocol.schema import declaration
@@ -133,6 +135,7 @@ MESSAGES: dict[int, ApiMessages] = {
         api_messages(SyncGroupRequest, SyncGroupResponse),
         api_messages(DescribeGroupsRequest, DescribeGroupsResponse),
         api_messages(ListGroupsRequest, ListGroupsResponse),
+        api_messages(SaslHandshakeRequest, SaslHandshakeResponse),
         api_messages(ApiVersionsRequest, ApiVersionsResponse),
         api_messages(CreateTopicsRequest, CreateTopicsResponse),
         api_messages(DeleteTopicsRequest, DeleteTopicsResponse),
@@ -145,6 +148,7 @@ MESSAGES: dict[int, ApiMessages] = {
         api_messages(DescribeConfigsRequest, DescribeConfigsResponse),
         api_messages(AlterConfigsRequest, AlterConfigsResponse),
         api_messages(DescribeLogDirsRequest, DescribeLogDirsResponse),
+        api_messages(SaslAuthenticateRequest, SaslAuthenticateResponse),
         api_messages(CreatePartitionsRequest, CreatePartitionsResponse),
         api_messages(DeleteGroupsRequest, DeleteGroupsResponse),
         api_messages(ElectLeadersRequest, ElectLeadersResponse),

@@ -79,6 +79,7 @@ SCRIPTS: dict[str, Script] = {
     "offset-deletes-of-instances": committed_ends.deletes_of_instances,
     "offset-ends": committed_ends.ends,
     "offset-commits-large": committed_ends.large,
+    "sasl": security.sasl,
     "describe-acls": security.describe_acls,
     "create-acls": security.create_acls,
     "delete-acls": security.delete_acls,

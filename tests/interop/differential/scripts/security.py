@@ -14,8 +14,9 @@ from odradek.protocol.api.describe_user_scram_credentials import (
     UserName,
 )
 from odradek.protocol.api.list_transactions import ListTransactionsRequest
+from odradek.protocol.api.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.api.sasl_handshake import SaslHandshakeRequest
 
-USER_SINCE = 3
 TOPIC, USER = 2, 7
 ANY, LITERAL = 1, 3
 ALL, ALLOW = 2, 3
@@ -36,6 +37,18 @@ CODES = (
     (TOPIC, 4, ALL, ALLOW),
     (USER, LITERAL, ALL, ALLOW),
 )
+
+
+def sasl(peer: Peer) -> None:
+    """A handshake and a token on a listener without SASL, which goes on serving afterwards."""
+    for version in peer.each_version(SaslHandshakeRequest):
+        for mechanism in ("PLAIN", "SCRAM-SHA-256", "", "nonsense"):
+            request = SaslHandshakeRequest(mechanism=mechanism)
+            peer.call(f"handshake v{version} {mechanism!r}", request, version)
+    for version in peer.each_version(SaslAuthenticateRequest):
+        for token in (b"", b"\0ada\0secret"):
+            token_request = SaslAuthenticateRequest(auth_bytes=token)
+            peer.call(f"token v{version} {token!r}", token_request, version)
 
 
 def describe_acls(peer: Peer) -> None:
