@@ -267,6 +267,7 @@ def alter_brokers(peer: Peer) -> None:
             peer.call(f"v{version} broker {target!r}", request, version)
     for target in (NODE, ""):
         peer.ask(changing(BROKER, target, ("log.retention.ms", DELETE, None)), 1)
+        peer.ask(changing(BROKER, target, ("no.such.setting", DELETE, None)), 1)
 
 
 def inherited(peer: Peer) -> None:
