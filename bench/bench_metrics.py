@@ -2,8 +2,8 @@
 
     python bench/bench_metrics.py [--partitions 1000] [--scrapes 20]
 
-*Counting*: the time of one value added to a histogram and of all that is counted of a request (five
-values, one reading of the clock), beside a histogram with a label of prometheus_client.
+*Counting*: the time of one value added to a histogram and of all that is counted of a request that
+waits (five values, one reading of the clock), beside a histogram of prometheus_client with a label.
 
 *Scrapes*: `odradek up --http` in a process of its own, over HTTP. The CPU time is that of the whole
 process (/proc/<pid>/task/*/schedstat), less what it used in as long a time without scrapes. The
@@ -63,9 +63,9 @@ def counting() -> dict[str, float]:
         began_ns = stopwatch.last_ns
         metrics.request_bytes.observe(value)
         ended_ns = stopwatch.read()
-        metrics.handling.observe(ended_ns - began_ns)
+        metrics.before_wait.observe(ended_ns - began_ns)
         metrics.delayed.observe(ended_ns - began_ns)
-        metrics.total.observe(ended_ns - began_ns)
+        metrics.waited.observe(ended_ns - began_ns)
         metrics.response_bytes.observe(value)
 
     peer = ClientHistogram("peer", "A peer.", ["api"], registry=CollectorRegistry())

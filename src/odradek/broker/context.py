@@ -85,25 +85,25 @@ class RequestContext:
         route, metrics = self.route, self.metrics
         if route.errors is not None:
             route.errors.count(response, metrics)
-        parts = response_parts(
-            self.header.correlation_id, route.write(response), route.flexible_response
-        )
-        metrics.response_bytes.observe(size_of(parts))
-        self._end_wait()
+        body = route.write(response)
+        size = size_of(body)
+        parts = response_parts(self.header.correlation_id, body, route.flexible_response, size)
+        metrics.response_bytes.observe(size)
+        if self.waits_since_ns != NOT_WAITING:
+            self._end_wait()
         self.exchange.respond(parts)
 
     def no_response(self) -> None:
         """End the request without a response (Produce with `acks=0`)."""
-        self._end_wait()
+        if self.waits_since_ns != NOT_WAITING:
+            self._end_wait()
         self.exchange.no_response()
 
     def _end_wait(self) -> None:
         """Count the time of a request that waited, up to the last reading of the clock."""
-        since_ns = self.waits_since_ns
-        if since_ns != NOT_WAITING:
-            now_ns = self.stopwatch.last_ns
-            self.metrics.delayed.observe(now_ns - since_ns)
-            self.metrics.total.observe(now_ns - self.began_ns)
+        now_ns = self.stopwatch.last_ns
+        self.metrics.delayed.observe(now_ns - self.waits_since_ns)
+        self.metrics.waited.observe(now_ns - self.began_ns)
 
 
 class DelayedResponse:

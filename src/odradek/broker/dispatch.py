@@ -130,10 +130,10 @@ class Dispatcher:
             group_id = getattr(request, "group_id", None)
             exchange.waiting = DelayedCallback(context, group_id, self.broker.timer.now_ms)
         ended_ns = stopwatch.read()
-        metrics.handling.observe(ended_ns - began_ns)
         if exchange.answered:
-            metrics.total.observe(ended_ns - began_ns)
+            metrics.answered_at_once.observe(ended_ns - began_ns)
         else:
+            metrics.before_wait.observe(ended_ns - began_ns)
             context.began_ns, context.waits_since_ns = began_ns, ended_ns
 
     def _refuse_version(self, exchange: RequestExchange, header: RequestHeader) -> None:

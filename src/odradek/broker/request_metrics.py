@@ -34,27 +34,40 @@ class ApiMetrics:
     """The counts of one API. Times are nanoseconds, sizes bytes."""
 
     __slots__ = (
+        "answered_at_once",
+        "before_wait",
         "delayed",
         "errors",
-        "handling",
         "name",
         "request_bytes",
         "response_bytes",
-        "total",
+        "waited",
     )
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.handling = Histogram()
-        """The time of the owner thread for a request."""
+        self.answered_at_once = Histogram()
+        """The time of the owner thread for requests that did not wait: the whole time of those."""
+        self.before_wait = Histogram()
+        """The time of the owner thread for requests that waited, until they did."""
         self.delayed = Histogram()
         """The time for which requests waited that could not be answered at once."""
-        self.total = Histogram()
-        """The time until a response was ready."""
+        self.waited = Histogram()
+        """The time of those until a response was ready."""
         self.request_bytes = Histogram()
         self.response_bytes = Histogram()
         self.errors: dict[int, int] = {}
         """The number of errors by error code."""
+
+    @property
+    def handling(self) -> Histogram:
+        """The time of the owner thread for requests."""
+        return self.answered_at_once.plus(self.before_wait)
+
+    @property
+    def total(self) -> Histogram:
+        """The time until a response was ready."""
+        return self.answered_at_once.plus(self.waited)
 
     def error(self, code: int) -> None:
         """Count an error of a response."""

@@ -36,6 +36,13 @@ class Histogram:
         self.counts[bucket if bucket < LAST_BUCKET else LAST_BUCKET] += 1
         self.sum += value
 
+    def plus(self, other: Histogram) -> Histogram:
+        """Return the sum of both."""
+        both = Histogram()
+        both.counts = [mine + others for mine, others in zip(self.counts, other.counts)]
+        both.sum = self.sum + other.sum
+        return both
+
     @property
     def count(self) -> int:
         """The number of values."""

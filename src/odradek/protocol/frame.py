@@ -125,13 +125,17 @@ def decode_response_header(frame: bytes, flexible: bool) -> tuple[int, int]:
 FRAME_SIZE_MAX: Final = 2**31 - 1
 
 
-def response_parts(correlation_id: int, parts: list[Part], flexible_header: bool) -> list[Part]:
+def response_parts(
+    correlation_id: int, parts: list[Part], flexible_header: bool, size: int = -1
+) -> list[Part]:
     """Return a response as a frame: length, header v1 if `flexible_header` (else v0), body.
 
-    `parts` is changed and returned.
+    `parts` is changed and returned. `size` is that of the parts, if the caller knows it.
     """
     head = BytesWriter()
-    write_i32_be(head, i32((5 if flexible_header else 4) + size_of(parts)))
+    if size < 0:
+        size = size_of(parts)
+    write_i32_be(head, i32((5 if flexible_header else 4) + size))
     write_i32_be(head, i32(correlation_id))
     if flexible_header:
         head.append(0)

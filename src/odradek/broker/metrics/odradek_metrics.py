@@ -314,7 +314,7 @@ REQUESTS = (
     histogram(
         "odradek_response_size_bytes",
         "bytes",
-        "Size of responses, with their length and header.",
+        "Size of responses, without their length and header.",
         of_apis(lambda metrics: metrics.response_bytes),
         ("api",),
         SIZES,
