@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -43,6 +44,21 @@ def pings(count: int, ping: Work) -> dict[str, float]:
         taken.append((time.perf_counter() - begun) * 1e6)
     taken.sort()
     return {"p50_us": taken[count // 2], "p99_us": taken[count * 99 // 100]}
+
+
+def while_metrics_are_read(client: Any, work: Work) -> None:
+    """Do the work while another thread reads the client's metrics ten times a second."""
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.wait(0.1):
+            client.metrics()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    work()
+    over.set()
+    reader.join()
 
 
 def ours(way: str, bootstrap: str, count: int, settings: dict[str, Any]) -> dict[str, float]:
@@ -91,6 +107,7 @@ def ours(way: str, bootstrap: str, count: int, settings: dict[str, Any]) -> dict
         if way == "ping":
             return pings(count, lambda: producer.send(TOPIC, VALUE).result(LONG_S))
         works = {"future": futures, "callback": callbacks, "many": many, "arrow": arrow}
+        works["metered"] = lambda: while_metrics_are_read(producer, futures)
         return rated(count, works[way])
 
 
