@@ -108,7 +108,7 @@ class Sampler:
     """Takes samples on a thread of its own. A byte in the pipe announces each outcome."""
 
     def __init__(self, cluster: Admin, interval_s: float, wake_fd: int) -> None:
-        self.outcomes: queue.SimpleQueue[Sample | KafkaError] = queue.SimpleQueue()
+        self.outcomes: queue.SimpleQueue[Sample | Exception] = queue.SimpleQueue()
         self._cluster = cluster
         self._interval_s = interval_s
         self._wake_fd = wake_fd
@@ -121,7 +121,7 @@ class Sampler:
             begun = time.monotonic()
             try:
                 self.outcomes.put(take_sample(self._cluster))
-            except KafkaError as error:
+            except Exception as error:  # A bug is raised where the screen is left.
                 self.outcomes.put(error)
             os.write(self._wake_fd, b"s")
             self._stopped.wait(max(0.0, begun + self._interval_s - time.monotonic()))
@@ -144,10 +144,10 @@ class Watched:
     error: KafkaError | None = None
     answered_s: float = field(default=0.0)
 
-    def take(self, outcome: Sample | KafkaError, now_s: float, *, paused: bool) -> None:
-        """Take the outcome of a sample. Raises the error if none has succeeded yet."""
-        if isinstance(outcome, KafkaError):
-            if self.last is None:
+    def take(self, outcome: Sample | Exception, now_s: float, *, paused: bool) -> None:
+        """Take the outcome of a sample. Raises the error if none has succeeded yet, and a bug."""
+        if isinstance(outcome, Exception):
+            if self.last is None or not isinstance(outcome, KafkaError):
                 raise outcome
             self.error = outcome
             return
