@@ -37,7 +37,8 @@ def bootstrap(image: MetadataImage, broker: BrokerConfig) -> list[object]:
     """Return the first records of a new cluster; none for an existing one.
 
     They are its metadata version and the least number of in-sync replicas: like Kafka, a cluster
-    has one value of it for all brokers, at first that of the broker that starts it.
+    has one value of it for all brokers, at first that of the broker that starts it. A cluster that
+    was made before gets it, too, and loses other values of single brokers.
     """
     records: list[object] = []
     if METADATA_VERSION_FEATURE not in image.features:
@@ -46,8 +47,14 @@ def bootstrap(image: MetadataImage, broker: BrokerConfig) -> list[object]:
         )
     least = BrokerConfig.min_insync_replicas
     if least.name not in image.broker_config(None):
-        resource = ConfigResource(ResourceType.BROKER, "")
-        records.append(config_record(resource, least.name, least.text(broker.min_insync_replicas)))
+        of_one = [
+            resource
+            for resource, values in sorted(image.configs.items())
+            if resource.type is ResourceType.BROKER and least.name in values
+        ]
+        records += [config_record(resource, least.name, None) for resource in of_one]
+        for_all = ConfigResource(ResourceType.BROKER, "")
+        records.append(config_record(for_all, least.name, least.text(broker.min_insync_replicas)))
     return records
 
 

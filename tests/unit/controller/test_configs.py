@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.config.broker import BrokerConfig
+from odradek.controller.brokers import bootstrap
 from odradek.controller.configs import (
     Operation,
     alter_configs,
@@ -18,6 +19,7 @@ from odradek.protocol.api import alter_configs as legacy
 from odradek.protocol.api import incremental_alter_configs as incremental
 from odradek.protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.api.list_config_resources import ListConfigResourcesRequest
+from odradek.protocol.metadata_records import ConfigRecord, FeatureLevelRecord
 from unit.controller.cluster_making import CONFIG, a_topic, an_image, create, replay_all
 
 SET, DELETE, APPEND, SUBTRACT = Operation
@@ -367,3 +369,14 @@ def test_the_least_number_of_in_sync_replicas_is_one_value_for_all(image: Metada
     assert replace(image, BROKER, "", {"max.connections": "5"}) == BAD
     assert replace(image, BROKER, "", {name: "3"}) == 0
     assert image.broker_config(None) == {name: "3"}
+
+
+def test_a_cluster_made_before_gets_one_value_for_all_brokers() -> None:
+    name = "min.insync.replicas"
+    image = MetadataImage("older")
+    set_for_one = ConfigRecord(resource_type=BROKER, resource_name="1", name=name, value="2")
+    replay_all(image, [FeatureLevelRecord(name="metadata.version", feature_level=30), set_for_one])
+    replay_all(image, bootstrap(image, BrokerConfig.load({name: "3"})))
+    assert image.broker_config(None) == {name: "3"}
+    assert image.broker_config(1) == {}
+    assert bootstrap(image, BrokerConfig.load({name: "4"})) == []
