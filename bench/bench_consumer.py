@@ -19,6 +19,9 @@ COUNT, SLOW_COUNT, PINGS = 1_000_000, 100_000, 2_000
 LONG_S = 60.0
 
 POLL = Client("odradek:poll", records=COUNT)
+ITERATE = Client("odradek:iterate", records=COUNT)
+INTERCEPTED = Client("odradek:intercepted", records=COUNT)
+FIXED_BUFFERS = Client("odradek:fixed-buffers", records=COUNT)
 ARROW = Client("odradek:arrow", records=COUNT)
 CONSUME = Client("odradek:consume", records=COUNT)
 AWAITED = Client("odradek.aio:iterate", records=COUNT)
@@ -40,6 +43,8 @@ ROWS = (
     Row("per record, poll / kafka-python", "rate", POLL, KAFKA_PYTHON, 4.0, True),
     Row("CPU, poll / confluent consume()", "cpu_us", POLL, CONFLUENT, 1.5, False),
     Row("CPU, poll / aiokafka getmany", "cpu_us", POLL, AIOKAFKA, 0.5, False),
+    Row("CPU, one interceptor / none", "cpu_us", INTERCEPTED, POLL, 1.1, False),
+    Row("receive.buffer.bytes=65536 / the system's", "rate", FIXED_BUFFERS, ITERATE, 1.0, True),
     Row("ping p50 / confluent-kafka", "p50_us", OUR_PING, THEIR_PING, 1.5, False),
     Row("ping p99 / confluent-kafka", "p99_us", OUR_PING, THEIR_PING, 1.5, False),
 )

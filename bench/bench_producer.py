@@ -26,6 +26,12 @@ CONFLUENT = Client("confluent-kafka:plain", COUNT, LINGER)
 FUTURE = Client("odradek:future", COUNT)
 METERED = Client("odradek:metered", COUNT)
 LARGE_FUTURE = Client("odradek:future", COUNT, LARGE)
+INTERCEPTED = Client("odradek:intercepted", COUNT)
+ON_SEND = Client("odradek:on_send", COUNT)
+ON_BOTH = Client("odradek:on_both", COUNT)
+FIXED_BUFFERS = Client(
+    "odradek:future", COUNT, ("send.buffer.bytes=131072", "receive.buffer.bytes=32768")
+)
 AIOKAFKA = Client("aiokafka:", records=SLOW_COUNT)
 KAFKA_PYTHON = Client("kafka-python:", records=SLOW_COUNT)
 OUR_PING = Client("odradek:ping", PINGS, NO_LINGER)
@@ -59,6 +65,10 @@ ROWS = (
     Row("metrics read every 0.1 s / never", "rate", METERED, FUTURE, 0.98, True),
     Row("CPU, future / confluent-kafka", "cpu_us", FUTURE, CONFLUENT, 1.5, False),
     Row("CPU, future / aiokafka", "cpu_us", FUTURE, AIOKAFKA, 0.5, False),
+    Row("CPU, interceptor without methods / none", "cpu_us", INTERCEPTED, FUTURE, 1.1, False),
+    Row("CPU, one that returns each record / none", "cpu_us", ON_SEND, FUTURE, 1.1, False),
+    Row("CPU, one told of the outcome too / none", "cpu_us", ON_BOTH, FUTURE, 1.1, False),
+    Row("send.buffer.bytes=131072 / the system's", "rate", FIXED_BUFFERS, FUTURE, 1.0, True),
     Row("ping p50 / confluent-kafka", "p50_us", OUR_PING, THEIR_PING, 1.5, False),
     Row("ping p99 / confluent-kafka", "p99_us", OUR_PING, THEIR_PING, 1.5, False),
 )

@@ -39,18 +39,25 @@ class Meter:
 
 def ours(way: str, bootstrap: str, count: int) -> dict[str, float]:
     """Our blocking consumer."""
-    from odradek import Consumer
+    from odradek import Consumer, ConsumerInterceptor
     from odradek.client.arrow import record_batches
 
+    class Passes(ConsumerInterceptor):
+        def on_consume(self, records: Any) -> Any:
+            return records
+
+    settings: dict[str, Any] = {"interceptors": [Passes()]} if way == "intercepted" else {}
+    if way == "fixed-buffers":
+        settings = {"receive.buffer.bytes": 65_536, "send.buffer.bytes": 131_072}
     assert record_batches.SCHEMA is not None
-    with Consumer(brokers=bootstrap) as consumer:
+    with Consumer(brokers=bootstrap, **settings) as consumer:
         consumer.assign({(TOPIC, 0): (0, count + 1)})
         assert consumer.poll(LONG_S) is not None
         meter = Meter(count)
-        if way == "poll":
+        if way in ("poll", "intercepted"):
             while meter.left:
                 meter.left -= consumer.poll(LONG_S) is not None
-        elif way == "iterate":
+        elif way in ("iterate", "fixed-buffers"):
             for _ in consumer:
                 meter.left -= 1
         elif way == "consume":

@@ -61,11 +61,29 @@ def while_metrics_are_read(client: Any, work: Work) -> None:
     reader.join()
 
 
+def interceptors_of(way: str) -> list[Any]:
+    """The interceptors of a way: one without methods of its own, one that returns each record, or
+    one that is told of the outcome too; none for other ways."""
+    from odradek import ProducerInterceptor
+
+    class Sends(ProducerInterceptor):
+        def on_send(self, record: Any) -> Any:
+            return record
+
+    class SendsAndTold(Sends):
+        def on_acknowledgement(self, delivery: Any, error: Any, headers: Any) -> None:
+            return
+
+    kinds = {"intercepted": ProducerInterceptor, "on_send": Sends, "on_both": SendsAndTold}
+    return [kinds[way]()] if way in kinds else []
+
+
 def ours(way: str, bootstrap: str, count: int, settings: dict[str, Any]) -> dict[str, float]:
     """Our blocking producer."""
     from odradek import Producer
 
-    with Producer(brokers=bootstrap, acks=1, **settings) as producer:
+    interceptors = interceptors_of(way)
+    with Producer(brokers=bootstrap, acks=1, interceptors=interceptors, **settings) as producer:
         producer.send(TOPIC, VALUE).result(LONG_S)
 
         def futures() -> None:
@@ -108,7 +126,7 @@ def ours(way: str, bootstrap: str, count: int, settings: dict[str, Any]) -> dict
             return pings(count, lambda: producer.send(TOPIC, VALUE).result(LONG_S))
         works = {"future": futures, "callback": callbacks, "many": many, "arrow": arrow}
         works["metered"] = lambda: while_metrics_are_read(producer, futures)
-        return rated(count, works[way])
+        return rated(count, works.get(way, futures))
 
 
 def ours_awaited(way: str, bootstrap: str, count: int, settings: dict[str, Any]) -> Any:

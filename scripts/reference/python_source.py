@@ -15,7 +15,7 @@ from textwrap import dedent
 
 from odradek.leaves import source_of
 
-INTERNAL = frozenset({"request", "index", "add", "add_future"})
+INTERNAL = frozenset({"request", "index", "add", "add_future", "is_at_the_place_of"})
 """Public by their names, but for the clients' own use."""
 
 

@@ -126,6 +126,15 @@ class Record(Generic[K, V]):
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self._batch.topic, self._batch.partition)
 
+    def is_at_the_place_of(self, other: Record[Any, Any]) -> bool:
+        """True if both have the same topic, partition and offset."""
+        if self._offset != other._offset:
+            return False
+        mine, others = self._batch, other._batch
+        if mine is others:
+            return True
+        return mine.topic == others.topic and mine.partition == others.partition
+
     def replace(
         self,
         key: Any = UNCHANGED,

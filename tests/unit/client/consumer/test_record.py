@@ -60,3 +60,20 @@ def test_a_timestamp_beyond_datetime_raises_and_is_readable_in_ms(
     with pytest.raises(ValueError, match=rf"orders-3 at offset 5 .*timestamp_ms.* {timestamp_ms}"):
         _ = beyond.timestamp
     assert beyond.timestamp_ms == timestamp_ms
+
+
+def test_a_replaced_record_keeps_its_place_and_what_was_not_replaced() -> None:
+    batch = BatchInfo("orders", 3, 7, TimestampType.CREATE_TIME)
+    headers = [("a", b"1"), ("b", None)]
+    one: Record[Any, Any] = Record(batch, 5, 1_000, b"k", b"v")
+    other = one.replace(value="decoded", headers=headers)
+    assert (other.key, other.value, other.headers) == (b"k", "decoded", headers)
+    assert (other.offset, other.timestamp_ms, other.leader_epoch) == (5, 1_000, 7)
+    assert other.replace(headers=[]).headers == []
+    assert other.replace(key=None).key is None
+    assert one.is_at_the_place_of(other)
+    same = BatchInfo("orders", 3, 8, TimestampType.CREATE_TIME)
+    assert one.is_at_the_place_of(Record(same, 5, 0, None, None))
+    assert not one.is_at_the_place_of(Record(batch, 6, 1_000, b"k", b"v"))
+    moved = BatchInfo("orders", 2, 7, TimestampType.CREATE_TIME)
+    assert not one.is_at_the_place_of(Record(moved, 5, 1_000, b"k", b"v"))

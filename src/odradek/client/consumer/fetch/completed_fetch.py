@@ -195,9 +195,9 @@ def is_selection(made: list[object], given: Records) -> bool:
     for each in made:
         if not isinstance(each, Record):
             return False
-        while at < count and given[at].offset != each.offset:
+        while at < count and given[at] is not each and not given[at].is_at_the_place_of(each):
             at += 1
-        if at == count or given[at].topic_partition != each.topic_partition:
+        if at == count:
             return False
         at += 1
     return True
