@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from odradek.broker.request_metrics import ApiMetrics
     from odradek.model.stopwatch import Stopwatch
     from odradek.protocol.frame import RequestHeader
+    from odradek.protocol.generated_writer import Part
 
 
 class RequestExchange(Protocol):
@@ -36,6 +37,10 @@ class RequestExchange(Protocol):
 
     def close_connection(self, reason: str) -> None: ...
 
+    def hold(self) -> None: ...
+
+    def release(self) -> None: ...
+
 
 NOT_WAITING: Final = -1
 
@@ -45,6 +50,7 @@ class RequestContext:
 
     __slots__ = (
         "began_ns",
+        "collect",
         "exchange",
         "header",
         "metrics",
@@ -68,6 +74,10 @@ class RequestContext:
         self.version = route.version
         self.metrics = metrics
         self.stopwatch = stopwatch
+        self.collect: Callable[[Any], None] | None = None
+        """Gets the response to a part of a long request, instead of the client; None if the part
+        has none.
+        """
         self.began_ns = self.waits_since_ns = NOT_WAITING
         """The beginning of the request and of its wait, once it waits."""
 
@@ -85,16 +95,26 @@ class RequestContext:
         route, metrics = self.route, self.metrics
         if route.errors is not None:
             route.errors.count(response, metrics)
-        body = route.write(response)
+        if self.collect is None:
+            self.send(route.write(response))
+        else:
+            self.collect(response)
+
+    def send(self, body: list[Part]) -> None:
+        """Send an encoded response."""
         size = size_of(body)
+        route = self.route
         parts = response_parts(self.header.correlation_id, body, route.flexible_response, size)
-        metrics.response_bytes.observe(size)
+        self.metrics.response_bytes.observe(size)
         if self.waits_since_ns != NOT_WAITING:
             self._end_wait()
         self.exchange.respond(parts)
 
     def no_response(self) -> None:
         """End the request without a response (Produce with `acks=0`)."""
+        if self.collect is not None:
+            self.collect(None)
+            return
         if self.waits_since_ns != NOT_WAITING:
             self._end_wait()
         self.exchange.no_response()

@@ -28,6 +28,13 @@ from odradek.broker.context import (
     RequestExchange,
 )
 from odradek.broker.handlers import api_versions
+from odradek.broker.long_requests import (
+    LONG_FRAME_BYTES,
+    PART_ELEMENTS,
+    SPLITS,
+    LongRequest,
+    LongRequests,
+)
 from odradek.broker.request_metrics import ErrorPaths, error_paths
 from odradek.model.errors import UnservedRequest
 from odradek.protocol.codec import reader, writer
@@ -80,10 +87,16 @@ def _new_route(key: int, version: int) -> Route | None:
 
 
 API_VERSIONS_KEY = 18
+PRODUCE_KEY: Final = 0
 LENGTH_BYTES: Final = 4
 """The length before the frame of a request."""
 COUNT_THEIR_ERRORS: Final = (0, 1)
 """Produce and Fetch: to look through their responses would cost more than to count."""
+
+
+def partition_count(request: Any) -> int:
+    """The number of partitions of a Produce request: its frame is long because of the records."""
+    return sum(len(topic.partition_data) for topic in request.topic_data)
 
 
 class Dispatcher:
@@ -93,6 +106,7 @@ class Dispatcher:
         self.broker = broker
         self._metrics = broker.request_metrics
         self._stopwatch = broker.request_metrics.stopwatch
+        self.long_requests = LongRequests(broker.env.call_soon)
 
     def connected(self, connection: Connection) -> None:
         """Nothing to do before the first request of a connection."""
@@ -112,9 +126,17 @@ class Dispatcher:
             return
         metrics = self._metrics.by_key[header.api_key]
         metrics.request_bytes.observe(len(frame) + LENGTH_BYTES)
-        request = found.read(frame, position)
         context = RequestContext(found, header, exchange, metrics, stopwatch)
-        answer = found.handle(self.broker, context, request)
+        is_long = len(frame) > LONG_FRAME_BYTES and header.api_key in SPLITS
+        request: Any = None
+        if not is_long or header.api_key == PRODUCE_KEY:
+            request = found.read(frame, position)
+            is_long = is_long and partition_count(request) > PART_ELEMENTS
+        answer: Any = CALLBACK_RESPONSE
+        if is_long:
+            self.long_requests.begin(LongRequest(self.broker, context, position, request))
+        else:
+            answer = found.handle(self.broker, context, request)
         if isinstance(answer, DelayedResponse):
             exchange.frame = b""  # It may wait for long; the operation keeps what it needs.
             done = answer.purgatory.try_complete_else_watch(answer.operation, answer.keys)

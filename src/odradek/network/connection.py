@@ -12,7 +12,8 @@ the requests, or after the current event.
 
 Reading stops (no read interest; frames already received stay uncut) while
 
-- `max_in_progress` exchanges are in progress, or
+- `max_in_progress` exchanges are in progress,
+- a long request is in progress (`broker.long_requests`), or
 - more than `max_queued_bytes` wait to be sent.
 
 One round of the reactor handles at most `frames_per_round` frames of a connection and sends about
@@ -165,6 +166,14 @@ class Exchange:
     def no_response(self) -> None:
         """End an exchange whose client expects no response (`acks=0`)."""
         self.respond(())
+
+    def hold(self) -> None:
+        """Handle no later request of the connection until `release`."""
+        self.connection.held = True
+
+    def release(self) -> None:
+        """Go on with the connection's requests."""
+        self.connection.release()
 
     def close_connection(self, reason: str) -> None:
         """Close the connection because of an invalid request.
@@ -350,6 +359,7 @@ class Connection:
         "active_ms",
         "blocked",
         "closed",
+        "held",
         "id",
         "requests",
         "session",
@@ -367,6 +377,8 @@ class Connection:
         self.blocked = False
         """True if the transport took less than it was offered; it reports when it takes more."""
         self.closed = False
+        self.held = False
+        """True while a request is handled before which no later one may be."""
         self._server = server
         self._transport = transport
         self._framing = Framing(server.limits.max_first_request_bytes)
@@ -455,7 +467,7 @@ class Connection:
         limits, received = server.limits, server.received
         exchanges, framing, output = self._exchanges, self._framing, self._output
         left = limits.frames_per_round
-        while framing.pending and left:
+        while framing.pending and left and not self.held:
             if len(exchanges) >= limits.max_in_progress:
                 return
             if output.queued_bytes > limits.max_queued_bytes:
@@ -507,6 +519,12 @@ class Connection:
             return
         self._update_interest()
 
+    def release(self) -> None:
+        """Go on with requests after one that was held."""
+        self.held = False
+        if not self.closed:
+            self._continue_soon()
+
     # Between events.
 
     def _continue_soon(self) -> None:
@@ -529,7 +547,8 @@ class Connection:
     def _may_read(self) -> bool:
         limits = self._server.limits
         return (
-            len(self._exchanges) < limits.max_in_progress
+            not self.held
+            and len(self._exchanges) < limits.max_in_progress
             and self._output.queued_bytes <= limits.max_queued_bytes
         )
 
@@ -542,6 +561,7 @@ class Connection:
             self._framing.pending
             or self._writing
             or not self._reading
+            or self.held
             or len(self._exchanges) >= self._server.limits.max_in_progress
         )
 

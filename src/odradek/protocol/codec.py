@@ -11,7 +11,7 @@ call the generated ones for rare cases.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -65,6 +65,11 @@ HOT_WRITERS: dict[type[Any], Callable[[type[Any], int, Writer[Any]], HotWriter]]
     HeartbeatResponse: HeartbeatResponseWriter,
 }
 
+SlicedReader = Callable[[bytes, int], Generator[None, None, T]]
+SlicedWriter = Callable[[T], Generator[None, None, list[Part]]]
+
+_sliced_readers: dict[tuple[type[Any], int], SlicedReader[Any]] = {}
+_sliced_writers: dict[tuple[type[Any], int], SlicedWriter[Any]] = {}
 _readers: dict[tuple[type[Any], int], Reader[Any]] = {}
 _open_ended_readers: dict[tuple[type[Any], int], Reader[Any]] = {}
 _writers: dict[tuple[type[Any], int], Writer[Any]] = {}
@@ -107,6 +112,26 @@ def writer(cls: type[T], version: int) -> Writer[T]:
         check_version(cls, version)
         found = _writers[cls, version] = make_writer(cls, version)
     return cast("Writer[T]", found)
+
+
+def sliced_reader(cls: type[T], version: int) -> SlicedReader[T]:
+    """Return a generator function that reads like `reader`, and yields after a slice."""
+    found = _sliced_readers.get((cls, version))
+    if found is None:
+        check_version(cls, version)
+        made: Any = compile_reader(cls, version, is_open_ended(cls), sliced=True)[0]
+        found = _sliced_readers[cls, version] = made
+    return cast("SlicedReader[T]", found)
+
+
+def sliced_writer(cls: type[T], version: int) -> SlicedWriter[T]:
+    """Return a generator function that writes like `writer`, and yields after a slice."""
+    found = _sliced_writers.get((cls, version))
+    if found is None:
+        check_version(cls, version)
+        made: Any = compile_writer(cls, version, sliced=True)[0]
+        found = _sliced_writers[cls, version] = made
+    return cast("SlicedWriter[T]", found)
 
 
 def make_reader(cls: type[Any], version: int, open_ended: bool) -> Reader[Any]:

@@ -1,9 +1,10 @@
 """Generates Python source: lines, indentation, constants, and runs of fixed-width fields.
 
-`generated_reader` and `generated_writer` build straight-line Python from declarations with it. It
-provides unique local names, a scope for the constants that the source refers to, and one
-`struct.Struct` per format. The finished source is kept in `linecache`, so that a traceback shows
-its lines.
+`generated_reader` and `generated_writer` build straight-line Python from declarations with it. A
+*sliced* function is a generator that yields after every `SLICE_ELEMENTS` elements of arrays, for
+messages so long that others have to be served meanwhile. The builder provides unique local names, a
+scope for the constants that the source refers to, and one `struct.Struct` per format. The finished
+source is kept in `linecache`, so that a traceback shows its lines.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from contextlib import contextmanager
 from struct import Struct
 from typing import Any, NamedTuple
 
-from odradek.protocol.primitives import REQUEST_OBJECTS_MAX, RESPONSE_OBJECTS_MAX
+from odradek.protocol.primitives import (
+    REQUEST_OBJECTS_MAX,
+    RESPONSE_OBJECTS_MAX,
+    UNDIVIDED_OBJECTS_MAX,
+    UNDIVIDED_REQUESTS,
+)
 from odradek.protocol.schema import (
     ArrayOf,
     Fixed,
@@ -24,6 +30,9 @@ from odradek.protocol.schema import (
     declaration,
     fields_of,
 )
+
+SLICE_ELEMENTS = 500
+"""Elements that a sliced function reads or writes at a time: at most a few milliseconds."""
 
 _layouts: dict[str, Layout] = {}
 
@@ -39,9 +48,10 @@ class Layout(NamedTuple):
 class FunctionBuilder:
     """Collects the source of one function, then compiles it."""
 
-    def __init__(self, cls: type[Any], version: int) -> None:
+    def __init__(self, cls: type[Any], version: int, sliced: bool = False) -> None:
         self.cls = cls
         self.version = version
+        self.sliced = sliced
         self.flexible = declaration(cls).is_flexible(version)
         self.lines: list[str] = []
         self.depth = 1
@@ -51,6 +61,20 @@ class FunctionBuilder:
     def emit(self, line: str) -> None:
         """Append one line at the current indentation."""
         self.lines.append(" " * self.depth + line)
+
+    def begin_slices(self) -> None:
+        """Emit the count of the elements in this slice."""
+        if self.sliced:
+            self.emit(f"slice_left = {SLICE_ELEMENTS}")
+            self.emit("if False: yield")
+
+    def count_element(self) -> None:
+        """Emit the end of an element: after the last one of a slice the function yields."""
+        if self.sliced:
+            self.emit("slice_left -= 1")
+            with self.block("if not slice_left:"):
+                self.emit("yield")
+                self.emit(f"slice_left = {SLICE_ELEMENTS}")
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
@@ -122,4 +146,6 @@ def minimum_size(kind: WireType, version: int, flexible: bool, tagged: bool = Fa
 
 def objects_max(cls: type[Any]) -> int:
     """Return how many objects a message may contain: see `primitives`."""
+    if cls.__name__ in UNDIVIDED_REQUESTS:
+        return UNDIVIDED_OBJECTS_MAX
     return RESPONSE_OBJECTS_MAX if cls.__name__.endswith("Response") else REQUEST_OBJECTS_MAX

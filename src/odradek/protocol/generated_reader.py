@@ -62,12 +62,14 @@ from odradek.protocol.schema import (
 Compiled = tuple[Callable[[bytes, int], Any], str]
 
 
-def compile_reader(cls: type[Any], version: int, open_ended: bool | None = None) -> Compiled:
+def compile_reader(
+    cls: type[Any], version: int, open_ended: bool | None = None, sliced: bool = False
+) -> Compiled:
     """Return `read(frame, pos) -> message` for one version, and its source.
 
-    `open_ended` None is as declared.
+    `open_ended` None is as declared. A `sliced` reader is a generator that returns the message.
     """
-    return ReaderBuilder(cls, version, open_ended).function()
+    return ReaderBuilder(cls, version, open_ended, sliced).function()
 
 
 def bad_length(where: str, length: int, remaining: int) -> ProtocolError:
@@ -83,8 +85,14 @@ def trailing_bytes(name: str, extra: int) -> ProtocolError:
 class ReaderBuilder(FunctionBuilder):
     """Builds a reader. `run` holds the fixed-width fields not yet unpacked."""
 
-    def __init__(self, cls: type[Any], version: int, open_ended: bool | None = None) -> None:
-        super().__init__(cls, version)
+    def __init__(
+        self,
+        cls: type[Any],
+        version: int,
+        open_ended: bool | None = None,
+        sliced: bool = False,
+    ) -> None:
+        super().__init__(cls, version, sliced)
         self.open_ended = is_open_ended(cls) if open_ended is None else open_ended
         self.run: list[tuple[str, str]] = []
         self.scope |= {
@@ -106,6 +114,7 @@ class ReaderBuilder(FunctionBuilder):
         title = f"{self.cls.__name__} v{self.version}"
         self.emit("end = len(data)")
         self.emit(f"left = {objects_max(self.cls)}")
+        self.begin_slices()
         with self.block("try:"):
             result = self.read_struct(self.cls)
             if not self.open_ended:
@@ -260,6 +269,7 @@ class ReaderBuilder(FunctionBuilder):
                 value = self.name("v")
                 self.read_variable(element, value, where, nullable=False)
             self.emit(f"{target}.append({value})")
+            self.count_element()
 
     def read_nullable_struct(self, cls: type[Any], target: str, where: str, nullable: bool) -> None:
         """Emit code that reads a struct field; a nullable one has a null marker in front."""

@@ -53,9 +53,14 @@ from odradek.protocol.schema import (
 Part = bytes | memoryview | FileSlice
 
 
-def compile_writer(cls: type[Any], version: int) -> tuple[Callable[[Any], list[Part]], str]:
-    """Return `write(message) -> parts` for one version, and its source."""
-    return WriterBuilder(cls, version).function()
+def compile_writer(
+    cls: type[Any], version: int, sliced: bool = False
+) -> tuple[Callable[[Any], list[Part]], str]:
+    """Return `write(message) -> parts` for one version, and its source.
+
+    A `sliced` writer is a generator that returns the parts.
+    """
+    return WriterBuilder(cls, version, sliced).function()
 
 
 def unsupported(title: str, field: str) -> UnsupportedVersionError:
@@ -106,8 +111,8 @@ def joined(parts: Sequence[Part]) -> bytes:
 class WriterBuilder(FunctionBuilder):
     """A writer under construction. `run` holds the fixed fields not yet packed."""
 
-    def __init__(self, cls: type[Any], version: int) -> None:
-        super().__init__(cls, version)
+    def __init__(self, cls: type[Any], version: int, sliced: bool = False) -> None:
+        super().__init__(cls, version, sliced)
         self.run: list[tuple[str, str]] = []
         self.put = "put"
         self.title = f"{cls.__name__} v{version}"
@@ -124,6 +129,7 @@ class WriterBuilder(FunctionBuilder):
     def function(self) -> tuple[Callable[[Any], list[Part]], str]:
         """Return the writer and its source."""
         self.emit("parts = []")
+        self.begin_slices()
         self.emit("chunk = []")
         self.emit("put = chunk.append")
         self.write_struct(self.cls, "o")
@@ -265,6 +271,7 @@ class WriterBuilder(FunctionBuilder):
         with self.block(f"for {value} in {local}:"):
             self.write_content(element, value, where)
             self.flush()
+            self.count_element()
 
     def write_tags(self, cls: type[Any], tagged: list[Field], value: str) -> None:
         """Emit code that writes the tagged fields that differ from their defaults, by tag."""

@@ -81,6 +81,7 @@ class SentRequest:
         self.parts: Sequence[Any] | None = None
         self.closed: str | None = None
         self.waiting: Any = None
+        self.held = False
         self.abandoned: Callable[[], None] | None = None
 
     @property
@@ -97,6 +98,12 @@ class SentRequest:
 
     def close_connection(self, reason: str) -> None:
         self.closed = reason
+
+    def hold(self) -> None:
+        self.held = True
+
+    def release(self) -> None:
+        self.held = False
 
     def answer(self, expect: type[T]) -> T:
         assert self.parts is not None, "not answered yet"

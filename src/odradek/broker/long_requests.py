@@ -1,0 +1,320 @@
+"""Long requests: handled in parts, one in a turn of the loop, so that others are served between.
+
+A request may have 200,000 elements (`protocol.primitives`), and to handle all of them at once would
+hold the broker for seconds. The frame of such a request has more than `LONG_FRAME_BYTES`.
+
+    frame ─► decoded in slices ─► split into parts ─► a part ─► the handler ─► its response ─┐
+                                                        ▲                                   │
+                                                        └── the next turn ◄── merged ◄──────┘
+                                                                                │ all
+                                                     encoded in slices ◄────────┘
+
+A *part* is a request of the same kind with some of the elements, which the API's handler handles
+like any other. That is possible where elements are independent of each other: `SPLITS` has these
+APIs, with the arrays of request and response. The parts are handled in order; their responses may
+come later, and are merged in that order. Two parts of a request do not see each other's elements:
+an element that is listed twice, far apart, gets two results. Where elements belong together (one
+member's protocols, one fetch), the protocol limits their number instead
+(`primitives.FEW_OBJECTS_MAX`).
+
+The connection's next request waits until the last part is handled. At most `ACTIVE_MAX` long
+requests are in progress and take turns; others wait as frames, so memory is bounded by them.
+
+Tests: unit/broker/test_long_requests.py
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from odradek.broker.context import (
+    CALLBACK_RESPONSE,
+    DelayedResponse,
+    NoResponse,
+    RequestContext,
+)
+from odradek.model.errors import ProtocolError
+from odradek.protocol.codec import sliced_reader, sliced_writer
+from odradek.protocol.schema import fields_of
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+
+LONG_FRAME_BYTES: Final = 4096
+ACTIVE_MAX: Final = 4
+PART_ELEMENTS: Final = 100
+
+Slices = Generator[None, None, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Where the elements of a request are, from the outer array to the inner, and the arrays of
+    their results. `elements` are in a part.
+    """
+
+    request: tuple[str, ...]
+    response: tuple[str, ...]
+    elements: int = PART_ELEMENTS
+
+
+TOPICS_AND_PARTITIONS: Final = Split(("topics", "partitions"), ("topics", "partitions"))
+RESOURCES: Final = 5
+"""A resource has some dozen settings."""
+CREATED: Final = 20
+"""A topic that is created has records of its own."""
+
+SPLITS: dict[int, tuple[Split, ...]] = {
+    0: (Split(("topic_data", "partition_data"), ("responses", "partition_responses")),),
+    2: (TOPICS_AND_PARTITIONS,),
+    3: (Split(("topics",), ("topics",)),),
+    8: (TOPICS_AND_PARTITIONS,),
+    9: (
+        Split(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")),
+        Split(("topics", "partition_indexes"), ("topics", "partitions")),
+    ),
+    10: (Split(("coordinator_keys",), ("coordinators",)),),
+    15: (Split(("groups",), ("groups",)),),
+    19: (Split(("topics",), ("topics",), CREATED),),
+    20: (
+        Split(("topics",), ("responses",), CREATED),
+        Split(("topic_names",), ("responses",), CREATED),
+    ),
+    21: (TOPICS_AND_PARTITIONS,),
+    23: (TOPICS_AND_PARTITIONS,),
+    32: (Split(("resources",), ("results",), RESOURCES),),
+    33: (Split(("resources",), ("responses",), RESOURCES),),
+    37: (Split(("topics",), ("results",), CREATED),),
+    42: (Split(("groups_names",), ("results",)),),
+    44: (Split(("resources",), ("responses",), RESOURCES),),
+    47: (TOPICS_AND_PARTITIONS,),
+    61: (Split(("topics", "partition_indexes"), ("topics", "partitions")),),
+}
+"""By API key: the first split whose outer array is not empty applies."""
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def parts_of(request: Any, split: Split) -> Iterator[Any]:
+    """Return requests with at most `split.elements` elements each, in order.
+
+    An outer element without inner ones counts as an element. The request is consumed: to free all
+    of its elements at the end would take as long as some slices.
+    """
+    part: list[Any] = []
+    left = split.elements
+    for element, size in pieces(getattr(request, split.request[0]), split.request[1:], left):
+        if size > left:
+            yield with_array(request, split.request[0], part)
+            part, left = [], split.elements
+        part.append(element)
+        left -= size
+    yield with_array(request, split.request[0], part)
+
+
+def pieces(array: list[Any], inner: tuple[str, ...], most: int) -> Iterator[tuple[Any, int]]:
+    """Return the elements of an array, with copies of those that have more than `most` inner
+    elements, and the number of innermost elements of each.
+    """
+    array.reverse()
+    while array:
+        element = array.pop()
+        if not inner or not getattr(element, inner[0]):
+            yield element, 1
+            continue
+        held: list[Any] = []
+        size = 0
+        for each, inner_size in pieces(getattr(element, inner[0]), inner[1:], most):
+            if size + inner_size > most:
+                yield with_array(element, inner[0], held), size
+                held, size = [], 0
+            held.append(each)
+            size += inner_size
+        yield with_array(element, inner[0], held), size
+
+
+def with_array(struct: Any, name: str, array: list[Any]) -> Any:
+    """Return a copy of a struct with another array."""
+    cls = type(struct)
+    values = {each.name: getattr(struct, each.name) for each in fields_of(cls)}
+    values[name] = array
+    return cls(**values)
+
+
+def merge(whole: Any, part: Any, arrays: tuple[str, ...]) -> None:
+    """Add the results of a part to a response. The last outer result goes on if the part begins
+    with the same one.
+    """
+    results, more = getattr(whole, arrays[0]), getattr(part, arrays[0])
+    if arrays[1:] and results and more and is_same(results[-1], more[0], arrays[1]):
+        merge(results[-1], more[0], arrays[1:])
+        more = more[1:]
+    results.extend(more)
+
+
+def is_same(one: Any, other: Any, array: str) -> bool:
+    """True if two outer results differ in their inner results only."""
+    names = (each.name for each in fields_of(type(one)))
+    return all(getattr(one, name) == getattr(other, name) for name in names if name != array)
+
+
+# -- turns -----------------------------------------------------------------------------------------
+
+
+class LongRequest:
+    """One long request: `advance` runs one slice of it."""
+
+    def __init__(
+        self, broker: Broker, context: RequestContext, position: int, request: Any = None
+    ) -> None:
+        """`request` is given if it is decoded; else its frame is decoded from `position`."""
+        self.context = context
+        self.resume: Callable[[], None] = do_nothing
+        """Called when all parts are handled and the last response has come."""
+        self._broker = broker
+        self._arrays: tuple[str, ...] = ()
+        self._responses: list[Any] = []
+        self._missing = 0
+        self._is_handled = self._is_abandoned = False
+        self._waiting: list[DelayedResponse] = []
+        self._slices = self._handle(context.exchange.frame, position, request)
+
+    def advance(self) -> bool:
+        """Run one slice. Return False if it is done, or waits for an event."""
+        if self._is_abandoned:
+            return False
+        try:
+            next(self._slices)
+        except StopIteration:
+            return False
+        return True
+
+    def abandon(self) -> None:
+        """Stop, because the connection closed. Parts that wait complete as at their deadlines."""
+        self._is_abandoned = True
+        for each in self._waiting:
+            each.operation.expire()
+
+    def _handle(self, frame: bytes, position: int, request: Any) -> Slices:
+        context = self.context
+        if request is None:
+            read = sliced_reader(context.route.api.request, context.version)
+            request = yield from read(frame, position)
+        context.exchange.frame = b""
+        for part in self._parts(request):
+            self._responses.append(None)
+            self._missing += 1
+            self._handle_part(part)
+            yield
+        context.exchange.release()
+        self._is_handled = True
+        if not self._missing:
+            yield from self._write()
+
+    def _parts(self, request: Any) -> Iterator[Any]:
+        for split in SPLITS[self.context.header.api_key]:
+            if getattr(request, split.request[0]):
+                self._arrays = split.response
+                return parts_of(request, split)
+        return iter((request,))
+
+    def _handle_part(self, part: Any) -> None:
+        context = self.context
+        inner = RequestContext(
+            context.route, context.header, context.exchange, context.metrics, context.stopwatch
+        )
+        inner.collect = partial(self._collected, len(self._responses) - 1)
+        answer = context.route.handle(self._broker, inner, part)
+        if isinstance(answer, DelayedResponse):
+            if not answer.purgatory.try_complete_else_watch(answer.operation, answer.keys):
+                self._waiting.append(answer)
+        elif isinstance(answer, NoResponse):
+            inner.no_response()
+        elif answer is not CALLBACK_RESPONSE:
+            inner.respond(answer)
+
+    def _collected(self, index: int, response: Any) -> None:
+        self._responses[index] = response
+        self._missing -= 1
+        if self._is_handled and not self._missing and not self._is_abandoned:
+            self._slices = self._write()
+            self.resume()
+
+    def _write(self) -> Slices:
+        context = self.context
+        responses = [each for each in self._responses if each is not None]
+        if not responses:
+            context.no_response()
+            return
+        whole = responses[0]
+        for number, part in enumerate(responses[1:]):
+            merge(whole, part, self._arrays)
+            if number % PART_ELEMENTS == 0:
+                yield
+        write = sliced_writer(context.route.api.response, context.version)
+        context.send((yield from write(whole)))
+        responses = self._responses = []
+        results = getattr(whole, self._arrays[0]) if self._arrays else responses
+        while results:  # To free all at once would hold the loop.
+            del results[-PART_ELEMENTS:]
+            yield
+
+
+class LongRequests:
+    """The long requests in progress, which take turns. For the owner thread only."""
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
+        self._call_soon = call_soon
+        self._active: deque[LongRequest] = deque()
+        self._waiting: deque[LongRequest] = deque()
+        self._is_scheduled = False
+
+    def begin(self, request: LongRequest) -> None:
+        """Run the first slice, unless too many are in progress; the others follow in later turns.
+
+        Raises `ProtocolError` if that slice finds the request malformed.
+        """
+        exchange = request.context.exchange
+        exchange.hold()
+        exchange.abandoned = request.abandon
+        request.resume = partial(self._continue, request)
+        if len(self._active) >= ACTIVE_MAX:
+            self._waiting.append(request)
+        elif request.advance():
+            self._continue(request)
+
+    def _continue(self, request: LongRequest) -> None:
+        self._active.append(request)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        """Run one slice of one request."""
+        self._is_scheduled = False
+        request = self._active.popleft()
+        try:
+            if request.advance():
+                self._active.append(request)
+        except ProtocolError as error:
+            request.context.exchange.close_connection(str(error))
+        except BaseException:
+            request.context.exchange.close_connection("a bug in the handler")
+            raise
+        finally:
+            if self._waiting and len(self._active) < ACTIVE_MAX:
+                self._active.append(self._waiting.popleft())
+            if self._active:
+                self._schedule()
+
+
+def do_nothing() -> None:
+    """The default callback."""

@@ -1,0 +1,329 @@
+"""Long requests: in parts, a slice in a turn, with the response of the whole request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from odradek.broker import dispatch
+from odradek.broker.long_requests import PART_ELEMENTS, SPLITS, parts_of
+from odradek.model.errors import ErrorCode, ProtocolError
+from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.api.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from odradek.protocol.api.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from odradek.protocol.api.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.protocol.api.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from odradek.protocol.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from odradek.protocol.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from odradek.protocol.api.produce import ProduceResponse
+from odradek.protocol.api_keys import MESSAGES
+from odradek.protocol.codec import encode_bytes, sliced_reader, sliced_writer
+from odradek.protocol.codegen import SLICE_ELEMENTS
+from odradek.protocol.hot_produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from unit.broker.memory_broker import MemoryBroker, SentRequest
+
+PARTITIONS = 700
+MANY = range(PARTITIONS)
+CONSUMERS_TOPICS = ("a", "b", "no-such-topic")
+
+
+def per_topic(make: Any) -> list[Any]:
+    return [make(name) for name in CONSUMERS_TOPICS]
+
+
+def commits() -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id="g",
+        topics=per_topic(
+            lambda name: OffsetCommitRequestTopic(
+                name=name,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=n, committed_offset=n, committed_metadata=""
+                    )
+                    for n in MANY
+                ],
+            )
+        ),
+    )
+
+
+REQUESTS: dict[str, tuple[Any, int, type[Any]]] = {
+    "metadata": (
+        MetadataRequest(
+            topics=[MetadataRequestTopic(name=f"topic-{n}") for n in MANY]
+            + [MetadataRequestTopic(name="a")],
+            allow_auto_topic_creation=False,
+        ),
+        9,
+        MetadataResponse,
+    ),
+    "list-offsets": (
+        ListOffsetsRequest(
+            replica_id=-1,
+            topics=per_topic(
+                lambda name: ListOffsetsTopic(
+                    name=name,
+                    partitions=[
+                        ListOffsetsPartition(partition_index=n, timestamp=-1) for n in MANY
+                    ],
+                )
+            ),
+        ),
+        7,
+        ListOffsetsResponse,
+    ),
+    "offset-commit": (commits(), 9, OffsetCommitResponse),
+    "offset-fetch": (
+        OffsetFetchRequest(
+            groups=[
+                OffsetFetchRequestGroup(
+                    group_id=group,
+                    topics=per_topic(
+                        lambda name: OffsetFetchRequestTopics(
+                            name=name, partition_indexes=list(MANY)
+                        )
+                    ),
+                )
+                for group in ("g", "h")
+            ]
+        ),
+        8,
+        OffsetFetchResponse,
+    ),
+    "delete-records": (
+        DeleteRecordsRequest(
+            timeout_ms=1000,
+            topics=per_topic(
+                lambda name: DeleteRecordsTopic(
+                    name=name,
+                    partitions=[DeleteRecordsPartition(partition_index=n, offset=0) for n in MANY],
+                )
+            ),
+        ),
+        2,
+        DeleteRecordsResponse,
+    ),
+    "delete-groups": (
+        DeleteGroupsRequest(groups_names=[f"group-{n}" for n in MANY]),
+        2,
+        DeleteGroupsResponse,
+    ),
+    "find-coordinator": (
+        FindCoordinatorRequest(coordinator_keys=[f"group-{n}" for n in MANY]),
+        4,
+        FindCoordinatorResponse,
+    ),
+    "describe-configs": (
+        DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=2, resource_name=f"topic-{n}", configuration_keys=None
+                )
+                for n in MANY
+            ]
+        ),
+        4,
+        DescribeConfigsResponse,
+    ),
+    "produce": (
+        ProduceRequest(
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=per_topic(
+                lambda name: TopicProduceData(
+                    name=name,
+                    partition_data=[PartitionProduceData(index=n, records=None) for n in MANY],
+                )
+            ),
+        ),
+        9,
+        ProduceResponse,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def serving() -> MemoryBroker:
+    """Two topics and a group with committed offsets."""
+    running = MemoryBroker(offsets_topic_num_partitions="2")
+    for name in ("a", "b"):
+        running.create(name, partitions=PARTITIONS // 100)
+    found = FindCoordinatorRequest(coordinator_keys=["g"])
+    running.call(found, 4, FindCoordinatorResponse)
+    running.call(commits(), 9, OffsetCommitResponse)
+    return running
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_the_response_is_that_of_the_whole_request(
+    kind: str, serving: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request, version, expect = REQUESTS[kind]
+    asked = serving.send(request, version)
+    assert asked.parts is None, "it takes more than one turn"
+    serving.run_until_idle()
+    monkeypatch.setattr(dispatch, "LONG_FRAME_BYTES", 1 << 30)
+    answer, whole = asked.answer(expect), serving.call(request, version, expect)
+    if isinstance(answer, OffsetCommitResponse):  # It has refused partitions before the others.
+        sort(answer)
+        sort(whole)
+    assert answer == whole
+
+
+def sort(response: OffsetCommitResponse) -> None:
+    response.topics.sort(key=lambda topic: topic.name)
+    for topic in response.topics:
+        topic.partitions.sort(key=lambda partition: partition.partition_index)
+
+
+def test_topics_are_created_once_each_with_the_results_in_order() -> None:
+    serving = MemoryBroker()
+    topics = [
+        CreatableTopic(
+            name=f"a-topic-with-a-name-{n}",
+            num_partitions=1,
+            replication_factor=1,
+            assignments=[],
+            configs=[],
+        )
+        for n in range(150)
+    ]
+    request = CreateTopicsRequest(topics=topics, timeout_ms=5000)
+    asked = serving.send(request, 7)
+    serving.run_until_idle()
+    results = asked.answer(CreateTopicsResponse).topics
+    assert [each.name for each in results] == [each.name for each in topics]
+    assert {each.error_code for each in results} == {ErrorCode.NONE}
+    assert len(serving.node.broker.image.topics) == 150
+
+
+def test_a_turn_handles_one_part_and_others_are_answered_between(serving: MemoryBroker) -> None:
+    request, version, _ = REQUESTS["delete-groups"]
+    asked = [serving.send(request, version) for _ in range(3)]
+    assert all(each.held for each in asked), "the connections' next requests wait"
+    turns = 0
+    while any(each.parts is None for each in asked):
+        other = serving.send(ApiVersionsRequest(), 0)
+        assert other.answer(ApiVersionsResponse).error_code == ErrorCode.NONE
+        serving.run_round()
+        turns += 1
+        if serving.work:
+            serving.run_work()
+    assert turns >= 3 * PARTITIONS // PART_ELEMENTS
+    assert not any(each.held for each in asked)
+
+
+def elements(struct: Any, path: tuple[str, ...]) -> Iterator[Any]:
+    for each in getattr(struct, path[0]):
+        if path[1:]:
+            yield from elements(each, path[1:])
+        else:
+            yield each
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_parts_have_few_elements_and_together_all_in_order(kind: str) -> None:
+    request, _, _ = REQUESTS[kind]
+    key = next(row.key for row in MESSAGES.values() if row.request is type(request))
+    split = SPLITS[key][0]
+    consumed = deepcopy(request)
+    parts = [list(elements(part, split.request)) for part in parts_of(consumed, split)]
+    assert max(map(len, parts)) <= split.elements
+    assert [each for part in parts for each in part] == list(elements(request, split.request))
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_a_sliced_reader_and_writer_do_what_the_others_do_and_yield(kind: str) -> None:
+    request, version, _ = REQUESTS[kind]
+    data = encode_bytes(request, version)
+    read = sliced_reader(type(request), version)(data, 0)
+    assert yielded(read) == (number_of(request), request)
+    write = sliced_writer(type(request), version)(request)
+    turns, written = yielded(write)
+    assert (turns, b"".join(bytes(part) for part in written)) == (number_of(request), data)
+
+
+def yielded(slices: Any) -> tuple[int, Any]:
+    turns = 0
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            return turns, end.value
+        turns += 1
+
+
+def number_of(request: Any) -> int:
+    """How often a message is interrupted. Arrays of numbers are read as a whole."""
+    counted = 0
+    if isinstance(request, OffsetFetchRequest):
+        return 0
+    key = next(row.key for row in MESSAGES.values() if row.request is type(request))
+    path = SPLITS[key][0].request
+    for depth in range(1, len(path) + 1):
+        counted += len(list(elements(request, path[:depth])))
+    return counted // SLICE_ELEMENTS
+
+
+def test_a_long_request_that_is_malformed_at_its_end_closes_its_connection(
+    serving: MemoryBroker,
+) -> None:
+    request, version, _ = REQUESTS["list-offsets"]
+    asked = SentRequest(request, version)
+    asked.frame = asked.frame[:-1]
+    serving.dispatcher.received(asked)  # type: ignore[arg-type]
+    assert asked.closed is None
+    serving.run_until_idle()
+    assert asked.closed is not None
+    assert "past the end" in asked.closed
+
+
+def test_a_short_request_that_is_malformed_raises_at_once(serving: MemoryBroker) -> None:
+    request = FindCoordinatorRequest(coordinator_keys=["g" * 5000])
+    asked = SentRequest(request, 4)
+    asked.frame = asked.frame[:-2]
+    with pytest.raises(ProtocolError):
+        serving.dispatcher.received(asked)  # type: ignore[arg-type]
+
+
+def test_a_request_of_a_connection_that_closed_is_dropped(serving: MemoryBroker) -> None:
+    request, version, _ = REQUESTS["delete-groups"]
+    asked = serving.send(request, version)
+    asked.abandoned()  # type: ignore[attr-defined]
+    serving.run_until_idle()
+    assert asked.parts is None
