@@ -15,7 +15,7 @@ APIs, with the arrays of request and response. The parts are handled in order; t
 come later, and are merged in that order. Two parts of a request do not see each other's elements:
 an element that is listed twice, far apart, gets two results. Where elements belong together (one
 member's protocols, one fetch), the protocol limits their number instead
-(`primitives.FEW_OBJECTS_MAX`).
+(`primitives.UNDIVIDED_OBJECTS_MAX`).
 
 The connection's next request waits until the last part is handled. At most `ACTIVE_MAX` long
 requests are in progress and take turns; others wait as frames, so memory is bounded by them.

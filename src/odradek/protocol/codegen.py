@@ -68,11 +68,15 @@ class FunctionBuilder:
             self.emit(f"slice_left = {SLICE_ELEMENTS}")
             self.emit("if False: yield")
 
-    def count_element(self) -> None:
-        """Emit the end of an element: after the last one of a slice the function yields."""
+    def count_element(self, at_end: str = "") -> None:
+        """Emit the end of an element: after the last one of a slice the function runs `at_end` and
+        yields.
+        """
         if self.sliced:
             self.emit("slice_left -= 1")
             with self.block("if not slice_left:"):
+                if at_end:
+                    self.emit(at_end)
                 self.emit("yield")
                 self.emit(f"slice_left = {SLICE_ELEMENTS}")
 

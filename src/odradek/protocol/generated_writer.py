@@ -271,7 +271,7 @@ class WriterBuilder(FunctionBuilder):
         with self.block(f"for {value} in {local}:"):
             self.write_content(element, value, where)
             self.flush()
-            self.count_element()
+            self.count_element("parts.append(b''.join(chunk)); chunk.clear()")
 
     def write_tags(self, cls: type[Any], tagged: list[Field], value: str) -> None:
         """Emit code that writes the tagged fields that differ from their defaults, by tag."""
