@@ -83,7 +83,7 @@ async def read_while_a_topic_comes(
     )
     await consumer.start()
     consumer.subscribe(pattern=f"^{stem}-.*")
-    read = []
+    read: list[tuple[int, int]] = []
 
     async def read_until(count: int) -> None:
         while len(read) < count:

@@ -14,7 +14,7 @@ like any other. That is possible where elements are independent of each other: `
 APIs, with the arrays of request and response. The parts are handled in order; their responses may
 come later, and are merged in that order. Two parts of a request do not see each other's elements:
 an element that is listed twice, far apart, gets two results. Where elements belong together (one
-member's protocols, one fetch), the protocol limits their number instead
+member's protocols, one commit, which is all or nothing), the protocol limits their number instead
 (`primitives.UNDIVIDED_OBJECTS_MAX`).
 
 The connection's next request waits until the last part is handled. At most `ACTIVE_MAX` long
@@ -72,7 +72,6 @@ SPLITS: dict[int, tuple[Split, ...]] = {
     0: (Split(("topic_data", "partition_data"), ("responses", "partition_responses")),),
     2: (TOPICS_AND_PARTITIONS,),
     3: (Split(("topics",), ("topics",)),),
-    8: (TOPICS_AND_PARTITIONS,),
     9: (
         Split(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")),
         Split(("topics", "partition_indexes"), ("topics", "partitions")),

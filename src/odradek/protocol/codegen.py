@@ -19,7 +19,6 @@ from odradek.protocol.primitives import (
     REQUEST_OBJECTS_MAX,
     RESPONSE_OBJECTS_MAX,
     UNDIVIDED_OBJECTS_MAX,
-    UNDIVIDED_REQUESTS,
 )
 from odradek.protocol.schema import (
     ArrayOf,
@@ -150,6 +149,6 @@ def minimum_size(kind: WireType, version: int, flexible: bool, tagged: bool = Fa
 
 def objects_max(cls: type[Any]) -> int:
     """Return how many objects a message may contain: see `primitives`."""
-    if cls.__name__ in UNDIVIDED_REQUESTS:
-        return UNDIVIDED_OBJECTS_MAX
+    if cls.__name__ in UNDIVIDED_OBJECTS_MAX:
+        return UNDIVIDED_OBJECTS_MAX[cls.__name__]
     return RESPONSE_OBJECTS_MAX if cls.__name__.endswith("Response") else REQUEST_OBJECTS_MAX

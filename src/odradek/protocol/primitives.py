@@ -26,17 +26,18 @@ from odradek.model.errors import ProtocolError
 MAX_STRING_BYTES: Final = 32767
 REQUEST_OBJECTS_MAX: Final = 200_000
 RESPONSE_OBJECTS_MAX: Final = 2_000_000
-UNDIVIDED_OBJECTS_MAX: Final = 10_000
-"""The limit of requests that a broker has to handle at once, because their elements belong
-together: members or protocols of one group, or topics of which one response shows a page.
+UNDIVIDED_OBJECTS_MAX: Final = {
+    "DescribeTopicPartitionsRequest": 10_000,
+    "JoinGroupRequest": 10_000,
+    "LeaveGroupRequest": 10_000,
+    "ListGroupsRequest": 10_000,
+    "OffsetCommitRequest": 20_000,
+    "SyncGroupRequest": 10_000,
+}
+"""The limits of requests that a broker has to handle at once, because their elements belong
+together: members or protocols of one group, topics of which one response shows a page. A commit
+is one batch of records, which holds fewer with the default `max.message.bytes`.
 """
-UNDIVIDED_REQUESTS: Final = (
-    "DescribeTopicPartitionsRequest",
-    "JoinGroupRequest",
-    "LeaveGroupRequest",
-    "ListGroupsRequest",
-    "SyncGroupRequest",
-)
 KNOWN_IDS_MAX: Final = 4096
 COPIED_BYTES_MAX: Final = 4096
 """Record batches up to this size are copied into the part around them when written."""
