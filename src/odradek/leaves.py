@@ -119,6 +119,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.replication.delete_records",
     "odradek.replication.fetch",
     "odradek.replication.flusher",
+    "odradek.replication.list_offsets",
     "odradek.replication.partition",
     "odradek.replication.produce",
     "odradek.replication.replica_manager",
