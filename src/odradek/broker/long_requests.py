@@ -37,6 +37,7 @@ from odradek.broker.context import (
     NoResponse,
     RequestContext,
 )
+from odradek.broker.handlers import create_topics, metadata
 from odradek.model.errors import ProtocolError
 from odradek.protocol.codec import sliced_reader, sliced_writer
 from odradek.protocol.schema import fields_of
@@ -94,6 +95,12 @@ SPLITS: dict[int, tuple[Split, ...]] = {
     61: (Split(("topics", "partition_indexes"), ("topics", "partitions")),),
 }
 """By API key: the first split whose outer array is not empty applies."""
+
+BEFORE_SPLITTING: dict[int, Callable[[Broker, Any], bool]] = {
+    3: metadata.limit_creation,
+    19: create_topics.is_refused_whole,
+}
+"""By API key, what holds for all elements together. True: the request is handled as a whole."""
 
 
 # -- parts -----------------------------------------------------------------------------------------
@@ -216,6 +223,9 @@ class LongRequest:
             yield from self._write()
 
     def _parts(self, request: Any) -> Iterator[Any]:
+        before = BEFORE_SPLITTING.get(self.context.header.api_key)
+        if before is not None and before(self._broker, request):
+            return iter((request,))
         for split in SPLITS[self.context.header.api_key]:
             if getattr(request, split.request[0]):
                 self._arrays = split.response

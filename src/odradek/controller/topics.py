@@ -55,6 +55,8 @@ from odradek.protocol.api.delete_topics import (
 from odradek.protocol.metadata_records import RemoveTopicRecord, TopicRecord
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
+MAX_TOPICS_PER_REQUEST = MAX_RECORDS_PER_DECISION // 2
+"""A topic takes at least a record of its own and one of a partition."""
 DEFAULT = -1
 
 
@@ -74,7 +76,7 @@ def create_topics(
         if count > 1
     ]
     too_much = "Excessively large number of partitions per request."
-    if _requested_partitions(topics, broker) > MAX_PARTITIONS_PER_REQUEST:
+    if asks_for_too_much(topics, broker):
         return Decision([], _all_refused(topics, results, too_much))
     creation = _Creation(image, broker, random)
     answers = [creation.create(topic) for topic in topics]
@@ -82,6 +84,13 @@ def create_topics(
         return Decision([], _all_refused(topics, results, too_much))
     records = [] if request.validate_only else creation.records
     return Decision(records, CreateTopicsResponse(topics=answers + results))
+
+
+def asks_for_too_much(topics: Sequence[CreatableTopic], broker: BrokerConfig) -> bool:
+    """True if one request must not create all these topics; then it creates none, as in Kafka."""
+    if len(topics) > MAX_TOPICS_PER_REQUEST:
+        return True
+    return _requested_partitions(topics, broker) > MAX_PARTITIONS_PER_REQUEST
 
 
 def _requested_partitions(topics: Sequence[CreatableTopic], broker: BrokerConfig) -> int:

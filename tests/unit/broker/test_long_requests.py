@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -51,7 +50,7 @@ from odradek.protocol.api.offset_fetch import (
 )
 from odradek.protocol.api.produce import ProduceResponse
 from odradek.protocol.api_keys import MESSAGES
-from odradek.protocol.codec import encode_bytes, sliced_reader, sliced_writer
+from odradek.protocol.codec import decode, encode_bytes, sliced_reader, sliced_writer
 from odradek.protocol.codegen import SLICE_ELEMENTS
 from odradek.protocol.hot_produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from unit.broker.memory_broker import MemoryBroker, SentRequest
@@ -221,6 +220,23 @@ def test_topics_are_created_once_each_with_the_results_in_order() -> None:
     assert len(serving.node.broker.image.topics) == 150
 
 
+def test_more_topics_than_one_request_may_create_are_all_refused(serving: MemoryBroker) -> None:
+    topics = [
+        CreatableTopic(
+            name=f"one-of-many-{n}",
+            num_partitions=3,
+            replication_factor=1,
+            assignments=[],
+            configs=[],
+        )
+        for n in range(4_000)
+    ]
+    asked = CreateTopicsRequest(topics=topics, timeout_ms=1000)
+    answer = serving.call(asked, 7, CreateTopicsResponse)
+    assert {each.error_code for each in answer.topics} == {ErrorCode.POLICY_VIOLATION}
+    assert len(answer.topics) == len(topics)
+
+
 def test_a_turn_handles_one_part_and_others_are_answered_between(serving: MemoryBroker) -> None:
     request, version, _ = REQUESTS["delete-groups"]
     asked = [serving.send(request, version) for _ in range(3)]
@@ -247,10 +263,10 @@ def elements(struct: Any, path: tuple[str, ...]) -> Iterator[Any]:
 
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_parts_have_few_elements_and_together_all_in_order(kind: str) -> None:
-    request, _, _ = REQUESTS[kind]
+    request, version, _ = REQUESTS[kind]
     key = next(row.key for row in MESSAGES.values() if row.request is type(request))
     split = SPLITS[key][0]
-    consumed = deepcopy(request)
+    consumed = decode(type(request), version, encode_bytes(request, version))
     parts = [list(elements(part, split.request)) for part in parts_of(consumed, split)]
     assert max(map(len, parts)) <= split.elements
     assert [each for part in parts for each in part] == list(elements(request, split.request))

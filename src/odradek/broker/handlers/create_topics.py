@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.controller.topics import create_topics
+from odradek.controller.topics import asks_for_too_much, create_topics
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import (
     CreatableTopicResult,
@@ -27,6 +27,11 @@ def handle(
     return broker.respond_when_committed(
         context, decision, request.timeout_ms, lambda error: failed(request, error)
     )
+
+
+def is_refused_whole(broker: Broker, request: CreateTopicsRequest) -> bool:
+    """True if all topics of the request are refused because they are too many together."""
+    return asks_for_too_much(request.topics, broker.config)
 
 
 def failed(request: CreateTopicsRequest, error: ErrorCode) -> CreateTopicsResponse:

@@ -11,11 +11,13 @@ and the client finds the topic in its next request.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odradek.broker.acl_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
 from odradek.controller.image import TopicImage
+from odradek.controller.topics import MAX_TOPICS_PER_REQUEST
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import INTERNAL_TOPICS, ZERO_UUID, name_problem
 from odradek.protocol.api.metadata import (
@@ -30,6 +32,8 @@ from odradek.protocol.api.metadata import (
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
     from odradek.broker.context import RequestContext
+
+log = logging.getLogger(__name__)
 
 FIRST_VERSION_BY_ID = 12
 
@@ -71,6 +75,26 @@ def found_topics(
     if unknown and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
         broker.auto_create_topics(unknown)
     return list(found.values())
+
+
+def limit_creation(broker: Broker, request: MetadataRequest) -> bool:
+    """Let a long request create no topics if it names more new ones than one request may create.
+
+    Each part of the request is below that limit. Return False: it may be handled in parts.
+    """
+    names = [topic.name for topic in request.topics or [] if topic.name is not None]
+    allowed = request.allow_auto_topic_creation and broker.config.auto_create_topics_enable
+    if allowed and len(names) > MAX_TOPICS_PER_REQUEST:
+        new = sum(broker.image.topic(name) is None for name in names)
+        if new > MAX_TOPICS_PER_REQUEST:
+            request.allow_auto_topic_creation = False
+            log.warning(
+                "%d topics were not created; the first, %s: a Metadata request creates %d at most",
+                new,
+                next(name for name in names if broker.image.topic(name) is None),
+                MAX_TOPICS_PER_REQUEST,
+            )
+    return False
 
 
 def refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
