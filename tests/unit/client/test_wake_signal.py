@@ -217,3 +217,22 @@ def test_without_a_descriptor_left_a_signal_raises_and_calls_still_return(
     threading.Timer(0.01, waiting.wake).start()
     assert waiting.block(LONG_S), "who only has to wait for an answer waits by a lock"
     assert not wake_signal._spare, "and that is lent to nobody else"
+
+
+def test_the_main_thread_looks_for_signals_at_intervals(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleeps: list[tuple[bool, float]] = []
+    bell = WakeSignal()
+
+    def sleep(self: WakeSignal, timeout_s: float) -> None:
+        sleeps.append((threading.current_thread() is threading.main_thread(), timeout_s))
+        bell.set()
+
+    monkeypatch.setattr(WakeSignal, "_sleep", sleep)
+    assert bell.wait(None)
+    bell.clear()
+    other = threading.Thread(target=bell.wait, args=(None,))
+    other.start()
+    other.join(LONG_S)
+    assert sleeps == [(True, wake_signal.SIGNALS_S), (False, wake_signal.LONG_S)]

@@ -30,6 +30,11 @@ RING = (1).to_bytes(8, sys.byteorder)
 """The 8 bytes that an eventfd takes; a pipe takes any."""
 LONG_S = 86_400.0
 """The longest sleep: poll takes at most 24 days."""
+SIGNALS_S = 1.0
+"""The longest sleep of the main thread, which runs the handlers of the system's signals. A signal
+that arrives when Python has looked for signals and has not yet begun the system call interrupts
+nothing: its handler runs after the call.
+"""
 SPARE_MAX = 16
 
 
@@ -68,7 +73,8 @@ class WakeSignal:
             left_s = LONG_S if deadline_s is None else deadline_s - time.monotonic()
             if left_s <= 0:
                 return False
-            self._sleep(min(left_s, LONG_S))
+            in_main = threading.current_thread() is threading.main_thread()
+            self._sleep(min(left_s, SIGNALS_S if in_main else LONG_S))
             if not self._is_set:
                 self._drain()  # The write of a `set` that was cleared before it wrote.
         return True
