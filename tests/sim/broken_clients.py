@@ -216,7 +216,7 @@ BREAKS: dict[str, tuple[Callable[[], None], Adjust, int]] = {
     "without_idempotence": (no_patch, without_idempotence, 0),
     "renumber_retries": (renumber_retries, only_senders, 0),
     "leave_gaps": (leave_gaps, only_senders, 0),
-    "renumber_unanswered": (renumber_unanswered, short_timeouts, 385),
+    "renumber_unanswered": (renumber_unanswered, short_timeouts, 230),
     "drain_all_at_once": (drain_all_at_once, only_senders, 15),
     "call_back_twice": (call_back_twice, only_senders, 0),
     "commit_unread": (commit_unread, only_groups, 15),
