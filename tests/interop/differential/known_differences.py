@@ -56,6 +56,7 @@ ONE_LISTENER = (
     "Kafka changes its listeners while it runs; this broker listens where it was started, so the "
     "setting cannot be changed."
 )
+SOCKET_BUFFERS = "the operating system chooses: a fixed size switches off its own tuning"
 WORKERS = "The number of threads is fixed here: they only fsync and remove files."
 TOO_MANY_PARTITIONS = (
     "More records than a batch of the metadata log holds: Kafka throws (UNKNOWN_SERVER_ERROR), "
@@ -182,6 +183,10 @@ KNOWN: tuple[Known, ...] = (
     Known("frames: key 18 version *", "", NEWER),
     Known("metadata: v* null name and no id", "*", NOTHING_NAMED),
     Known("describe-configs: *", "*.background.threads.*", WORKERS),
+    *(
+        Known("describe-configs: *", f"*.socket.{name}.buffer.bytes.*", SOCKET_BUFFERS, ours="-1")
+        for name in ("send", "receive")
+    ),
     Known("list-offsets: v* isolation ?, 1 at -3", "*", NO_TIMES),
     Known("fetch: v* negative max *", "*", NEGATIVE_LIMIT),
     Known("fetch*", "*.records.cut", WHOLE_BATCHES, ours=0),
