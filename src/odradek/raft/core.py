@@ -13,6 +13,8 @@ The core reads no clock and touches no disk or network. `deadline` says when to 
 `Tick`, if nothing comes before. Whoever runs it carries out the effects of one step before those of
 the next, and starts a replica again from the election state and the log that are on disk.
 
+It is one long module, because a reader follows an event through roles that all lead to each other.
+
 Differences from Kafka's, each safe: an unattached voter asks the others who leads while it waits;
 a closed connection to the leader starts a pre-vote at once, staggered by the voter's place so that
 two rarely meet; a leader that starts again as the only voter stands for election at once.
@@ -21,7 +23,7 @@ two rarely meet; a leader that starts again as the only voter stands for electio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from odradek.raft.effects import (
@@ -333,8 +335,13 @@ class Raft:
             case Unattached(election_ms=due) | Prospective(election_ms=due):
                 if self._now < due < election_ms:
                     election_ms = due
+        self._leave_role()
         voted = self.election.voted if epoch == self.epoch else None
         self._save(ElectionState(epoch, None, voted))
+        self._look_for_leader(election_ms)
+
+    def _look_for_leader(self, election_ms: int) -> None:
+        """Ask others who leads, and stand for election at `election_ms`."""
         self.role = Unattached(election_ms, self._now + self.config.retry_backoff_ms)
 
     def _become_follower(
@@ -344,6 +351,7 @@ class Raft:
         if isinstance(role, Follower) and self.epoch == epoch and role.leader_id == leader_id:
             role.endpoints = endpoints or role.endpoints
             return
+        self._leave_role()
         voted = self.election.voted if epoch == self.epoch else None
         self._save(ElectionState(epoch, leader_id, voted))
         self.role = Follower(leader_id, endpoints, self._now + self.config.fetch_timeout_ms)
@@ -354,23 +362,28 @@ class Raft:
     ) -> None:
         role = Prospective(self._now + self._election_timeout(), leader_id, endpoints)
         self.role = role
-        role.granted.add(self.me.id)
-        if self.log.voters.has_majority(role.granted):
-            self._become_candidate()
-        else:
-            for voter in self.log.voters.others(self.me):
-                self._ask_for_vote(voter)
+        self._begin_votes(role)
 
     def _become_candidate(self) -> None:
         self._save(ElectionState(self.epoch + 1, None, self.me))
         role = Candidate(self._now + self._election_timeout())
         self.role = role
-        role.granted.add(self.me.id)
-        if self.log.voters.has_majority(role.granted):
-            self._become_leader(role)
-        else:
+        self._begin_votes(role)
+
+    def _begin_votes(self, role: Prospective | Candidate) -> None:
+        """Vote for itself, and ask the other voters unless that is a majority."""
+        self._count_vote(role, self.me.id)
+        if self.role is role:
             for voter in self.log.voters.others(self.me):
                 self._ask_for_vote(voter)
+
+    def _count_vote(self, role: Prospective | Candidate, voter_id: int) -> None:
+        role.granted.add(voter_id)
+        if self.log.voters.has_majority(role.granted):
+            if isinstance(role, Prospective):
+                self._become_candidate()
+            else:
+                self._become_leader(role)
 
     def _become_leader(self, candidate: Candidate) -> None:
         self._save(ElectionState(self.epoch, self.me.id, self.me))
@@ -409,9 +422,7 @@ class Raft:
         if role.leader_id is not None and role.leader_id != self.me.id:
             self._become_follower(self.epoch, role.leader_id, role.leader_endpoints)
         else:
-            self.role = Unattached(
-                self._now + self._election_timeout(), self._now + self.config.retry_backoff_ms
-            )
+            self._look_for_leader(self._now + self._election_timeout())
 
     def _vote(self, request: VoteRequest) -> VoteResponse:
         """Answer a request for this replica's vote. It need not know that it is a voter: the record
@@ -422,13 +433,11 @@ class Raft:
         if request.epoch < self.epoch:
             return VoteResponse(RaftError.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
         if request.epoch > self.epoch:
-            self._leave_role()
             self._become_unattached(request.epoch)
         granted = self.log.is_up_to_date(request.last) and self._may_vote(request)
         if granted and not request.pre_vote:
             self._save(ElectionState(self.epoch, None, request.candidate))
-            timeout = self._now + self._election_timeout()
-            self.role = Unattached(timeout, self._now + self.config.retry_backoff_ms)
+            self._look_for_leader(self._now + self._election_timeout())
         return VoteResponse(NONE, self.epoch, self.leader_id, granted)
 
     def _may_vote(self, request: VoteRequest) -> bool:
@@ -457,12 +466,7 @@ class Raft:
         ):
             return
         if answer.granted:
-            role.granted.add(to.replica_id)
-            if self.log.voters.has_majority(role.granted):
-                if isinstance(role, Prospective):
-                    self._become_candidate()
-                else:
-                    self._become_leader(role)
+            self._count_vote(role, to.replica_id)
             return
         role.rejected.add(to.replica_id)
         if len(self.log.voters.ids - role.rejected) < self.log.voters.majority:
@@ -533,7 +537,6 @@ class Raft:
             silent = isinstance(self.role, Prospective) and self.role.leader_id == leader_id
             if known or silent or leader_id == self.me.id:
                 return False
-        self._leave_role()
         if leader_id is None or leader_id == self.me.id:
             self._become_unattached(epoch)
         else:
@@ -550,9 +553,7 @@ class Raft:
             return QuorumEpochResponse(RaftError.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
         if request.leader.id == self.me.id:
             return QuorumEpochResponse(RaftError.INVALID_REQUEST, self.epoch, self.leader_id)
-        if request.epoch > self.epoch:
-            self._leave_role()
-        if not isinstance(self.role, Leader):
+        if request.epoch > self.epoch or not isinstance(self.role, Leader):
             self._become_follower(request.epoch, request.leader.id, request.endpoints)
         return QuorumEpochResponse(NONE, self.epoch, self.leader_id)
 
@@ -560,7 +561,6 @@ class Raft:
         if request.epoch < self.epoch:
             return QuorumEpochResponse(RaftError.FENCED_LEADER_EPOCH, self.epoch, self.leader_id)
         if request.epoch > self.epoch:
-            self._leave_role()
             self._become_unattached(request.epoch)
         elif isinstance(self.role, Follower) and self.role.leader_id == request.leader.id:
             self._save(ElectionState(self.epoch, None, self.election.voted))
@@ -644,10 +644,10 @@ class Raft:
         offset, last_epoch = request.fetch_offset, request.last_fetched_epoch
         if log.needs_snapshot(offset, last_epoch):
             role.fetched(request.replica, 0, self._now)
-            return RaftFetchResponse(*_head(head), snapshot=log.start)
+            return replace(head, snapshot=log.start)
         diverging = log.divergence(offset, last_epoch)
         if diverging is not None:
-            return RaftFetchResponse(*_head(head), diverging=diverging)
+            return replace(head, diverging=diverging)
         role.fetched(request.replica, offset, self._now)
         self._advance_high_watermark(role)
         if not isinstance(self.role, Leader):  # It removed itself, and that is committed now.
@@ -712,19 +712,20 @@ class Raft:
 
     def _change_voters(self, event: AddVoter | RemoveVoter | UpdateVoter) -> None:
         role = self.role
-        changed: VoterSet | VoterChangeResponse
         if not isinstance(role, Leader):
-            changed = VoterChangeResponse(
+            refused = VoterChangeResponse(
                 RaftError.NOT_LEADER_OR_FOLLOWER, "only the leader changes the voters"
             )
-        elif isinstance(event, AddVoter):
-            changed = role.with_added(event.voter, self._now, self.config.fetch_timeout_ms)
-        elif isinstance(event, RemoveVoter):
-            changed = role.with_removed(event.key)
-        else:
-            changed = role.with_updated(event.voter)
-        if isinstance(changed, VoterChangeResponse) or not isinstance(role, Leader):
-            assert isinstance(changed, VoterChangeResponse)
+            self._effects.append(Reply(event.token, refused))
+            return
+        match event:
+            case AddVoter(voter=voter):
+                changed = role.with_added(voter, self._now, self.config.fetch_timeout_ms)
+            case RemoveVoter(key=key):
+                changed = role.with_removed(key)
+            case UpdateVoter(voter=voter):
+                changed = role.with_updated(voter)
+        if isinstance(changed, VoterChangeResponse):
             self._effects.append(Reply(event.token, changed))
             return
         self._append(RaftBatch(self.log.end_offset, 1, self.epoch, None, changed))
@@ -893,16 +894,3 @@ class Raft:
         if isinstance(role, Follower):
             role.snapshot = None
             self._fetch()
-
-
-def _head(
-    response: RaftFetchResponse,
-) -> tuple[RaftError, int, int | None, tuple[QuorumEndpoint, ...], int]:
-    """The fields that all answers to fetches share."""
-    return (
-        response.error,
-        response.epoch,
-        response.leader_id,
-        response.leader_endpoints,
-        response.high_watermark,
-    )

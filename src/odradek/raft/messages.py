@@ -22,7 +22,6 @@ class RaftError(Enum):
     UNKNOWN_LEADER_EPOCH = "the request's epoch is not known here"
     NOT_LEADER_OR_FOLLOWER = "this replica does not lead"
     INVALID_VOTER_KEY = "the request is for another replica than this one"
-    INCONSISTENT_VOTER_SET = "a node that is no voter cannot be the leader"
     DUPLICATE_VOTER = "a voter with this id is in the set"
     VOTER_NOT_FOUND = "this replica is not in the voter set"
     REQUEST_TIMED_OUT = "the quorum cannot change its voters now"

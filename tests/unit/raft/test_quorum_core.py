@@ -39,6 +39,7 @@ from odradek.raft.messages import (
     EndQuorumEpochRequest,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
+    QuorumEpochResponse,
     RaftError,
     RaftFetchRequest,
     RaftFetchResponse,
@@ -503,6 +504,13 @@ class TestLeading:
         waiting = [e for e in replica.effects if isinstance(e, Reply) and e.token == "waits"]
         assert waiting[0].response.error is RaftError.NOT_LEADER_OR_FOLLOWER
         assert not replica.core.is_leader
+
+    def test_a_leader_that_is_told_of_a_newer_one_follows_it(self) -> None:
+        replica = Replica(1, voters(1, 2, 3))
+        replica.elect()
+        answer = replica.receive(BeginQuorumEpochRequest(7, key(3), key(1)))
+        assert answer == QuorumEpochResponse(NONE, 7, 3)
+        assert isinstance(replica.core.role, Follower)
 
     def test_a_leader_that_resigns_names_the_longest_log_first(self) -> None:
         replica = Replica(1, voters(1, 2, 3))
