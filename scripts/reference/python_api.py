@@ -52,7 +52,6 @@ from odradek.client.consumer.group.rebalance import RebalanceListener
 from odradek.client.consumer.record import Record, TimestampType
 from odradek.client.interceptors import ConsumerInterceptor, ProducerInterceptor
 from odradek.client.list_offsets import ListedOffset
-from odradek.client.metadata.cluster_image import Node
 from odradek.client.metrics.metric import Metric, Metrics, MetricTemplate, MetricType
 from odradek.client.producer.futures import (
     DeliveredRange,
@@ -61,6 +60,7 @@ from odradek.client.producer.futures import (
     FutureRecordMetadata,
 )
 from odradek.client.producer.intercepted_send import ProducerRecord, ProducerRecords
+from odradek.model.node import Node
 from odradek.model.topics import TopicPartition
 from scripts.reference.python_source import (
     class_docstring,

@@ -13,7 +13,7 @@ import pytest
 
 from clients.libraries import LIBRARIES, Library
 from odradek import Admin
-from odradek.client.net.api_versions import API_VERSIONS, decode_api_versions
+from odradek.network_client.api_versions import API_VERSIONS, decode_api_versions
 from odradek.protocol.api_keys import FIRST_OWN_KEY
 from odradek.testing.broker import Broker
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from odradek.client.net.in_flight_requests import ClientRequest
 from odradek.client.waiter import spawn
+from odradek.network_client.in_flight_requests import ClientRequest
 from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.testing.prng import SplitMix64
 from odradek.testing.scripted import CLOSE, SILENT, DelayedAnswer, ScriptedCluster

@@ -36,12 +36,12 @@ from odradek.client.consumer.group.member import (
 )
 from odradek.client.consumer.position.subscription_state import FetchPosition, SubscriptionState
 from odradek.client.errors import Disconnected, KafkaError
-from odradek.client.net.alarm import NEVER_MS
 from odradek.client.waiter import Waiter
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.offset_reset import LATEST
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
+from odradek.network_client.alarm import NEVER_MS
 from odradek.protocol.schema import declaration
 from transcripts.coordinator_answers import ANSWERS
 from transcripts.request_lines import describe

@@ -3,15 +3,16 @@
 Everything below `blocking` and `aio` is free of I/O: it gets clock, randomness, network and workers
 as a `model.env.Env`, runs through callbacks on one owner thread, and never blocks. A pending
 outcome is a value (`waiter.Waiter`): the blocking API blocks on it, the asyncio API awaits it.
+Connections to nodes are those of `network_client`, which brokers use too.
 
     engine real_environment waiter      the parts that every client has
-    metadata/ net/                      the known cluster image; the connections
+    metadata/                           the known cluster image
     producer/ consumer/ admin/          the three clients, without I/O
     blocking/ aio/ api_methods          their APIs for threads and for asyncio
     serializers deserializers serde     objects to bytes, and back
     interceptors interceptor_hook       their base classes; one method of one, and its failures
     arrow/ arrow_types                  Arrow data in and out
-    metrics/ sampled_stat               what `metrics()` returns; numbers for it
+    metrics/                            what `metrics()` returns
     arguments errors                    checks of arguments; all errors
     list_offsets                        a request of several clients
 

@@ -18,14 +18,15 @@ from odradek.client.errors import ClientClosed, KafkaError, error_for
 from odradek.client.metadata.cluster_image import ClusterImage, TopicInfo
 from odradek.client.metadata.metadata import Metadata
 from odradek.client.metadata.updater import MetadataUpdater
-from odradek.client.net.backoff import ExponentialBackoff
-from odradek.client.net.in_flight_requests import ClientRequest
-from odradek.client.net.network_client import NetworkClient
 from odradek.client.waiter import Waiter, spawn
 from odradek.config.addresses import parse_addresses
 from odradek.config.client import ClientConfig
 from odradek.config.producer import ProducerConfig
 from odradek.model.env import Env
+from odradek.network_client.backoff import ExponentialBackoff
+from odradek.network_client.in_flight_requests import ClientRequest
+from odradek.network_client.network_client import NetworkClient
+from odradek.network_client.settings import NetworkClientSettings
 from odradek.timing.timer import SystemTimer
 
 R = TypeVar("R")
@@ -48,7 +49,13 @@ class Engine:
         self.env = env
         self.timer = timer
         self.config = config
-        self.client = NetworkClient(env, timer, config, max_in_flight=max_in_flight, on_bug=on_bug)
+        self.client = NetworkClient(
+            env,
+            timer,
+            NetworkClientSettings.of_client(config),
+            max_in_flight=max_in_flight,
+            on_bug=on_bug,
+        )
         self.backoff = ExponentialBackoff(
             config.retry_backoff_ms, config.retry_backoff_max_ms, env.random
         )

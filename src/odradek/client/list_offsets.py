@@ -16,10 +16,10 @@ from typing import NamedTuple, SupportsIndex
 from odradek.client.engine import Engine
 from odradek.client.errors import KafkaError, UnknownTopicOrPartition, error_for
 from odradek.client.metadata.cluster_image import NO_EPOCH, PartitionInfo
-from odradek.client.net.api_versions import RequestBuilder
 from odradek.client.waiter import Waiter, gather
 from odradek.model.errors import ErrorCode, error_code
 from odradek.model.topics import TopicPartition
+from odradek.network_client.api_versions import RequestBuilder
 from odradek.protocol.api.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,

@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from odradek.client.metadata.metadata import Metadata
-from odradek.client.net.backoff import ExponentialBackoff
 from odradek.model.errors import ErrorCode
+from odradek.network_client.backoff import ExponentialBackoff
 from odradek.protocol.api.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

@@ -10,10 +10,10 @@ import pytest
 from odradek.client import errors
 from odradek.client.errors import KafkaError, error_for
 from odradek.client.metadata.metadata import Metadata
-from odradek.client.net.backoff import ExponentialBackoff
 from odradek.client.producer.producer_core import unknown_topic_error
 from odradek.model.errors import ErrorCode
 from odradek.network.reactor import SystemClock
+from odradek.network_client.backoff import ExponentialBackoff
 
 MARK = "What to do"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from odradek.client.metadata.cluster_image import NO_LEADER, Node
+from odradek.client.metadata.cluster_image import NO_LEADER
 from odradek.model.errors import ErrorCode
+from odradek.model.node import Node
 from odradek.model.topics import TopicPartition
 from unit.client.metadata_responses import IDLE_MS, NEWEST, ORDERS, Knowing, response, topic
 

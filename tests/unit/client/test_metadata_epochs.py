@@ -7,9 +7,10 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.client.metadata.cluster_image import NO_EPOCH, NO_LEADER, Node
+from odradek.client.metadata.cluster_image import NO_EPOCH, NO_LEADER
 from odradek.client.metadata.metadata import LeaderChange
 from odradek.model.errors import ErrorCode
+from odradek.model.node import Node
 from odradek.model.topics import ZERO_UUID, TopicPartition
 from unit.client.metadata_responses import Knowing, response, topic
 

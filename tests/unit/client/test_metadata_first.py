@@ -11,13 +11,13 @@ from textwrap import dedent
 import pytest
 
 from odradek.client.errors import Disconnected
-from odradek.client.net.node_connection import PENDING_MAX
+from odradek.network_client.node_connection import PENDING_MAX
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest
 from odradek.protocol.api.metadata import MetadataRequest
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.testing.scripted import DelayedAnswer
 from unit.client.producer.producing import Producing
-from unit.client.scripted_nodes import Asking, described
+from unit.network_client.scripted_nodes import Asking, described
 
 NAMES = {
     DescribeClusterRequest: "DescribeCluster",

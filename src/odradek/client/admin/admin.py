@@ -13,7 +13,7 @@ from odradek.client.admin.groups import GroupOffsetCalls
 from odradek.client.admin.observation import ObservationCalls
 from odradek.client.admin.results import Cluster, LogDirectory
 from odradek.client.admin.topics import TopicCalls
-from odradek.client.metadata.cluster_image import Node
+from odradek.model.node import Node
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.protocol.api.describe_log_dirs import (

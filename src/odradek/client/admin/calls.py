@@ -16,11 +16,12 @@ from odradek.client.arguments import text_of
 from odradek.client.consumer.group.requests import coordinator_answer, find_coordinator
 from odradek.client.engine import Engine
 from odradek.client.errors import ApiTimeout, KafkaError, UnknownTopicOrPartition, error_for
-from odradek.client.metadata.cluster_image import ClusterImage, Node
-from odradek.client.net.api_versions import RequestBuilder
+from odradek.client.metadata.cluster_image import ClusterImage
 from odradek.client.waiter import Waiter, spawn
 from odradek.model.errors import ErrorCode
+from odradek.model.node import Node
 from odradek.model.topics import TopicPartition
+from odradek.network_client.api_versions import RequestBuilder
 from odradek.protocol.api.find_coordinator import FindCoordinatorResponse
 from odradek.protocol.api.metadata import (
     MetadataRequest,

@@ -12,10 +12,10 @@ from odradek.client.arguments import ByPartition, PartitionLike, by_partition, t
 from odradek.client.arguments import partitions_of as several
 from odradek.client.consumer.batch import OffsetAndMetadata, checked_offset, to_commit
 from odradek.client.errors import GroupNotEmpty, GroupNotFound, KafkaError, error_for
-from odradek.client.net.api_versions import RequestBuilder
 from odradek.client.waiter import gather, spawn
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
+from odradek.network_client.api_versions import RequestBuilder
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.protocol.api.describe_groups import (
     DescribedGroup,

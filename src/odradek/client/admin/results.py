@@ -8,7 +8,7 @@ from enum import Enum, IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
-from odradek.client.metadata.cluster_image import Node
+from odradek.model.node import Node
 from odradek.model.topics import TopicPartition
 
 

@@ -8,10 +8,10 @@ from odradek.client.admin.calls import Calls, error_of_code, raise_for_code
 from odradek.client.admin.results import NewTopic, Partition, Topic
 from odradek.client.arguments import checked_topic, checked_topics, several
 from odradek.client.errors import KafkaError
-from odradek.client.net.api_versions import RequestBuilder
 from odradek.config.setting import setting_text
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
+from odradek.network_client.api_versions import RequestBuilder
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

@@ -56,11 +56,11 @@ from odradek.client.deserializers import Deserializers
 from odradek.client.engine import Engine
 from odradek.client.errors import KafkaError
 from odradek.client.metadata.cluster_image import ClusterImage
-from odradek.client.net.alarm import Alarm
 from odradek.client.waiter import Waiter
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.offset_reset import AutoOffsetResetStrategy
 from odradek.model.topics import TopicPartition
+from odradek.network_client.alarm import Alarm
 
 METERED_TOPICS_MAX = 1000
 """Beyond this number, topics that are no longer assigned lose their metrics."""

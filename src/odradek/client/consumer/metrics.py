@@ -18,7 +18,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from odradek.client.sampled_stat import SampledStat
+from odradek.model.sampled_stat import SampledStat
 
 NEVER_S: Final = -1.0
 """The seconds since an event that has not happened yet."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from odradek.model.errors import ErrorCode, error_code
+from odradek.model.node import Node
 from odradek.model.topics import ZERO_UUID, TopicPartition
 from odradek.protocol.api.metadata import (
     MetadataResponse,
@@ -20,15 +21,6 @@ from odradek.protocol.api.metadata import (
 
 NO_LEADER = -1
 NO_EPOCH = -1
-
-
-class Node(NamedTuple):
-    """A broker: its id and address."""
-
-    id: int
-    host: str
-    port: int
-    rack: str | None = None
 
 
 class PartitionInfo(NamedTuple):

@@ -27,18 +27,18 @@ from odradek.client.metadata.cluster_image import (
     NO_EPOCH,
     NO_LEADER,
     ClusterImage,
-    Node,
     PartitionInfo,
     TopicInfo,
     nodes_of,
     same_leaders,
     topic_info_of,
 )
-from odradek.client.net.backoff import ExponentialBackoff
 from odradek.client.waiter import Waiter, completed, failed
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode
+from odradek.model.node import Node
 from odradek.model.topics import ZERO_UUID, TopicPartition
+from odradek.network_client.backoff import ExponentialBackoff
 from odradek.protocol.api.metadata import MetadataResponse
 
 FOREVER_MS = 1 << 62

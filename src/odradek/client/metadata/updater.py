@@ -21,14 +21,14 @@ import logging
 from collections.abc import Sequence
 
 from odradek.client.errors import Disconnected, KafkaError, error_for
-from odradek.client.metadata.cluster_image import Node
 from odradek.client.metadata.metadata import Metadata
-from odradek.client.net.alarm import Alarm
-from odradek.client.net.api_versions import RequestBuilder
-from odradek.client.net.in_flight_requests import ClientRequest
-from odradek.client.net.network_client import ConnectionListener, NetworkClient
 from odradek.config.client import ClientConfig
 from odradek.model.errors import ErrorCode
+from odradek.model.node import Node
+from odradek.network_client.alarm import Alarm
+from odradek.network_client.api_versions import RequestBuilder
+from odradek.network_client.in_flight_requests import ClientRequest
+from odradek.network_client.network_client import ConnectionListener, NetworkClient
 from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.timing.timer import SystemTimer
 

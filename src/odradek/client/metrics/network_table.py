@@ -5,7 +5,7 @@ from __future__ import annotations
 from odradek.client.engine import Engine
 from odradek.client.metrics.metric import Metrics, MetricTemplate
 from odradek.client.metrics.templates import Templates
-from odradek.client.net.network_client import COORDINATOR_BASE, is_coordinator
+from odradek.network_client.network_client import COORDINATOR_BASE, is_coordinator
 
 INT_MAX = 2**31 - 1
 

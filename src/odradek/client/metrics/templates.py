@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.client.metrics.metric import MetricTemplate, MetricType, Read
-from odradek.client.sampled_stat import SampledStat
+from odradek.model.sampled_stat import SampledStat
 
 StatOf = Callable[[Any], SampledStat]
 

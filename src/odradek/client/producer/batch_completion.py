@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import logging
 
-from odradek.client.errors import ADVICE_MARK, DeliveryTimeout, InvalidRecord, KafkaError, error_for
+from odradek.client.errors import DeliveryTimeout, InvalidRecord, KafkaError, error_for
 from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.produce_request import Outcome
 from odradek.client.producer.producer_batch import ProducerBatch
@@ -30,6 +30,7 @@ from odradek.client.producer.record_accumulator import RecordAccumulator
 from odradek.client.producer.transaction_manager import SEQUENCE_ERRORS, TransactionManager
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode
+from odradek.network_client.errors import ADVICE_MARK
 
 log = logging.getLogger(__name__)
 

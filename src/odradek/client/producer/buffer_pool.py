@@ -34,8 +34,8 @@ from librt.threading import Lock
 from mypy_extensions import i64
 
 from odradek.client.errors import ClientClosed
-from odradek.client.sampled_stat import SampledStat
 from odradek.client.waiter import Waiter
+from odradek.model.sampled_stat import SampledStat
 
 
 @final

@@ -15,7 +15,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from odradek.client.producer.producer_batch import ProducerBatch
-from odradek.client.sampled_stat import SampledStat
+from odradek.model.sampled_stat import SampledStat
 
 RATIO_UNITS: Final[i64] = 1_000_000
 """A compression ratio is recorded as a whole number of millionths."""

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from odradek.client.metadata.cluster_image import ClusterImage, Node
+from odradek.client.metadata.cluster_image import ClusterImage
 from odradek.client.metadata.metadata import LeaderChange
-from odradek.client.net.api_versions import RequestBuilder
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.model.errors import ErrorCode, error_code
+from odradek.model.node import Node
 from odradek.model.topics import ZERO_UUID
+from odradek.network_client.api_versions import RequestBuilder
 from odradek.protocol.api.produce import (
     PartitionProduceData,
     PartitionProduceResponse,

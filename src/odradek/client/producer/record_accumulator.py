@@ -33,7 +33,6 @@ from librt.threading import Lock
 from mypy_extensions import i64
 
 from odradek.client.errors import KafkaError
-from odradek.client.net.backoff import ExponentialBackoff
 from odradek.client.producer.buffer_pool import Buffer, BufferPool
 from odradek.client.producer.futures import (
     ProduceRequestResult,
@@ -47,6 +46,7 @@ from odradek.client.producer.settings import AccumulatorSettings
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.model.env import Clock, Random
 from odradek.model.topics import TopicPartition
+from odradek.network_client.backoff import ExponentialBackoff
 from odradek.protocol.record_batch import HEADER_BYTES
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
 from odradek.protocol.records import size_upper_bound

@@ -33,9 +33,6 @@ from odradek.client.errors import (
     UnsupportedVersion,
     error_for,
 )
-from odradek.client.net.alarm import Alarm
-from odradek.client.net.in_flight_requests import ClientRequest
-from odradek.client.net.network_client import ConnectionListener
 from odradek.client.producer.batch_completion import BatchCompletion
 from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.produce_request import WRITTEN_UNSEEN, Outcome, ProduceBatches
@@ -45,6 +42,9 @@ from odradek.client.producer.settings import SenderSettings
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.client.waiter import spawn
 from odradek.model.errors import ErrorCode
+from odradek.network_client.alarm import Alarm
+from odradek.network_client.in_flight_requests import ClientRequest
+from odradek.network_client.network_client import ConnectionListener
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 log = logging.getLogger(__name__)

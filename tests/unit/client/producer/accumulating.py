@@ -7,12 +7,12 @@ from typing import Any
 
 from librt.threading import Lock
 
-from odradek.client.net.backoff import ExponentialBackoff
 from odradek.client.producer.buffer_pool import BufferPool
 from odradek.client.producer.futures import CoroutineWait, ProduceRequestResult
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.record_accumulator import RecordAccumulator
 from odradek.client.producer.settings import AccumulatorSettings
+from odradek.network_client.backoff import ExponentialBackoff
 from odradek.protocol.record_batch import RecordBatchHeader, records_of
 from odradek.protocol.records import NO_HEADERS
 

@@ -30,9 +30,9 @@ from odradek.client.consumer.consumer_core import ConsumerCore
 from odradek.client.consumer.group.runner import NEEDS_GROUP
 from odradek.client.errors import InvalidGroupId
 from odradek.client.list_offsets import EARLIEST, LATEST, lookup_timestamp_ms
-from odradek.client.sampled_stat import SampledStat
 from odradek.client.waiter import Waiter
 from odradek.config.offset_reset import AutoOffsetResetStrategy
+from odradek.model.sampled_stat import SampledStat
 from odradek.model.topics import TopicPartition
 
 log = logging.getLogger(__name__)

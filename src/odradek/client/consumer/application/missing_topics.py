@@ -22,9 +22,9 @@ from odradek.client.consumer.position.subscription_state import SubscriptionStat
 from odradek.client.engine import Engine
 from odradek.client.errors import Disconnected, KafkaError, UnknownTopicOrPartition, error_for
 from odradek.client.metadata.cluster_image import ClusterImage
-from odradek.client.net.alarm import Alarm
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
+from odradek.network_client.alarm import Alarm
 
 CLUSTER = ""
 """Stands for the cluster among the names of missing topics."""

@@ -40,9 +40,9 @@ from odradek.client.consumer.group.member import CallListener
 from odradek.client.consumer.group.rebalance import RebalanceListener
 from odradek.client.consumer.record import Record
 from odradek.client.errors import ClientClosed, DeadLetterFailed, DecodeError
-from odradek.client.net.alarm import Alarm
 from odradek.client.waiter import Waiter
 from odradek.model.topics import TopicPartition
+from odradek.network_client.alarm import Alarm
 from odradek.protocol.record_columns import RecordColumns
 from odradek.timing.timer import SystemTimer
 

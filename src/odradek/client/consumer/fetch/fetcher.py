@@ -55,16 +55,16 @@ from odradek.client.consumer.position.subscription_state import (
 )
 from odradek.client.engine import Engine
 from odradek.client.errors import Disconnected, KafkaError, KafkaTimeout, error_for
-from odradek.client.metadata.cluster_image import Node
 from odradek.client.metadata.metadata import LeaderChange, Metadata
-from odradek.client.net.alarm import NEVER_MS, Alarm
-from odradek.client.net.api_versions import RequestBuilder
-from odradek.client.net.in_flight_requests import ClientRequest
-from odradek.client.net.network_client import ConnectionListener
 from odradek.config.consumer import ConsumerConfig
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode, error_code
+from odradek.model.node import Node
 from odradek.model.topics import ZERO_UUID, TopicPartition
+from odradek.network_client.alarm import NEVER_MS, Alarm
+from odradek.network_client.api_versions import RequestBuilder
+from odradek.network_client.in_flight_requests import ClientRequest
+from odradek.network_client.network_client import ConnectionListener
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse, PartitionData
 from odradek.protocol.record_batch import CorruptBatch, batches
 

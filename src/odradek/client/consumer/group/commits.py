@@ -64,7 +64,6 @@ from odradek.client.consumer.group.requests import (
 )
 from odradek.client.consumer.position.subscription_state import SubscriptionState
 from odradek.client.errors import (
-    ADVICE_MARK,
     ApiTimeout,
     CommitFailed,
     KafkaError,
@@ -72,11 +71,12 @@ from odradek.client.errors import (
     UnknownTopicOrPartition,
     error_for,
 )
-from odradek.client.net.alarm import NEVER_MS
-from odradek.client.net.api_versions import RequestBuilder
 from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
+from odradek.network_client.alarm import NEVER_MS
+from odradek.network_client.api_versions import RequestBuilder
+from odradek.network_client.errors import ADVICE_MARK
 from odradek.protocol.api.offset_commit import OffsetCommitResponse
 from odradek.protocol.api.offset_fetch import OffsetFetchResponse
 

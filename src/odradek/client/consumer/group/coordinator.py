@@ -64,10 +64,10 @@ from odradek.client.consumer.group.membership import CoordinatorLookup, Membersh
 from odradek.client.consumer.group.rebalance import Rebalance
 from odradek.client.consumer.position.subscription_state import SubscriptionState
 from odradek.client.errors import ClientClosed, IllegalState, KafkaError
-from odradek.client.net.alarm import NEVER_MS
 from odradek.client.waiter import Waiter
 from odradek.model.env import Random
 from odradek.model.topics import TopicPartition
+from odradek.network_client.alarm import NEVER_MS
 
 
 class MembershipOperation(Enum):

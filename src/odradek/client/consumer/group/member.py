@@ -33,14 +33,14 @@ from typing import Any, NamedTuple
 
 from odradek.client.consumer.metrics import GroupMetrics
 from odradek.client.errors import KafkaError
-from odradek.client.net.api_versions import RequestBuilder
-from odradek.client.net.backoff import ExponentialBackoff
 from odradek.client.waiter import Waiter
 from odradek.config.addresses import address_text
 from odradek.config.consumer import ConsumerConfig
 from odradek.model.env import Random
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
+from odradek.network_client.api_versions import RequestBuilder
+from odradek.network_client.backoff import ExponentialBackoff
 from odradek.protocol.consumer_protocol import NO_GENERATION
 
 log = logging.getLogger(__name__)

@@ -50,8 +50,8 @@ from odradek.client.consumer.group.member import (
 )
 from odradek.client.consumer.group.requests import coordinator_answer, find_coordinator
 from odradek.client.errors import KafkaError, error_for
-from odradek.client.net.alarm import NEVER_MS
 from odradek.model.errors import ErrorCode, error_code
+from odradek.network_client.alarm import NEVER_MS
 from odradek.protocol.api.heartbeat import HeartbeatResponse
 from odradek.protocol.api.join_group import JoinGroupResponse
 from odradek.protocol.api.leave_group import LeaveGroupResponse

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from odradek.client.consumer.batch import OffsetAndMetadata
 from odradek.client.consumer.group.member import CoordinatorNode, Generation, GroupConfig
-from odradek.client.net.api_versions import RequestBuilder
 from odradek.model.errors import ErrorCode, error_code
 from odradek.model.topics import TopicPartition
+from odradek.network_client.api_versions import RequestBuilder
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.heartbeat import HeartbeatRequest
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol

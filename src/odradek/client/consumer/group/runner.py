@@ -49,12 +49,13 @@ from odradek.client.consumer.metrics import NOT_YET_MS, GroupMetrics
 from odradek.client.consumer.position.subscription_state import SubscriptionState, SubscriptionType
 from odradek.client.engine import Engine
 from odradek.client.errors import Disconnected, InvalidGroupId
-from odradek.client.metadata.cluster_image import ClusterImage, Node
-from odradek.client.net.alarm import Alarm
-from odradek.client.net.in_flight_requests import ClientRequest
+from odradek.client.metadata.cluster_image import ClusterImage
 from odradek.client.waiter import Waiter, completed, failed
 from odradek.config.consumer import ConsumerConfig
+from odradek.model.node import Node
 from odradek.model.topics import TopicPartition
+from odradek.network_client.alarm import Alarm
+from odradek.network_client.in_flight_requests import ClientRequest
 
 
 class GroupRunner:

@@ -40,13 +40,13 @@ from odradek.client.errors import (
 )
 from odradek.client.list_offsets import EARLIEST, LATEST, ListedOffset, OffsetLookup
 from odradek.client.metadata.cluster_image import NO_EPOCH
-from odradek.client.net.alarm import NEVER_MS, Alarm
-from odradek.client.net.api_versions import RequestBuilder
 from odradek.client.waiter import Waiter, spawn
 from odradek.config.consumer import ConsumerConfig
 from odradek.config.offset_reset import AutoOffsetResetStrategy, OffsetResetType
 from odradek.model.errors import ErrorCode, error_code
 from odradek.model.topics import TopicPartition
+from odradek.network_client.alarm import NEVER_MS, Alarm
+from odradek.network_client.api_versions import RequestBuilder
 from odradek.protocol.api.list_offsets import ListOffsetsResponse
 from odradek.protocol.api.offset_for_leader_epoch import (
     EpochEndOffset,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from odradek.client.errors import UnsupportedVersion
-from odradek.client.net.api_versions import (
+from odradek.model.errors import ErrorCode, ProtocolError
+from odradek.network_client.api_versions import (
     NEWEST,
     NodeApiVersions,
     RequestBuilder,
     decode_api_versions,
     next_version,
 )
-from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.describe_waiting import DescribeWaitingRequest
 from odradek.protocol.api.fetch import FetchRequest

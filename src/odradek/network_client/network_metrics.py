@@ -14,7 +14,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from odradek.client.sampled_stat import SampledStat
+from odradek.model.sampled_stat import SampledStat
 
 
 @final

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from odradek.client.metadata.cluster_image import Node
 from odradek.client.waiter import spawn
+from odradek.model.node import Node
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponseBroker
 from odradek.testing.scripted import SILENT, DelayedAnswer
-from unit.client.scripted_nodes import SECOND, Asking, described
+from unit.network_client.scripted_nodes import SECOND, Asking, described
 
 
 def test_a_throttling_broker_gets_no_request_until_the_time_is_over() -> None:

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from odradek.client.net.network_metrics import NodeMetrics
 from odradek.model.env import Network, Transport
 from odradek.network.framing import FrameError, Framing
 from odradek.network.output import BLOCKED, DONE, OutputQueue, Part
+from odradek.network_client.network_metrics import NodeMetrics
 
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 """More than any sensible response; far less than the length that other protocols' bytes spell."""

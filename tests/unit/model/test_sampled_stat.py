@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.client.sampled_stat import SampledStat
+from odradek.model.sampled_stat import SampledStat
 
 BEGIN_MS = 5_000_000
 S = 1000

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from odradek.client.errors import ClientClosed, Disconnected
-from odradek.client.net.in_flight_requests import ClientRequest
 from odradek.model.errors import ProtocolError
+from odradek.network_client.in_flight_requests import ClientRequest
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest
 from odradek.testing.scripted import CLOSE, SILENT, DelayedAnswer
-from unit.client.scripted_nodes import SECOND, Asking, described
+from unit.network_client.scripted_nodes import SECOND, Asking, described
 
 
 def test_an_idle_connection_is_closed_and_reopened_when_needed() -> None:

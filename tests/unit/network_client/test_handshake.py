@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from odradek.client.errors import Disconnected
-from odradek.client.net.in_flight_requests import ClientRequest
 from odradek.model.errors import ErrorCode
+from odradek.network_client.in_flight_requests import ClientRequest
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest
 from odradek.testing.scripted import CLOSE, SILENT, Answer, ClientSide, ScriptedCluster

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from odradek.client.errors import Disconnected, RequestTimeout, UnsupportedVersion
-from odradek.client.net.api_versions import RequestBuilder
+from odradek.network_client.api_versions import RequestBuilder
 from odradek.protocol.api.metadata import MetadataRequest
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
 from odradek.testing.scripted import NO_ANSWER, SILENT, DelayedAnswer
-from unit.client.scripted_nodes import SECOND, Asking, described
+from unit.network_client.scripted_nodes import SECOND, Asking, described
 
 
 def test_a_request_opens_its_connection() -> None:

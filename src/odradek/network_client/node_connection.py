@@ -19,26 +19,26 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from odradek.client.errors import (
+from odradek.config.addresses import address_text
+from odradek.model.errors import ErrorCode, ProtocolError
+from odradek.network_client.alarm import Alarm
+from odradek.network_client.api_versions import NodeApiVersions
+from odradek.network_client.channel import Channel
+from odradek.network_client.connection_states import DISCONNECTED
+from odradek.network_client.errors import (
     Disconnected,
     InvalidRequest,
     KafkaError,
     RequestTimeout,
     UnsupportedVersion,
 )
-from odradek.client.net.alarm import Alarm
-from odradek.client.net.api_versions import NodeApiVersions
-from odradek.client.net.channel import Channel
-from odradek.client.net.connection_states import DISCONNECTED
-from odradek.client.net.handshake import Handshake
-from odradek.client.net.in_flight_requests import ClientRequest
-from odradek.client.net.network_metrics import NodeMetrics
-from odradek.config.addresses import address_text
-from odradek.model.errors import ErrorCode, ProtocolError
+from odradek.network_client.handshake import Handshake
+from odradek.network_client.in_flight_requests import ClientRequest
+from odradek.network_client.network_metrics import NodeMetrics
 from odradek.protocol.frame import decode_response_header, request_parts
 
 if TYPE_CHECKING:
-    from odradek.client.net.network_client import NetworkClient
+    from odradek.network_client.network_client import NetworkClient
 
 
 PENDING_MAX: Final = 1000

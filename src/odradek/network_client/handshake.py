@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from odradek.client.net.api_versions import (
+from odradek.model.env import SYSTEM_BUFFERS, Network, SocketBuffers, Transport
+from odradek.model.errors import ErrorCode, ProtocolError, error_code
+from odradek.network_client.api_versions import (
     Codec,
     NodeApiVersions,
     decode_api_versions,
     next_version,
 )
-from odradek.client.net.channel import Channel
-from odradek.client.net.network_metrics import NodeMetrics
-from odradek.model.env import SYSTEM_BUFFERS, Network, SocketBuffers, Transport
-from odradek.model.errors import ErrorCode, ProtocolError, error_code
+from odradek.network_client.channel import Channel
+from odradek.network_client.network_metrics import NodeMetrics
 from odradek.protocol.api.api_versions import ApiVersionsRequest
 from odradek.protocol.frame import decode_response_header, request_parts
 from odradek.timing.timer import SystemTimer

@@ -23,18 +23,22 @@ from typing import Any
 
 from mypy_extensions import mypyc_attr
 
-from odradek import __version__
-from odradek.client.errors import ClientClosed, Disconnected, KafkaError
-from odradek.client.metadata.cluster_image import Node
-from odradek.client.net.api_versions import NEWEST, NodeApiVersions
-from odradek.client.net.backoff import ExponentialBackoff
-from odradek.client.net.channel import MAX_RESPONSE_BYTES
-from odradek.client.net.connection_states import NEVER_TRIED, READY, ClusterConnectionStates
-from odradek.client.net.in_flight_requests import ClientRequest, InFlightRequests, RequestHandler
-from odradek.client.net.network_metrics import NodeMetrics
-from odradek.client.net.node_connection import NodeConnection
-from odradek.config.client import ClientConfig
-from odradek.model.env import Env, SocketBuffers
+from odradek.model.env import Env
+from odradek.model.node import Node
+from odradek.model.version import VERSION
+from odradek.network_client.api_versions import NEWEST, NodeApiVersions
+from odradek.network_client.backoff import ExponentialBackoff
+from odradek.network_client.channel import MAX_RESPONSE_BYTES
+from odradek.network_client.connection_states import NEVER_TRIED, READY, ClusterConnectionStates
+from odradek.network_client.errors import ClientClosed, Disconnected, KafkaError
+from odradek.network_client.in_flight_requests import (
+    ClientRequest,
+    InFlightRequests,
+    RequestHandler,
+)
+from odradek.network_client.network_metrics import NodeMetrics
+from odradek.network_client.node_connection import NodeConnection
+from odradek.network_client.settings import NetworkClientSettings
 from odradek.protocol.api.api_versions import SOFTWARE_NAME, ApiVersionsRequest
 from odradek.timing.timer import SystemTimer
 
@@ -68,25 +72,25 @@ class NetworkClient:
         self,
         env: Env,
         timer: SystemTimer,
-        config: ClientConfig,
+        settings: NetworkClientSettings,
         *,
         max_in_flight: int = 100,
         on_bug: Callable[[str, Exception], None] | None = None,
     ) -> None:
         self.env = env
         self.timer = timer
-        self.client_id = config.client_id
-        self.request_timeout_ms = config.request_timeout_ms
-        self.max_idle_ms = config.connections_max_idle_ms
+        self.client_id = settings.client_id
+        self.request_timeout_ms = settings.request_timeout_ms
+        self.max_idle_ms = settings.connections_max_idle_ms
         self.max_response_bytes = MAX_RESPONSE_BYTES
-        self.buffers = SocketBuffers(config.send_buffer_bytes, config.receive_buffer_bytes)
+        self.buffers = settings.buffers
         self.states = ClusterConnectionStates(
             ExponentialBackoff(
-                config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, env.random
+                settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, env.random
             ),
             ExponentialBackoff(
-                config.socket_connection_setup_timeout_ms,
-                config.socket_connection_setup_timeout_max_ms,
+                settings.socket_connection_setup_timeout_ms,
+                settings.socket_connection_setup_timeout_max_ms,
                 env.random,
             ),
         )
@@ -254,7 +258,7 @@ class NetworkClient:
         broker_id = node_id - COORDINATOR_BASE if is_coordinator(node_id) else node_id
         return ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME,
-            client_software_version=__version__,
+            client_software_version=VERSION,
             cluster_id=self.cluster_id if known else None,
             node_id=broker_id if known else -1,
         )

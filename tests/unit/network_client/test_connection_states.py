@@ -7,8 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.client.net.backoff import ExponentialBackoff
-from odradek.client.net.connection_states import (
+from odradek.network_client.backoff import ExponentialBackoff
+from odradek.network_client.connection_states import (
     CHECKING_API_VERSIONS,
     CONNECTING,
     DISCONNECTED,

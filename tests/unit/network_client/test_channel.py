@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from odradek.client.net.channel import MAX_RESPONSE_BYTES, Channel
-from odradek.client.net.network_metrics import NodeMetrics
 from odradek.model.env import Buffer, Transport
+from odradek.network_client.channel import MAX_RESPONSE_BYTES, Channel
+from odradek.network_client.network_metrics import NodeMetrics
 
 
 def framed(payload: bytes) -> bytes:

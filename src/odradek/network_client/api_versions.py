@@ -20,8 +20,8 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from odradek.client.errors import InvalidRequest, UnsupportedVersion
 from odradek.model.errors import ErrorCode, ProtocolError
+from odradek.network_client.errors import InvalidRequest, UnsupportedVersion
 from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api_keys import FIRST_OWN_KEY, MESSAGES
 from odradek.protocol.codec import decode, open_ended_reader, writer

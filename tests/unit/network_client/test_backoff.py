@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.client.net.backoff import ExponentialBackoff
+from odradek.network_client.backoff import ExponentialBackoff
 
 
 @given(st.integers(1, 5000), st.integers(1, 5000), st.integers(0, 100), st.integers())

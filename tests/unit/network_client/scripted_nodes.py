@@ -9,8 +9,8 @@ from odradek.client.engine import Engine
 from odradek.client.errors import (
     KafkaError,
 )
-from odradek.client.net.in_flight_requests import ClientRequest
-from odradek.client.net.network_client import ConnectionListener
+from odradek.network_client.in_flight_requests import ClientRequest
+from odradek.network_client.network_client import ConnectionListener
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from odradek.testing.scripted import ClientSide, ScriptedCluster
 

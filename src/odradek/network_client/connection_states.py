@@ -18,7 +18,7 @@ There are only decisions here, no connections; time is an argument.
 
 from __future__ import annotations
 
-from odradek.client.net.backoff import ExponentialBackoff
+from odradek.network_client.backoff import ExponentialBackoff
 
 DISCONNECTED = 0
 CONNECTING = 1

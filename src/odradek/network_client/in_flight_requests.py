@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from odradek.client.errors import KafkaError
-from odradek.client.net.api_versions import Codec
+from odradek.network_client.api_versions import Codec
+from odradek.network_client.errors import KafkaError
 
 RequestHandler = Callable[["ClientRequest"], None]
 
