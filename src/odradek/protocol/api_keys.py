@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from odradek.protocol.api.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from odradek.protocol.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from odradek.protocol.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.api.begin_quorum_epoch import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+)
 from odradek.protocol.api.create_acls import CreateAclsRequest, CreateAclsResponse
 from odradek.protocol.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -54,7 +59,9 @@ from odradek.protocol.api.describe_waiting import (
     DescribeWaitingResponse,
 )
 from odradek.protocol.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from odradek.protocol.api.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
+from odradek.protocol.api.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.api.incremental_alter_configs import (
@@ -84,10 +91,13 @@ from odradek.protocol.api.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from odradek.protocol.api.produce import ProduceRequest, ProduceResponse
+from odradek.protocol.api.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from odradek.protocol.api.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from odradek.protocol.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.protocol.api.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from odradek.protocol.api.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from odradek.protocol.api.vote import VoteRequest, VoteResponse
 from odradek.protocol.schema import declaration
 
 FIRST_OWN_KEY: Final = 20_000
@@ -158,13 +168,20 @@ MESSAGES: dict[int, ApiMessages] = {
         api_messages(OffsetDeleteRequest, OffsetDeleteResponse),
         api_messages(DescribeClientQuotasRequest, DescribeClientQuotasResponse),
         api_messages(DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse),
+        api_messages(VoteRequest, VoteResponse),
+        api_messages(BeginQuorumEpochRequest, BeginQuorumEpochResponse),
+        api_messages(EndQuorumEpochRequest, EndQuorumEpochResponse),
         api_messages(DescribeQuorumRequest, DescribeQuorumResponse),
         api_messages(UpdateFeaturesRequest, UpdateFeaturesResponse),
+        api_messages(FetchSnapshotRequest, FetchSnapshotResponse),
         api_messages(DescribeClusterRequest, DescribeClusterResponse),
         api_messages(DescribeProducersRequest, DescribeProducersResponse),
         api_messages(ListTransactionsRequest, ListTransactionsResponse),
         api_messages(ListConfigResourcesRequest, ListConfigResourcesResponse),
         api_messages(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
+        api_messages(AddRaftVoterRequest, AddRaftVoterResponse),
+        api_messages(RemoveRaftVoterRequest, RemoveRaftVoterResponse),
+        api_messages(UpdateRaftVoterRequest, UpdateRaftVoterResponse),
         api_messages(DescribeWaitingRequest, DescribeWaitingResponse),
         api_messages(DescribeMetricsRequest, DescribeMetricsResponse),
     )

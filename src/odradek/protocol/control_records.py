@@ -2,7 +2,7 @@
 
     key     version i16, type i16
     value   by type; ABORT and COMMIT: version i16, coordinatorEpoch i32
-                     LEADER_CHANGE:    version i16, leaderId i32, voters ... (KRaft)
+                     those of the metadata log: see `quorum_records`
 
 They have offsets of their own and are never returned to applications.
 """
