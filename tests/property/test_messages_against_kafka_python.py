@@ -22,8 +22,23 @@ with warnings.catch_warnings():
         importlib.import_module(f"kafka.protocol.{name}")
         for name in ("admin", "consumer", "metadata", "producer", "sasl")
     ]
-NOT_THEIRS = {"DescribeWaiting", "DescribeMetrics"}
-"""Odradek's own."""
+BETWEEN_NODES = {
+    "AddRaftVoter",
+    "AllocateProducerIds",
+    "AlterPartition",
+    "BeginQuorumEpoch",
+    "BrokerHeartbeat",
+    "BrokerRegistration",
+    "EndQuorumEpoch",
+    "FetchSnapshot",
+    "RemoveRaftVoter",
+    "UnregisterBroker",
+    "UpdateRaftVoter",
+    "Vote",
+}
+"""Requests that only nodes send, or tools of the cluster: compared with Kafka's own bytes."""
+NOT_THEIRS = {"DescribeWaiting", "DescribeMetrics"} | BETWEEN_NODES
+"""Odradek's own, and those between nodes."""
 NAMES = {"enable_2pc": "enable2_pc"}
 # kafka-python has sets under another name: only their defaults are compared.
 BITFIELDS = (

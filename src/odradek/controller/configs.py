@@ -38,6 +38,7 @@ from odradek.protocol.api.list_config_resources import (
     ListConfigResourcesResponse,
     ListedConfigResource,
 )
+from odradek.protocol.metadata_records import ClearElrRecord
 
 BROKER_LOGGER = 8
 STORED_RESOURCES = (ResourceType.GROUP, ResourceType.CLIENT_METRICS)
@@ -216,11 +217,18 @@ def _records(
     new_values = _new_values(image, resource, requested, broker)
     _check_new_values(image, resource, current_values, new_values, broker)
     _check_least_insync(resource, requested, new_values)
-    return [
-        config_record(resource, name, new_values.get(name))
+    changed = [
+        name
         for name in sorted(current_values.keys() | new_values.keys())
         if current_values.get(name) != new_values.get(name)
     ]
+    records: list[object] = [
+        config_record(resource, name, new_values.get(name)) for name in changed
+    ]
+    if image.keeps_eligible_leader_replicas and BrokerConfig.min_insync_replicas.name in changed:
+        # Replicas are eligible below the old minimum: the records since may be on fewer replicas.
+        records.append(ClearElrRecord(topic_name=resource.name))
+    return records
 
 
 def _check_changes(changes: Sequence[Change]) -> None:

@@ -12,6 +12,7 @@ from uuid import UUID
 from odradek.controller.image import ConfigResource, MetadataImage, ResourceType, TopicImage
 from odradek.protocol.metadata_records import (
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
@@ -69,6 +70,8 @@ class MetadataDelta:
                 self.partitions[record.topic_id, record.partition_id] = None
         elif isinstance(record, RemoveTopicRecord):
             self._add_removal(image, record.topic_id)
+        elif isinstance(record, ClearElrRecord):
+            self._add_cleared(image, record.topic_name)
         elif isinstance(record, ConfigRecord):
             kind = ResourceType(record.resource_type)
             self.configs[ConfigResource(kind, record.resource_name)] = None
@@ -80,6 +83,14 @@ class MetadataDelta:
             self.features[record.name] = None
         elif isinstance(record, ProducerIdsRecord):
             self.producer_ids = True
+
+    def _add_cleared(self, image: MetadataImage, name: str) -> None:
+        """Add the partitions that lose their eligible leader replicas, of one or all topics."""
+        for topic in [image.topics[name]] if name else image.topics.values():
+            if topic.id not in self.created:
+                for number, partition in topic.partitions.items():
+                    if partition.elr or partition.last_known_elr:
+                        self.partitions[topic.id, number] = None
 
     def _add_removal(self, image: MetadataImage, topic_id: UUID) -> None:
         topic = image.topic_by_id(topic_id)

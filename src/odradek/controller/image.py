@@ -12,7 +12,7 @@ Registrations are values: a change makes a new one. Field names are those of Kaf
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from odradek.protocol.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
@@ -40,7 +41,11 @@ from odradek.protocol.metadata_records import (
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
 NO_RECOVERY_STATE_CHANGE = -1
-UNASSIGNED_DIRECTORY = ZERO_UUID
+MIGRATING_DIRECTORY = ZERO_UUID
+"""The directory of a replica in records of a writer that knew no directories."""
+UNASSIGNED_DIRECTORY = UUID(int=1)
+"""The directory of a replica until its broker, which has several, has chosen one."""
+ELIGIBLE_LEADER_REPLICAS_FEATURE = "eligible.leader.replicas.version"
 
 
 class ResourceType(IntEnum):
@@ -81,6 +86,8 @@ class BrokerRegistration:
     fenced: bool = True
     in_controlled_shutdown: bool = False
     log_dirs: tuple[UUID, ...] = ()
+    cordoned_log_dirs: tuple[UUID, ...] | None = None
+    """Directories that get no new partitions (KIP-1066); None until the broker has told."""
 
     @classmethod
     def of(cls, record: RegisterBrokerRecord) -> BrokerRegistration:
@@ -101,6 +108,7 @@ class BrokerRegistration:
             fenced=record.fenced,
             in_controlled_shutdown=record.in_controlled_shutdown,
             log_dirs=tuple(record.log_dirs),
+            cordoned_log_dirs=directories_or_none(record.cordoned_log_dirs),
         )
 
     def record(self) -> RegisterBrokerRecord:
@@ -126,7 +134,29 @@ class BrokerRegistration:
             fenced=self.fenced,
             in_controlled_shutdown=self.in_controlled_shutdown,
             log_dirs=list(self.log_dirs),
+            cordoned_log_dirs=(
+                None if self.cordoned_log_dirs is None else list(self.cordoned_log_dirs)
+            ),
         )
+
+    @property
+    def active(self) -> bool:
+        """True if replicas on this broker may be in sync and lead."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+    @property
+    def usable(self) -> bool:
+        """True if new replicas may be placed on this broker: one that is fenced comes last."""
+        if self.in_controlled_shutdown:
+            return False
+        cordoned = self.cordoned_log_dirs
+        return not cordoned or not self.log_dirs or not set(self.log_dirs).issubset(cordoned)
+
+    def has_online(self, directory: UUID) -> bool:
+        """True if a replica in this directory can be used, as far as the broker has told."""
+        if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY) or not self.log_dirs:
+            return True
+        return directory in self.log_dirs
 
     @property
     def default_directory(self) -> UUID:
@@ -134,11 +164,18 @@ class BrokerRegistration:
         return self.log_dirs[0] if len(self.log_dirs) == 1 else UNASSIGNED_DIRECTORY
 
 
+def directories_or_none(record_field: list[UUID] | None) -> tuple[UUID, ...] | None:
+    """Return the directories in a nullable field of a record."""
+    return None if record_field is None else tuple(record_field)
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionRegistration:
     """A partition: its replicas, in-sync replicas and leader.
 
-    The leader epoch rises with every election, the partition epoch with every change.
+    The leader epoch rises with every election, the partition epoch with every change. `elr`: the
+    eligible leader replicas, which left the ISR when it was below the minimum and so have all
+    committed records. `last_known_elr`: the last leader of a partition that has none (KIP-966).
     """
 
     replicas: tuple[int, ...]
@@ -150,13 +187,15 @@ class PartitionRegistration:
     removing_replicas: tuple[int, ...] = ()
     adding_replicas: tuple[int, ...] = ()
     leader_recovery_state: int = 0
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, record: PartitionRecord) -> PartitionRegistration:
         """Make the registration of a record, which has all fields."""
         return cls(
             replicas=tuple(record.replicas),
-            directories=tuple(record.directories) or (UNASSIGNED_DIRECTORY,) * len(record.replicas),
+            directories=tuple(record.directories) or (MIGRATING_DIRECTORY,) * len(record.replicas),
             isr=tuple(record.isr),
             leader=record.leader,
             leader_epoch=record.leader_epoch,
@@ -164,6 +203,8 @@ class PartitionRegistration:
             removing_replicas=tuple(record.removing_replicas),
             adding_replicas=tuple(record.adding_replicas),
             leader_recovery_state=record.leader_recovery_state,
+            elr=tuple(record.eligible_leader_replicas or ()),
+            last_known_elr=tuple(record.last_known_elr or ()),
         )
 
     def merge(self, change: PartitionChangeRecord) -> PartitionRegistration:
@@ -193,7 +234,21 @@ class PartitionRegistration:
             leader_recovery_state=(
                 self.leader_recovery_state if recovery == NO_RECOVERY_STATE_CHANGE else recovery
             ),
+            elr=(
+                self.elr
+                if change.eligible_leader_replicas is None
+                else tuple(change.eligible_leader_replicas)
+            ),
+            last_known_elr=(
+                self.last_known_elr
+                if change.last_known_elr is None
+                else tuple(change.last_known_elr)
+            ),
         )
+
+    def directory(self, replica: int) -> UUID:
+        """Return the directory of one of the replicas."""
+        return self.directories[self.replicas.index(replica)]
 
     def record(self, topic_id: UUID, partition: int) -> PartitionRecord:
         """Return the record of this registration, with all fields."""
@@ -209,6 +264,8 @@ class PartitionRegistration:
             leader_epoch=self.leader_epoch,
             partition_epoch=self.partition_epoch,
             directories=list(self.directories),
+            eligible_leader_replicas=list(self.elr) or None,
+            last_known_elr=list(self.last_known_elr) or None,
         )
 
 
@@ -275,6 +332,11 @@ class MetadataImage:
         others = self._colliding_names.get(name.replace(".", "_"), set()) - {name}
         return min(others, default=None)
 
+    @property
+    def keeps_eligible_leader_replicas(self) -> bool:
+        """True if the cluster has eligible leader replicas (KIP-966)."""
+        return self.features.get(ELIGIBLE_LEADER_REPLICAS_FEATURE, 0) > 0
+
     def partition_count(self) -> int:
         """Return the number of partitions of all topics."""
         return sum(len(topic.partitions) for topic in self.topics.values())
@@ -323,6 +385,23 @@ class MetadataImage:
             if not alike:
                 del self._colliding_names[topic.name.replace(".", "_")]
 
+    def _replay_clear_elr(self, record: ClearElrRecord) -> None:
+        """Forget the eligible leader replicas, like Kafka with a new partition epoch."""
+        topics: Iterable[TopicImage] = self.topics.values()
+        if record.topic_name:
+            if record.topic_name not in self.topics:
+                raise ReplayError(f"{record} names a topic that does not exist")
+            topics = (self.topics[record.topic_name],)
+        for topic in topics:
+            for number, partition in topic.partitions.items():
+                if partition.elr or partition.last_known_elr:
+                    topic.partitions[number] = replace(
+                        partition,
+                        elr=(),
+                        last_known_elr=(),
+                        partition_epoch=partition.partition_epoch + 1,
+                    )
+
     def _replay_config(self, record: ConfigRecord) -> None:
         if record.resource_type not in ResourceType.__members__.values():
             raise ReplayError(f"{record} has a resource type that has no settings in this version")
@@ -354,6 +433,11 @@ class MetadataImage:
                 broker.in_controlled_shutdown or record.in_controlled_shutdown > 0
             ),
             log_dirs=tuple(record.log_dirs) or broker.log_dirs,
+            cordoned_log_dirs=(
+                broker.cordoned_log_dirs
+                if record.cordoned_log_dirs is None
+                else tuple(record.cordoned_log_dirs)
+            ),
         )
 
     def _replay_fence(self, record: FenceBrokerRecord) -> None:
@@ -432,6 +516,7 @@ REPLAY: dict[type[object], Callable[[MetadataImage, Any], None]] = {
     PartitionRecord: MetadataImage._replay_partition,
     PartitionChangeRecord: MetadataImage._replay_partition_change,
     RemoveTopicRecord: MetadataImage._replay_remove_topic,
+    ClearElrRecord: MetadataImage._replay_clear_elr,
     ConfigRecord: MetadataImage._replay_config,
     RegisterBrokerRecord: MetadataImage._replay_register,
     BrokerRegistrationChangeRecord: MetadataImage._replay_registration_change,

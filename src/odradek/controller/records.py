@@ -1,7 +1,7 @@
 """Encoding of metadata records as batches of the metadata log and of snapshots.
 
-The records of one decision are one batch, so that a torn write loses all of them or none. The
-version of a written record follows from the cluster's `metadata.version`; every version is read.
+The records of one decision are one batch, so that a torn write loses all of them or none. Every
+version of a record is read.
 Unknown records, which a newer broker may have written, raise `ProtocolError`: the broker does not
 start, so that they are not lost.
 """
@@ -25,13 +25,21 @@ METADATA_VERSION_FEATURE = "metadata.version"
 METADATA_VERSION = 30
 """4.3-IV0."""
 
-WRITTEN_VERSIONS: dict[type[object], int] = {
-    RegisterBrokerRecord: 3,
-    BrokerRegistrationChangeRecord: 2,
-    PartitionRecord: 1,
-    PartitionChangeRecord: 1,
-}
-"""Versions with directories and without eligible leader replicas; 0 for all other records."""
+
+def version_of(record: object) -> int:
+    """Return the version in which a record is written: the lowest that has all that it says.
+
+    Directories are in all of them. So a cluster without eligible leader replicas (KIP-966) and
+    cordoned directories (KIP-1066) writes what it did before there were any.
+    """
+    if isinstance(record, PartitionRecord | PartitionChangeRecord):
+        with_elr = record.eligible_leader_replicas is not None or record.last_known_elr is not None
+        return 2 if with_elr else 1
+    if isinstance(record, RegisterBrokerRecord):
+        return 3 if record.cordoned_log_dirs is None else 4
+    if isinstance(record, BrokerRegistrationChangeRecord):
+        return 2 if record.cordoned_log_dirs is None else 3
+    return 0
 
 
 def batch_of(
@@ -40,8 +48,8 @@ def batch_of(
     """Encode records as one batch; a log stamps its own base offset and leader epoch on it."""
     builder = RecordBatchBuilder(base_offset=base_offset, leader_epoch=leader_epoch)
     for record in records:
-        version = WRITTEN_VERSIONS.get(type(record), 0)
-        builder.append(None, encode_record(record, version), timestamp=timestamp_ms)
+        value = encode_record(record, version_of(record))
+        builder.append(None, value, timestamp=timestamp_ms)
     return builder.build()
 
 

@@ -11,7 +11,12 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from odradek.protocol.api.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from odradek.protocol.api.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 from odradek.protocol.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from odradek.protocol.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from odradek.protocol.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -20,6 +25,11 @@ from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsRes
 from odradek.protocol.api.begin_quorum_epoch import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
+)
+from odradek.protocol.api.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from odradek.protocol.api.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
 )
 from odradek.protocol.api.create_acls import CreateAclsRequest, CreateAclsResponse
 from odradek.protocol.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -95,6 +105,7 @@ from odradek.protocol.api.remove_raft_voter import RemoveRaftVoterRequest, Remov
 from odradek.protocol.api.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from odradek.protocol.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.protocol.api.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from odradek.protocol.api.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from odradek.protocol.api.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from odradek.protocol.api.vote import VoteRequest, VoteResponse
@@ -172,11 +183,16 @@ MESSAGES: dict[int, ApiMessages] = {
         api_messages(BeginQuorumEpochRequest, BeginQuorumEpochResponse),
         api_messages(EndQuorumEpochRequest, EndQuorumEpochResponse),
         api_messages(DescribeQuorumRequest, DescribeQuorumResponse),
+        api_messages(AlterPartitionRequest, AlterPartitionResponse),
         api_messages(UpdateFeaturesRequest, UpdateFeaturesResponse),
         api_messages(FetchSnapshotRequest, FetchSnapshotResponse),
         api_messages(DescribeClusterRequest, DescribeClusterResponse),
         api_messages(DescribeProducersRequest, DescribeProducersResponse),
+        api_messages(BrokerRegistrationRequest, BrokerRegistrationResponse),
+        api_messages(BrokerHeartbeatRequest, BrokerHeartbeatResponse),
+        api_messages(UnregisterBrokerRequest, UnregisterBrokerResponse),
         api_messages(ListTransactionsRequest, ListTransactionsResponse),
+        api_messages(AllocateProducerIdsRequest, AllocateProducerIdsResponse),
         api_messages(ListConfigResourcesRequest, ListConfigResourcesResponse),
         api_messages(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
         api_messages(AddRaftVoterRequest, AddRaftVoterResponse),

@@ -201,6 +201,16 @@ class AbortTransactionRecord:
     reason: str | None = field(default=None, tag=0)
 
 
+@message(api=28, versions=(0, 0), flexible=0)
+class ClearElrRecord:
+    """The eligible leader replicas of a topic, or with an empty name of all topics, were forgotten.
+
+    Its `min.insync.replicas` changed: what they were eligible for no longer holds (KIP-966).
+    """
+
+    topic_name: str
+
+
 FRAME_VERSION = 1
 
 RECORDS: dict[int, type[Any]] = {
@@ -222,6 +232,7 @@ RECORDS: dict[int, type[Any]] = {
         BeginTransactionRecord,
         EndTransactionRecord,
         AbortTransactionRecord,
+        ClearElrRecord,
     )
 }
 """Record key -> class."""

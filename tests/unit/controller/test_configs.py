@@ -19,7 +19,11 @@ from odradek.protocol.api import alter_configs as legacy
 from odradek.protocol.api import incremental_alter_configs as incremental
 from odradek.protocol.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.api.list_config_resources import ListConfigResourcesRequest
-from odradek.protocol.metadata_records import ConfigRecord, FeatureLevelRecord
+from odradek.protocol.metadata_records import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+)
 from unit.controller.cluster_making import CONFIG, a_topic, an_image, create, replay_all
 
 SET, DELETE, APPEND, SUBTRACT = Operation
@@ -380,3 +384,23 @@ def test_a_cluster_made_before_gets_one_value_for_all_brokers() -> None:
     assert image.broker_config(None) == {name: "3"}
     assert image.broker_config(1) == {}
     assert bootstrap(image, BrokerConfig.load({name: "4"})) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "resource", "other"), [(TOPIC, "t", "retention.ms"), (BROKER, "", "max.connections")]
+)
+def test_another_minimum_of_in_sync_replicas_forgets_who_was_eligible_below_the_old_one(
+    image: MetadataImage, kind: int, resource: str, other: str
+) -> None:
+    topic = image.topics["t"].id
+    replay_all(
+        image,
+        [
+            FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
+            PartitionChangeRecord(partition_id=0, topic_id=topic, eligible_leader_replicas=[1]),
+        ],
+    )
+    assert alter(image, (kind, resource, [(other, SET, "7")])) == [(0, "")]
+    assert list(image.topics["t"].partitions[0].elr) == [1]
+    assert alter(image, (kind, resource, [("min.insync.replicas", SET, "2")])) == [(0, "")]
+    assert not image.topics["t"].partitions[0].elr

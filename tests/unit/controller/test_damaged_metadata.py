@@ -12,7 +12,7 @@ from fuzz.batches import with_true_crc
 from fuzz.budget import seeds
 from fuzz.damage import damaged
 from odradek.controller.image import MetadataImage, ReplayError
-from odradek.controller.records import WRITTEN_VERSIONS
+from odradek.controller.records import version_of
 from odradek.controller.snapshots import BadSnapshot, decode, encode
 from odradek.log.fence import LogDamaged
 from odradek.log.memory_disk import MemoryDisk
@@ -81,7 +81,7 @@ def test_a_snapshot_with_correct_checksums_is_an_image_or_raises_bad_snapshot() 
 
 def test_a_damaged_record_is_replayed_or_raises_an_error() -> None:
     image = an_image_with_topics()
-    values = [encode_record(each, WRITTEN_VERSIONS.get(type(each), 0)) for each in image.records()]
+    values = [encode_record(each, version_of(each)) for each in image.records()]
     for name, random in seeds(1_500, "metadata-records"):
         value = damaged(random, random.choice(values))
         try:

@@ -8,11 +8,18 @@ import pytest
 
 from odradek.controller.brokers import allocate_producer_ids
 from odradek.controller.delta import MetadataDelta
-from odradek.controller.image import ConfigResource, MetadataImage, ReplayError, ResourceType
+from odradek.controller.image import (
+    BrokerRegistration,
+    ConfigResource,
+    MetadataImage,
+    ReplayError,
+    ResourceType,
+)
 from odradek.controller.records import batch_of, records_in
 from odradek.protocol.metadata_records import (
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
@@ -105,6 +112,62 @@ def test_a_broker_registered_after_an_unclean_stop_leads_in_a_new_epoch() -> Non
     assert image.brokers[1].epoch == 60
 
 
+def an_elected(name: str, topic_id: UUID) -> list[object]:
+    """Return the records of a topic whose only partition has an eligible replica and no leader."""
+    change = PartitionChangeRecord(
+        partition_id=0,
+        topic_id=topic_id,
+        isr=[],
+        leader=-1,
+        eligible_leader_replicas=[1, 2],
+        last_known_elr=[1],
+    )
+    return [TopicRecord(name=name, topic_id=topic_id), a_partition(topic_id), change]
+
+
+def test_eligible_leader_replicas_are_kept_until_a_change_names_them() -> None:
+    image = replay_all(an_image(1, 2), an_elected("t", ONE))
+    partition = image.topics["t"].partitions[0]
+    assert (partition.isr, partition.elr, partition.last_known_elr) == ((), (1, 2), (1,))
+    image.replay(PartitionChangeRecord(partition_id=0, topic_id=ONE, isr=[2], leader=2))
+    assert image.topics["t"].partitions[0].elr == (1, 2)
+    image.replay(PartitionChangeRecord(partition_id=0, topic_id=ONE, eligible_leader_replicas=[]))
+    assert not image.topics["t"].partitions[0].elr
+
+
+@pytest.mark.parametrize(("name", "cleared"), [("t", ["t"]), ("", ["t", "u"])])
+def test_eligible_leader_replicas_are_forgotten_for_one_or_all_topics(
+    name: str, cleared: list[str]
+) -> None:
+    image = replay_all(an_image(1, 2), [*an_elected("t", ONE), *an_elected("u", TWO)])
+    delta = delta_of(image, ClearElrRecord(topic_name=name))
+    for topic in image.topics.values():
+        partition = topic.partitions[0]
+        epoch = 2 if topic.name in cleared else 1
+        kept: tuple[int, ...] = () if topic.name in cleared else (1, 2)
+        assert (partition.elr, partition.partition_epoch) == (kept, epoch)
+    assert list(delta.partitions) == [(image.topics[each].id, 0) for each in cleared]
+
+
+def test_a_broker_is_usable_for_new_replicas_unless_it_stops_or_is_cordoned() -> None:
+    image = an_image(1)
+    assert image.brokers[1].usable
+
+    def changed(**fields: object) -> BrokerRegistration:
+        change = BrokerRegistrationChangeRecord(
+            broker_id=1,
+            broker_epoch=0,
+            **fields,  # type: ignore[arg-type]
+        )
+        return replay_all(image.copy(), [change]).brokers[1]
+
+    assert changed(fenced=1).usable
+    assert not changed(in_controlled_shutdown=1).usable
+    assert not changed(cordoned_log_dirs=[UUID(int=2001)]).usable
+    assert changed(cordoned_log_dirs=[]).usable
+    assert changed(cordoned_log_dirs=[UUID(int=2001)], log_dirs=[TWO, UUID(int=2001)]).usable
+
+
 def test_producer_ids_are_allocated_once() -> None:
     image = an_image()
     blocks = []
@@ -133,6 +196,7 @@ def test_producer_ids_are_allocated_once() -> None:
         ConfigRecord(resource_type=8, resource_name="x", name="y", value="z"),
         ProducerIdsRecord(broker_id=1, next_producer_id=0),
         BeginTransactionRecord(),
+        ClearElrRecord(topic_name="other"),
     ],
 )
 def test_a_record_that_does_not_fit_raises_replay_error(record: object) -> None:
@@ -156,6 +220,10 @@ def test_records_round_trip_through_a_batch() -> None:
     image = an_image(1, 2)
     create(image, a_topic("t", 3, 2, configs={"retention.ms": "5"}))
     image.replay(ProducerIdsRecord(broker_id=1, next_producer_id=1000))
+    replay_all(image, an_elected("u", ONE))
+    image.replay(
+        BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=0, cordoned_log_dirs=[TWO])
+    )
     records = list(image.records())
     data = batch_of(records, 123)
     assert [record for header in batches(data) for record in records_in(data, header)] == records

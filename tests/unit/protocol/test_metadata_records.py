@@ -15,6 +15,7 @@ from odradek.protocol.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
@@ -127,6 +128,40 @@ GOLDEN = [
     (BeginTransactionRecord(name="tx"), 0, "011700010003037478"),
     (EndTransactionRecord(), 0, "01180000"),
     (UnregisterBrokerRecord(broker_id=1, broker_epoch=7), 0, "01010000000001000000000000000700"),
+    (ClearElrRecord(topic_name="orders"), 0, "011c00076f726465727300"),
+    (
+        PartitionChangeRecord(
+            partition_id=3,
+            topic_id=uuid(1, 2),
+            isr=[],
+            leader=-1,
+            eligible_leader_replicas=[1, 2],
+            last_known_elr=[1],
+        ),
+        2,
+        "0105020000000300000000000000010000000000000002040001010104ffffffff060903000000010000000207"
+        "050200000001",
+    ),
+    (
+        BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5, cordoned_log_dirs=[uuid(3, 4)]),
+        3,
+        "0111030000000100000000000000050103110200000000000000030000000000000004",
+    ),
+    (
+        RegisterBrokerRecord(
+            broker_id=1,
+            incarnation_id=uuid(1, 2),
+            broker_epoch=5,
+            end_points=[],
+            features=[],
+            rack=None,
+            log_dirs=[uuid(3, 4)],
+            cordoned_log_dirs=[],
+        ),
+        4,
+        "010004000000010000000000000000010000000000000002000000000000000501010001000200110200000000"
+        "000000030000000000000004010101",
+    ),
 ]
 
 
