@@ -78,6 +78,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.log.fence",
     "odradek.log.files.local_file",
     "odradek.log.index",
+    "odradek.log.leader_batches",
     "odradek.log.leader_epochs",
     "odradek.log.log",
     "odradek.log.log_reader",

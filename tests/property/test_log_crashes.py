@@ -1,10 +1,10 @@
 """A data directory on a disk that loses unsynced writes: kills between any effects, power failures.
 
-Each seed has several lives. In each, batches are appended to a few logs, flushed, rolled, trimmed,
-truncated and checkpointed, until the process is killed at a drawn effect on the disk; in half of
-the cases the power fails too. After every restart each log must contain a prefix of its appended
-batches that reaches at least to the durable end, byte for byte, with matching indexes, producers
-and epochs; and no log may be reported as damaged.
+Each seed has several lives. In each, batches are appended to a few logs, some as a follower;
+flushed, rolled, trimmed, truncated, restarted at an offset and checkpointed, until the process is
+killed at a drawn effect on the disk; in half of the cases the power fails too. After every restart
+each log must contain a prefix of its appended batches that reaches at least to the durable end,
+byte for byte, with matching indexes, producers and epochs; and no log may be reported as damaged.
 """
 
 from __future__ import annotations
@@ -164,6 +164,31 @@ class CrashHistory:
                 done.remove()
         elif what < 97:
             directory.checkpoint()()
+        elif what < 98:
+            self.restart(log, expected)
+        else:
+            self.follow(log, expected)
+
+    def restart(self, log: Log, expected: Expected) -> None:
+        """Restart a log; a crash within it leaves the old contents, a prefix of them, or none."""
+        offset = self.chance.between(0, log.log_end_offset + 20)
+        expected.durable = 0
+        log.truncate_fully_and_start_at(offset)
+        expected.current = {}
+
+    def follow(self, log: Log, expected: Expected) -> None:
+        """Append a few batches that a leader has sent."""
+        entry = log.producers.entry(1)
+        sequence = entry.last_sequence + 1 if entry is not None else 0
+        base, data = log.log_end_offset, b""
+        for _ in range(self.chance.between(1, 5)):
+            count = self.chance.between(1, 4)
+            valid = a_batch(count, sequence, self.chance.pick((0, 10, 300)), 0)
+            batch = stamped(valid, base, expected.epoch)
+            expected.append(base, batch)
+            data, base, sequence = data + batch, base + count, sequence + count
+        info = log.append_as_follower(ByteRange(data, 0, len(data)), expected.epoch, 0)
+        assert info.last_offset == base - 1
 
     def append(self, log: Log, expected: Expected) -> None:
         entry = log.producers.entry(1)

@@ -22,7 +22,7 @@ from odradek.log.retention import RetentionClock
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicIdPartition
-from odradek.protocol.record_batch import batches, records_of
+from odradek.protocol.record_batch import batches, records_of, stamp
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.validate import BatchRules, ValidBatch, validate
 
@@ -80,6 +80,27 @@ class LogMachine(RuleBasedStateMachine):
         active = self.log.segments.active
         self.last_write = (active.file.path, valid.size)
         self.took(info.base_offset, values)
+
+    @rule(several=st.lists(SIZES, min_size=1, max_size=6))
+    def append_as_follower(self, several: list[list[int]]) -> None:
+        data = b""
+        for sizes in several:
+            valid, values = self.batch(sizes)
+            base = len(self.values)
+            data += stamp(valid.data, valid.start, base, 0) + valid.data[valid.start + 16 :]
+            self.took(base, values)
+        info = self.log.append_as_follower(ByteRange(data, 0, len(data)), 0, 0)
+        assert info.error == ErrorCode.NONE
+        self.last_write = None
+
+    @rule(share=st.floats(0, 1.2))
+    def restart(self, share: float) -> None:
+        offset = int(share * len(self.values))
+        self.log.truncate_fully_and_start_at(offset)
+        self.values = [*self.values, *[b""] * offset][:offset]
+        self.bases = []
+        self.start = offset
+        self.last_write = None
 
     @rule()
     def roll(self) -> None:

@@ -112,7 +112,7 @@ class LogCleaner:
     def _filthiest(self) -> tuple[TopicIdPartition, LogToClean] | None:
         now_ms, found = self._now_ms(), []
         for key, log in self._directory.logs.items():
-            if not log.config.compact or key in self._uncleanable:
+            if not log.config.compact or log.truncating or key in self._uncleanable:
                 continue
             try:
                 plan = log_to_clean(log, self._directory.offsets.first_dirty.get(key), now_ms)

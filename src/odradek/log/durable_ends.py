@@ -8,7 +8,8 @@ One slot of 128 bytes per partition, two halves of 64 so that none crosses a sec
         20     8  serial               the half with the higher serial is current
         28     8  durable end          the records before this offset are synced
         36     8  recovery point       indexes, leader epochs and a producer snapshot are, too
-        44     8  log start            the log start after the last deletion, at least
+        44     8  log start            the log start after the last deletion, at least, or where
+                                       the log was restarted; 0: none was written, -1: it is 0
         52     4  crc                  CRC-32C of the 52 bytes before it
 
 A worker that has synced a log writes the half that is not current, and only then is anything
@@ -17,7 +18,8 @@ If only the process dies, the page cache survives and the slot is exact: recover
 one acknowledged byte from a torn tail. After a power loss the slot may be as old as the last `sync`
 of this file, which the directory's checkpoint calls, but it never claims too much. A torn half has
 a wrong checksum, and the other half, which is older, is used. Only truncation lowers a durable end,
-so `lower` syncs before it returns.
+so `lower` and `restart` sync before they return. A log that is restarted at an offset has nothing
+durable and its log start is that offset: only such a slot lowers a log start.
 
 When DeleteRecords or retention raises a log start, the owner writes it at once, so that deleted
 records do not come back with the next process. It is synced before DeleteRecords is answered
@@ -44,6 +46,8 @@ SLOT_BYTES = 2 * HALF_BYTES
 HALF = Struct(">16siqqqq")
 CRC = Struct(">I")
 FREE = bytes(SLOT_BYTES)
+STARTS_AT_ZERO = -1
+"""A log start of 0 that was written, unlike 0, which says that none was."""
 
 
 class DurableEnd:
@@ -124,6 +128,16 @@ class DurableEnd:
             if offset >= self.offset:
                 return
             self._write(offset, min(offset, self.recovery_point))
+        self._ends.file.sync()
+
+    def restart(self, log_start: int) -> None:
+        """Write that nothing is durable and the log starts at `log_start`. Blocks until that is
+        durable.
+        """
+        with self._ends.lock:
+            self.generation += 1
+            self.log_start = log_start if log_start > 0 else STARTS_AT_ZERO
+            self._write(0, 0)
         self._ends.file.sync()
 
 

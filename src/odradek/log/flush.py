@@ -136,6 +136,8 @@ class LogFlush:
 
     def _move_recovery_point(self) -> None:
         """Write the files that a recovery from the new recovery point needs, or postpone it."""
+        if self.void:  # they would be of what was truncated
+            return
         try:
             if self.epochs is not None:
                 self._disk.replace_file(*self.epochs)

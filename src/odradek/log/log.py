@@ -27,6 +27,9 @@ It survives a power loss once that file or the directory's checkpoint is synced:
 The slot has a checksum and the checkpoint of log starts has none. Therefore only the slot may put a
 log start beyond the bytes that are known to be durable (see `log_directory`).
 
+**Following.** The batches of a leader are appended as they come (`leader_batches`); what it never
+had is truncated, on a worker (`truncation`).
+
 **Flushing.** `begin_flush` captures the work, a worker does it (see `flush`), `end_flush` takes
 over the result. A log has at most one flush under way; what is appended meanwhile belongs to the
 next. A flush that "checkpoints" also moves the recovery point: it brings up to date the files that
@@ -48,17 +51,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from odradek.log import producer_snapshot, time_lookup
+from odradek.log import time_lookup
 from odradek.log.durable_ends import DurableEnd
 from odradek.log.fence import Fence, LogDamaged, LogDirFailure
 from odradek.log.flush import LogFlush
+from odradek.log.leader_batches import check_leader_batches
 from odradek.log.leader_epochs import EpochEndOffset, LeaderEpochs
 from odradek.log.log_config import LogConfig
 from odradek.log.log_reader import LogOffsetMetadata, LogRead, LogReader
-from odradek.log.log_segments import LogSegments, remove_segment, truncate_segment
+from odradek.log.log_segments import LogSegments
 from odradek.log.producer_state import ProducerState
 from odradek.log.scan import MAX_RELATIVE_OFFSET, BadBatch
 from odradek.log.segment import Segment
+from odradek.log.truncation import LogTruncation
+from odradek.model.byte_ranges import ByteRange
 from odradek.model.env import Buffer, Disk, File
 from odradek.model.errors import ErrorCode
 from odradek.protocol.compression import CorruptCompression, SectionTooLarge
@@ -185,6 +191,9 @@ class Log:
         self.snapshot_offset = producers.snapshot_offset  # of the last durable one; -1: none
         self.rolled = False
         self.cleaning = False  # compaction is about to replace segments; a truncation aborts it
+        self.swapping = False  # compaction has replaced segments and is about to rename their files
+        self.truncating = False  # see `truncation`
+        self.has_gaps = False  # a batch was appended that does not begin at the log end
         self.configure(config)
 
     def configure(self, config: LogConfig) -> None:
@@ -234,6 +243,88 @@ class Log:
             self.log_start_offset,
             False,
         )
+
+    def append_as_follower(self, records: ByteRange, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Append the batches that the leader of `leader_epoch` sent, as they are.
+
+        They are checked first (see `leader_batches`): with an error none is appended. `OSError`:
+        those up to the log end offset were. A batch larger than a segment gets one of its own,
+        because the leader accepted it under other settings.
+        """
+        if self.fence.failure is not None:
+            raise self.fence.failure
+        assert not self.truncating, f"{self.directory} is being truncated"
+        checked = check_leader_batches(
+            records, self.log_end_offset, self.epochs.latest, leader_epoch
+        )
+        if checked.error is not NONE:
+            return AppendInfo(checked.error, error_message=checked.message)
+        headers = checked.headers
+        if not headers:
+            return AppendInfo(NONE, log_start_offset=self.log_start_offset)
+        number = 0
+        while number < len(headers):
+            number += self._append_group(records.data, headers, number, now_ms)
+        return AppendInfo(
+            NONE,
+            headers[0].base_offset,
+            headers[-1].last_offset,
+            log_start_offset=self.log_start_offset,
+        )
+
+    def _append_group(
+        self, data: bytes, headers: list[RecordBatchHeader], number: int, now_ms: int
+    ) -> int:
+        """Append the batches from `number` on that go into one segment, in one write; return how
+        many those are.
+        """
+        first = headers[number]
+        active = self.segments.active
+        if self.roll_due(active, first.size, first.last_offset, first.max_timestamp, now_ms):
+            active = self.roll(now_ms)
+        count = self._group_size(active, headers, number)
+        group = headers[number : number + count]
+        position, start, end = active.size, first.position, group[-1].end
+        self.write_batch(active, [memoryview(data)[start:end]], end - start, now_ms)
+        for header in group:
+            base_offset = header.base_offset
+            if base_offset != self.log_end_offset:
+                self.has_gaps = True
+            at = position + header.position - start
+            epoch = header.partition_leader_epoch
+            self.update_after_append(active, header, base_offset, at, epoch)
+        return count
+
+    def _group_size(self, active: Segment, headers: list[RecordBatchHeader], number: int) -> int:
+        """How many batches from `number` on, at least one, go into the active segment without
+        making it due to be rolled.
+        """
+        first = headers[number]
+        first_timestamp = active.first_timestamp if active.size > 0 else first.max_timestamp
+        if first_timestamp is None:
+            first_timestamp = first.max_timestamp
+        room = self._segment_bytes - active.size
+        count = 1
+        for header in headers[number + 1 :]:
+            indexed = 12 * (count + 1)  # at most
+            if (
+                header.end - first.position > room
+                or header.max_timestamp - first_timestamp > self._segment_ms
+                or header.last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+                or len(active.offset_index.entries) + indexed >= self._offset_index_full
+                or len(active.time_index.entries) + indexed >= self._time_index_full
+            ):
+                break
+            count += 1
+        return count
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """Note that `leader_epoch` begins at the log end: this broker leads from now on.
+
+        The next flush makes it durable. Followers then find where an older epoch ended, also if
+        nothing is appended in this one.
+        """
+        self.epochs.assign(leader_epoch, self.log_end_offset)
 
     def write_batch(self, active: Segment, parts: list[Buffer], size: int, now_ms: int) -> None:
         try:
@@ -369,46 +460,99 @@ class Log:
     def truncate_to(self, offset: int) -> None:
         """Remove everything from `offset` on, which must not be inside a batch. Blocks.
 
+        For tools and tests: a broker begins it, lets a worker run it and ends it (`truncation`).
         A flush under way is voided and compaction is aborted. Raises `LogDirFailure`, `LogDamaged`.
+        """
+        self._run_truncation(self.begin_truncation(offset))
 
-        For a follower whose leader never had those records (KIP-101); a leader that is alone never
-        needs it. Durable bytes are removed only here, so the durable end is lowered on disk first:
-        after a crash in between, bytes above the durable end are fetched or truncated again.
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Remove everything and start again at `offset`. Blocks, as `truncate_to`."""
+        self._run_truncation(self.begin_restart(offset))
+
+    def _run_truncation(self, truncation: LogTruncation | None) -> None:
+        if truncation is not None:
+            truncation.run()
+            self.end_truncation(truncation)
+
+    @property
+    def may_truncate(self) -> bool:
+        """True if no flush is under way and compaction is not renaming files.
+
+        A worker that truncates and one that does these would work on the same files.
+        """
+        return self._flushing is None and not self.swapping and not self.truncating
+
+    def begin_truncation(self, offset: int) -> LogTruncation | None:
+        """Begin to remove everything from `offset` on; None if nothing is left to do.
+
+        Below the log start it is a restart at `offset`, as in Kafka.
         """
         if offset >= self.log_end_offset:
-            return
-        if self.durable is not None:
-            self.durable.lower(offset)
+            # An epoch that was noted without a record may contradict the leader's.
+            self.epochs.truncate_from_end(offset)
+            return None
+        if offset < self.log_start_offset:
+            return self.begin_restart(offset)
+        number = self.segments.number_of(offset)
+        inactive = number < len(self.segments) - 1
+        next_base = self.segments.end_of(number) if inactive else -1
+        removed = self.segments.remove_after(number)
+        return self._begin_truncation(offset, list(self.segments.items), next_base, removed)
+
+    def begin_restart(self, offset: int) -> LogTruncation:
+        """Begin to remove everything and to start again at `offset`."""
+        return self._begin_truncation(offset, [], -1, list(self.segments.items))
+
+    def _begin_truncation(
+        self, offset: int, kept: list[Segment], next_base: int, removed: list[Segment]
+    ) -> LogTruncation:
+        self.fence.check()
         self.void_flush()
         self.cleaning = False
-        try:
-            self._truncate_segments(offset)
-        except OSError as error:
-            raise self.fence.fail(error) from error
-        self.first_new_offset -= self.log_end_offset - offset
+        self.truncating = True
+        self.segments.leave_cache()
+        for segment in removed:
+            segment.close()
+        return LogTruncation(
+            self.disk, self.fence, self.directory, self.durable, offset, kept, next_base, removed
+        )
+
+    def end_truncation(self, truncation: LogTruncation) -> None:
+        """Take over the result of a truncation that has succeeded."""
+        assert truncation.succeeded, "ended before it was run"
+        offset = truncation.offset
+        removed = self.log_end_offset - offset
+        self.truncating = False
+        if truncation.restarts:
+            self._take_restarted(truncation)
+        else:
+            self.segments.enter_cache()
+            self.first_new_offset -= removed
+            self.snapshot_offset = min(self.snapshot_offset, offset)
+        self.reader.clear_position()
         self.log_end_offset = offset
         self.flushed_offset = min(self.flushed_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.epochs.truncate_from_end(offset)
         self.snapshot_base = NO_SEGMENT
-        self.snapshot_offset = min(self.snapshot_offset, offset)
-        names = list(self.disk.list(self.directory))
-        producer_snapshot.restore(
-            self.disk, self.directory, self.producers, self.segments.items, offset, names
-        )
+        self.producers = truncation.producers
 
-    def _truncate_segments(self, offset: int) -> None:
-        number = self.segments.number_of(offset)
-        segment = self.segments.loaded(number)
-        position = segment.position_of(offset) if offset > segment.base_offset else 0
-        for later in self.segments.remove_after(number):
-            remove_segment(later)
-        truncate_segment(segment, offset, position)
-        self.reader.clear_position()
-        # Durable before the next append: else a power loss may bring back what was truncated.
-        segment.file.sync()
-        self.disk.sync_directory(self.directory)
+    def _take_restarted(self, truncation: LogTruncation) -> None:
+        """Take over the only segment of a log that starts again, and its offsets."""
+        offset = truncation.offset
+        segment = truncation.kept[0]
+        segment.index_interval_bytes = self.config.index_interval_bytes
+        segment.created_ms = self.segments.active.created_ms
+        self.segments.restart(segment)
+        self.first_new_offset = offset - self.appended_records
+        self.log_start_offset = self.flushed_offset = self.recovery_point = offset
+        self.high_watermark = self.durable_log_start = offset
+        self.snapshot_offset = -1
+        self.unsynced_segments, self.sealed = [], []
+        self.epochs.truncate_from_end(0)
+        self.epochs.dirty = self.rolled = True
+        self.directory_changed()
 
     # Looking up
 
@@ -501,6 +645,18 @@ class Log:
             except OSError as error:
                 raise self.fence.fail(error) from error
 
+    def follow_log_start(self, offset: int) -> bool:
+        """Raise the log start to the leader's, at most to the high watermark. True if it moved.
+
+        It is written like that of a deletion.
+        """
+        start = min(offset, self.high_watermark)
+        if start <= self.log_start_offset:
+            return False
+        self._write_log_start(start)
+        self.raise_log_start(start)
+        return True
+
     def raise_log_start(self, offset: int) -> None:
         """Raise the log start to `offset` if it is lower."""
         if offset > self.log_start_offset:
@@ -562,7 +718,7 @@ class Log:
         # With the recovery point at the log end, only a roll needs a checkpoint: a stop must not
         # write a producer snapshot for each log that was not written to.
         checkpoint = checkpoint and (self.recovery_point < self.log_end_offset or self.rolled)
-        if self._flushing is not None or not (checkpoint or self.dirty):
+        if self._flushing is not None or self.truncating or not (checkpoint or self.dirty):
             return None
         self.fence.check()
         flush = self._capture(checkpoint)
@@ -657,7 +813,11 @@ class Log:
         self._flushing = None
         flush.release()
         self.fence.check()
-        if not flush.void:
+        if flush.void:
+            self.epochs.dirty = True
+            self.rolled = self.rolled or flush.moves_recovery_point
+            self.snapshot_base = NO_SEGMENT
+        else:
             assert flush.succeeded, "ended before it was run"
             self.flushed_offset = flush.end_offset
             self.recovery_point = flush.recovery_point

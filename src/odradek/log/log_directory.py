@@ -10,6 +10,7 @@
     cleaner-offset-checkpoint
     <topic id>-<partition>/               a log, see `log`
     <topic id>-<partition>.<n>-delete/    a deleted log whose files are being removed
+    <topic id>-<partition>.<n>-damaged/   a damaged log that was set aside and fetched anew
 
 Opening the directory reads these names and no logs, so that 10,000 logs cost nothing until they are
 used. `open_log` opens a log; or a worker does, with `open_work`, then the owner calls `adopt`.
@@ -35,8 +36,8 @@ other files in it is left as it is.
 
 **Offsets.** The checkpoints are written from time to time as a whole: from the open logs, and from
 the values read at the start for the others. The recovery point of a log is that of its slot in
-`durable-ends`, or of the checkpoint if it has no slot. The log start is the higher of the
-checkpoint's and the slot's, in which every deletion writes it at once. An unreadable checkpoint is
+`durable-ends`, or of the checkpoint if it has no slot. The log start is the slot's, in which every
+deletion writes it at once; if none was written there, the checkpoint's. An unreadable checkpoint is
 reported as a problem and not used. Checkpoints have no checksum: a log start beyond everything in
 the slot is ignored, because a log that starts after its end would begin empty.
 """
@@ -56,7 +57,7 @@ from odradek.log.checkpoints import (
     RECOVERY_POINT_FILE,
     BadCheckpoint,
 )
-from odradek.log.durable_ends import DurableEnd, DurableEnds
+from odradek.log.durable_ends import STARTS_AT_ZERO, DurableEnd, DurableEnds
 from odradek.log.fence import Fence, LogDamaged
 from odradek.log.index import IndexCache
 from odradek.log.log import Log
@@ -232,23 +233,26 @@ class DirectoryOffsets:
         known_end = self._durable_ends.get(key)
         durable = self._durable_ends.slot(key)
         known = RecordedState(clean=clean, compacted=key in self.first_dirty)
+        written = durable.log_start
         if self._starts_known:
             known.log_start_offset = self._log_starts.get(key, 0)
-        if known_end is not None and (known.log_start_offset or 0) > max(
-            durable.offset, durable.log_start
-        ):
-            self._problems.append(
-                f"{LOG_START_FILE}: {key} cannot start at {known.log_start_offset}, beyond its "
-                f"durable end {durable.offset}; the entry is ignored"
-            )
-            known.log_start_offset = None
         known.recovery_point = known.durable_end = self._recovery_points.get(key, 0)
         if known_end is not None:
             known.recovery_point, known.durable_end = durable.recovery_point, durable.offset
-            known.deleted_before = durable.log_start
+            known.deleted_before = max(0, written)
             known.exact = True
+            known.restarted = durable.offset < (1 if written == STARTS_AT_ZERO else written)
+            if (known.log_start_offset or 0) > max(durable.offset, written):
+                if not known.restarted:
+                    self._problems.append(
+                        f"{LOG_START_FILE}: {key} cannot start at {known.log_start_offset}, beyond "
+                        f"its durable end {durable.offset}; the entry is ignored"
+                    )
+                known.log_start_offset = None
         else:
             durable.recovery_point = durable.offset = known.durable_end
+        if written != 0:  # never older than the checkpoint's
+            known.log_start_offset = known.deleted_before
         return known, durable
 
     def high_watermark(self, key: TopicIdPartition) -> int:
@@ -275,6 +279,8 @@ class DirectoryOffsets:
             self._recovery_points[key] = log.recovery_point
             self._high_watermarks[key] = log.high_watermark
             self._log_starts[key] = log.log_start_offset
+            if log.has_gaps:
+                self.first_dirty.setdefault(key, 0)  # as a log that was compacted here
         contents = {
             RECOVERY_POINT_FILE: checkpoints.encode_offsets(self._recovery_points),
             HIGH_WATERMARK_FILE: checkpoints.encode_offsets(self._high_watermarks),
@@ -307,6 +313,7 @@ class DirectoryOffsets:
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
+DAMAGED_SUFFIX = "-damaged"
 
 
 def partition_of(name: str) -> TopicIdPartition | None:
@@ -318,6 +325,11 @@ def partition_of(name: str) -> TopicIdPartition | None:
         return TopicIdPartition(uuid_from_text(topic), int(partition))
     except ValueError:
         return None
+
+
+def is_damaged(name: str, key: TopicIdPartition) -> bool:
+    """True if this is the directory of a log of `key` that was set aside."""
+    return name.startswith(f"{key}.") and name.endswith(DAMAGED_SUFFIX)
 
 
 class LogDirectory:
@@ -479,6 +491,39 @@ class LogDirectory:
             self.disk.remove_tree(target)
 
         return work
+
+    def set_aside(self, key: TopicIdPartition) -> Work:
+        """Rename the directory of a damaged log, so that a follower can fetch all of it anew.
+
+        Run the returned work, then call `begin_anew`. The files are kept for a person to look at,
+        until another log of this partition is set aside.
+        """
+        log = self.logs.pop(key, None)
+        if log is not None:
+            log.abandon()
+        source = self.directory_of(key)
+        older = [name for name in self.disk.list(self.path) if is_damaged(name, key)]
+        if self.disk.exists(source):
+            number = max([int(name.split(".")[1][: -len(DAMAGED_SUFFIX)]) for name in older] or [0])
+            self.disk.rename(source, f"{source}.{number + 1}{DAMAGED_SUFFIX}")
+        else:
+            older = older[:-1]
+        self.partitions.pop(key, None)
+
+        def work() -> None:
+            # Durable before the offsets are forgotten: without them damage looks like a torn tail.
+            self.disk.sync_directory(self.path)
+            for name in older:
+                self.disk.remove_tree(f"{self.path}/{name}")
+
+        return work
+
+    def begin_anew(self, key: TopicIdPartition) -> Work:
+        """Forget the offsets of a log that was set aside. After the work `open_log` makes a new
+        one.
+        """
+        self.offsets.forget(key)
+        return self.checkpoint()
 
     def remove_leftovers(self) -> Work:
         """Return the work that removes deleted logs that the last process left."""

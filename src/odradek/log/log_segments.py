@@ -219,6 +219,23 @@ class LogSegments:
         self._bases[first : first + count] = [segment.base_offset]
         self._forget(old)
 
+    def restart(self, segment: Segment) -> None:
+        """Replace all segments, whose files are gone, by an empty one."""
+        self.items[:] = [segment]
+        self._bases[:] = [segment.base_offset]
+        self.active = segment
+
+    def leave_cache(self) -> None:
+        """Stop counting the indexes in memory: a worker is about to use them."""
+        self._forget(self.items)
+
+    def enter_cache(self) -> None:
+        """Count the loaded indexes of inactive segments again."""
+        for segment in self.items[:-1]:
+            for index in (segment.offset_index, segment.time_index):
+                if index.loaded:
+                    self._cache.add(index)
+
     def _forget(self, segments: list[Segment]) -> None:
         for segment in segments:
             self._cache.remove(segment.offset_index)

@@ -31,7 +31,10 @@ lost by this only if the disk damages acknowledged bytes and the power fails wit
 
 **A log start behind the end.** Records may be deleted before they are durable
 (`log.durability=os`). If a power loss then takes so many that the log ends before its recorded
-start, the log begins empty at that start, so that no offset is assigned twice.
+start, the log begins empty at that start, so that no offset is assigned twice. A restart of a
+follower's log (see `truncation`) that a crash interrupted ends in this way too, if the old segments
+are before the new start. If they are behind it, they are removed. If they hold it, they are kept,
+and truncated again when the follower fetches.
 
 **Damage below R** is found when the segment is used: a closed segment is checked on first use (its
 last batch must end with the file and just before the next segment, and index entries must match the
@@ -124,6 +127,9 @@ class RecordedState:
     `compacted`: the log was compacted at some time, so it may have gaps whatever its settings are.
 
     `exact`: the durable end comes from a slot, so a batch ends there.
+
+    `restarted`: the log was being restarted at `deleted_before`, or was and has no durable records
+    since.
     """
 
     clean: bool = False
@@ -133,12 +139,21 @@ class RecordedState:
     deleted_before: int = 0
     compacted: bool = False
     exact: bool = False
+    restarted: bool = False
 
 
 class LogLoader:
     """Opens a log: holds its recorded state and makes its segments, epochs and producers."""
 
-    def __init__(self, disk: Disk, directory: str, config: LogConfig, known: RecordedState) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        known: RecordedState,
+        durable: DurableEnd | None,
+    ) -> None:
+        self.durable = durable
         self.disk = disk
         self.directory = directory
         self.config = config
@@ -166,6 +181,8 @@ class LogLoader:
             Segment(self.disk, self.directory, int(name[:20]), create=False) for name in logs
         ]
         start = self._recorded_start()
+        if self.known.restarted and segments and segments[0].base_offset > start:
+            self.complete_restart(segments)
         if segments:
             if self.known.log_start_offset is not None and segments[0].base_offset > start:
                 self.raise_damaged(
@@ -178,6 +195,23 @@ class LogLoader:
         for segment in segments:
             segment.index_interval_bytes = self.config.index_interval_bytes
         return segments
+
+    def complete_restart(self, segments: list[Segment]) -> None:
+        """Remove the segments of the time before a restart, which a crash has left."""
+        self.sync_slot()
+        for segment in segments:
+            self.stats.truncated_bytes += segment.size
+            self.stats.removed_segments += 1
+            remove_segment(segment)
+        segments.clear()
+        self.stats.torn = f"{self.directory}: it was being restarted at {self._recorded_start()}"
+
+    def sync_slot(self) -> None:
+        """Make the slot durable before segments are removed because of it: with an older one their
+        absence would be damage.
+        """
+        if self.durable is not None:
+            self.durable.sync()
 
     def first_segment(self, now_ms: int) -> Segment:
         """Make the first segment of a new log."""
@@ -232,6 +266,7 @@ class LogLoader:
         self.stats.torn = (
             f"{self.directory}: it ends at offset {end}, before its start {start}; it begins empty"
         )
+        self.sync_slot()
         for segment in segments:
             self.stats.truncated_bytes += segment.size
             self.stats.removed_segments += 1
@@ -477,7 +512,8 @@ def open_log(
     Blocks. May run on a worker, because it touches only this log's files. Raises `LogDamaged`,
     `OSError`.
     """
-    loader = LogLoader(disk, directory, config, known if known is not None else RecordedState())
+    recorded = known if known is not None else RecordedState()
+    loader = LogLoader(disk, directory, config, recorded, durable)
     segments = loader.find_segments()
     is_new = not segments
     if is_new:

@@ -128,7 +128,7 @@ def delete_old_segments(log: Log, now_ms: int) -> Deletion | None:
 
     `now_ms`: time of a `RetentionClock`. A log that is being compacted waits for the next pass.
     """
-    if log.cleaning:
+    if log.cleaning or log.truncating:
         return None
     if log.config.delete:
         _roll_if_expired(log, now_ms)

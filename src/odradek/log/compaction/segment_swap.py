@@ -173,6 +173,7 @@ class SegmentSwap:
         if cut or log.segments.items[first : first + len(self._old)] != self._old:
             raise LogCleaningAborted(self._directory)
         self._current = self._replace_segments(log, first, len(self._old), SWAP_SUFFIX)
+        log.swapping = True
 
     def mark_deleted(self) -> None:
         """Rename the old files to `.deleted`. Worker."""
@@ -185,6 +186,7 @@ class SegmentSwap:
         assert current is not None, "before install"
         rename_files(self._disk, self._directory, self._base_offset, SWAP_SUFFIX, "")
         self._replace_segments(log, _index_in_log(log, current), 1, "")
+        log.swapping = False
         current.close()
         self.deletion.delay_ms = log.config.file_delete_delay_ms
 
