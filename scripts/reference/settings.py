@@ -13,6 +13,7 @@ from odradek.config.broker import (
     NetworkSettings,
     TopicSettings,
 )
+from odradek.config.broker_connections import BrokerConnectionSettings
 from odradek.config.broker_log import CleanerSettings, LogSettings
 from odradek.config.client_metrics import ClientMetricsConfig
 from odradek.config.group import GroupConfig
@@ -24,6 +25,7 @@ from odradek.config.without_effect import SettingsWithoutEffect
 GROUPS: tuple[tuple[str, type[Settings]], ...] = (
     ("Identity", IdentitySettings),
     ("Listeners, connections and requests", NetworkSettings),
+    ("Connections to other brokers", BrokerConnectionSettings),
     ("Topics", TopicSettings),
     ("Logs", LogSettings),
     ("Log compaction", CleanerSettings),

@@ -36,6 +36,9 @@ MEMORY = "/memory"
 CONNECTIONS_SHARE = 0.4
 """Share of the process's descriptors for connections; the files of the log have half of them."""
 HTTP_CONNECTIONS = 64
+RESOLVERS = 2
+"""Threads that resolve the names of other nodes; there are none until a name is resolved. They are
+not those of the log: a name server that does not answer must not delay a flush."""
 HTTP_SHARE = 8
 """HTTP has at most one in so many of the connections."""
 
@@ -95,6 +98,10 @@ class Server:
         self._timer = SystemTimer(self._clock.monotonic_ms())
         self._reactor = Reactor(self._clock, self._timer)
         self._workers = Workers(self._reactor.call_soon_threadsafe, self.config.background_threads)
+        self._resolvers = Workers(
+            self._reactor.call_soon_threadsafe, RESOLVERS, name="odradek-resolver"
+        )
+        self._reactor.offload = self._resolvers
         env = Env(
             clock=self._clock,
             random=random.SystemRandom(),
@@ -209,4 +216,5 @@ class Server:
         if self.http is not None:
             self.http.close()
         self._workers.close()
+        self._resolvers.close()
         self._reactor.close()

@@ -52,8 +52,7 @@ class Engine:
         self.client = NetworkClient(
             env,
             timer,
-            NetworkClientSettings.of_client(config),
-            max_in_flight=max_in_flight,
+            NetworkClientSettings.of_client(config, max_in_flight),
             on_bug=on_bug,
         )
         self.backoff = ExponentialBackoff(

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from odradek.config.addresses import LISTENER_PATTERN, Listener, parse_listener
+from odradek.config.broker_connections import BrokerConnectionSettings
 from odradek.config.broker_log import CleanerSettings, LogSettings
 from odradek.config.setting import (
     HOUR_MS,
@@ -329,6 +330,7 @@ class BrokerConfig(
     LogSettings,
     CleanerSettings,
     NetworkSettings,
+    BrokerConnectionSettings,
     GroupCoordinatorSettings,
     MetadataLogSettings,
     SettingsWithoutEffect,

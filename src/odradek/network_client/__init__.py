@@ -1,6 +1,7 @@
 """Connections to nodes, and requests over them: for the clients, and from broker to broker.
 
     network_client      all nodes; its `settings`
+    broker_connections  those of a broker to other brokers, by purpose
     node_connection     one node: requests pending, in flight, answered
     handshake           connect and negotiate versions (`api_versions`)
     channel             frames over a transport

@@ -73,8 +73,6 @@ class NetworkClient:
         env: Env,
         timer: SystemTimer,
         settings: NetworkClientSettings,
-        *,
-        max_in_flight: int = 100,
         on_bug: Callable[[str, Exception], None] | None = None,
     ) -> None:
         self.env = env
@@ -82,6 +80,7 @@ class NetworkClient:
         self.client_id = settings.client_id
         self.request_timeout_ms = settings.request_timeout_ms
         self.max_idle_ms = settings.connections_max_idle_ms
+        self.max_pending = settings.max_pending
         self.max_response_bytes = MAX_RESPONSE_BYTES
         self.buffers = settings.buffers
         self.states = ClusterConnectionStates(
@@ -94,7 +93,7 @@ class NetworkClient:
                 env.random,
             ),
         )
-        self.in_flight = InFlightRequests(max_in_flight)
+        self.in_flight = InFlightRequests(settings.max_in_flight)
         self.metrics = NodeMetrics(None)
         """The traffic with all nodes, also those that left the cluster."""
         self.api_versions_version = NEWEST
@@ -105,6 +104,7 @@ class NetworkClient:
         """The number of requests sent so far; also the last correlation id."""
         self.bugs = 0
         self.closed = False
+        self._leave_old_address = settings.leave_old_address
         self._on_bug = on_bug
         self._nodes: dict[int, NodeConnection] = {}
         self._listeners: list[ConnectionListener] = []
@@ -135,8 +135,9 @@ class NetworkClient:
         if known is None:
             self._nodes[node_id] = NodeConnection(self, node_id, name, host, port)
         else:
-            # The next connection goes to the new address.
-            known.host, known.port, known.leaving = host, port, False
+            known.leaving = False
+            if (known.host, known.port) != (host, port):
+                known.move(host, port, now=self._leave_old_address)
 
     @property
     def node_ids(self) -> list[int]:

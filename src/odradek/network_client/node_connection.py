@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from odradek.network_client.network_client import NetworkClient
 
 
-PENDING_MAX: Final = 1000
-"""The maximum of requests that wait for one connection."""
-
 CORRELATION_MASK: Final = 0x7FFFFFFF
 
 
@@ -98,8 +95,8 @@ class NodeConnection:
             self.pending.appendleft(call)
             self._deadline_alarm.set_for(call.deadline_ms)
             self.connect_or_wait()
-        elif len(self.pending) >= PENDING_MAX:
-            text = f"{PENDING_MAX} requests are already waiting for {self}"
+        elif len(self.pending) >= self._client.max_pending:
+            text = f"{len(self.pending)} requests are already waiting for {self}"
             self._client.fail_soon(call, Disconnected(text))
         else:
             self.pending.append(call)
@@ -288,6 +285,16 @@ class NodeConnection:
         for call in self._release():
             self._client.finish(call, None, RequestTimeout(reason) if call is late else error)
         self._client.connection_lost(self, error)
+
+    def move(self, host: str, port: int, *, now: bool) -> None:
+        """Use another address from the next connection on; `now`: end the present one, and do not
+        wait for the old address's back-off."""
+        if now:
+            self.disconnect(f"{self} moved to {address_text(host, port)}")
+            self._states.forget(self.node_id)
+        self.host, self.port = host, port
+        if now and (self.pending or self.ready_requested):
+            self.connect_or_wait()
 
     def close(self) -> None:
         """Close an idle connection. The next request opens another one."""

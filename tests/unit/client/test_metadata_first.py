@@ -11,7 +11,6 @@ from textwrap import dedent
 import pytest
 
 from odradek.client.errors import Disconnected
-from odradek.network_client.node_connection import PENDING_MAX
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest
 from odradek.protocol.api.metadata import MetadataRequest
 from odradek.protocol.api.produce import ProduceRequest
@@ -91,7 +90,7 @@ def test_metadata_is_not_refused_where_too_many_requests_wait() -> None:
     asking.connect()
     scene = Scene(asking)
     asking.ask()
-    calls = [asking.ask() for _ in range(PENDING_MAX + 1)]
+    calls = [asking.ask() for _ in range(asking.client.max_pending + 1)]
     asking.side.do(asking.engine.metadata.request_update)
     asking.cluster.until(lambda: calls[-1].done)
     assert isinstance(calls[-1].error, Disconnected)
