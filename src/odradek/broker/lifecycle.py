@@ -1,0 +1,333 @@
+"""The life of a broker in its cluster: registration, heartbeats, controlled shutdown.
+
+    STARTING    registers at the active controller, then sends heartbeats until the controller says
+                that this broker has applied the metadata up to its own registration
+    RECOVERY    is caught up; goes on sending heartbeats, fenced, until its logs are open
+    RUNNING     was unfenced: clients are told of it, and it may lead partitions. If the controller
+                fences it later, its heartbeats ask to be unfenced again
+    PENDING_CONTROLLED_SHUTDOWN
+                asks to be relieved of its leaderships, until the controller allows it to stop or
+                its patience has ended
+    SHUTTING_DOWN
+                sends nothing more
+
+It is a state machine: every method takes the time and returns effects, in order. Only
+`SendToController` needs an answer: `answered` or `failed`. At most one request is in flight, and
+`deadline` says when to call `tick`. Safety rests on the broker's epoch, which is the offset of its
+registration: the controller refuses what an older life of this broker sends.
+
+This is Kafka's BrokerLifecycleManager (KIP-631) without its thread. One difference: when the
+controller has moved, what it did not answer is sent to the new one at once, without a back-off.
+
+Tests: unit/broker/test_lifecycle.py
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+from uuid import UUID
+
+from odradek.model.errors import ErrorCode, error_code
+from odradek.network_client.backoff import ExponentialBackoff
+from odradek.protocol.api.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from odradek.protocol.api.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+
+logger = logging.getLogger(__name__)
+
+LifecycleRequest = BrokerRegistrationRequest | BrokerHeartbeatRequest
+LifecycleResponse = BrokerRegistrationResponse | BrokerHeartbeatResponse
+
+UNKNOWN_EPOCH: Final = -1
+SHUTDOWN_HEARTBEAT_MS: Final = 50
+"""The time between heartbeats while leaderships move away: each one asks whether all are gone."""
+LOST_CONTROLLER: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_SERVER_ERROR)
+"""Errors that say nothing about this broker: the request goes to the next controller."""
+
+
+class BrokerState(IntEnum):
+    """The states of a broker, with the numbers of Kafka's metric `BrokerState`."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    SHUTTING_DOWN = 7
+
+
+@dataclass(frozen=True, slots=True)
+class SendToController:
+    """Send a request to the active controller."""
+
+    request: LifecycleRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The controller registered this broker. Its requests carry `epoch` from now on."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """The metadata is applied up to the registration: the logs can be opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class FenceChanged:
+    """The controller unfenced this broker, or fenced it."""
+
+    fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MayShutDown:
+    """This broker may stop. `relieved`: it leads nothing any more; else its patience has ended."""
+
+    relieved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationRefused:
+    """This broker cannot join its cluster: the start fails with `message`."""
+
+    message: str
+
+
+Effect = SendToController | Registered | CaughtUp | FenceChanged | MayShutDown | RegistrationRefused
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleConfig:
+    """Times in milliseconds."""
+
+    heartbeat_interval_ms: int = 2_000
+    """Kafka's `broker.heartbeat.interval.ms`."""
+    registration_timeout_ms: int = 60_000
+    """Kafka's `initial.broker.registration.timeout.ms`."""
+    controlled_shutdown_ms: int = 300_000
+    """How long a stop waits for the controller to move leaderships: Kafka's five minutes."""
+
+
+FATAL: Final = {
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "the data directory belongs to another cluster. What to do: "
+    "start it with an empty data directory, or give it an address of its own cluster",
+    ErrorCode.UNSUPPORTED_VERSION: "the cluster uses a metadata version that this release does not "
+    "support. What to do: install the release that the other nodes run",
+    ErrorCode.INVALID_REGISTRATION: "the controller does not accept its listeners or directories",
+}
+"""Refusals of a registration that no retry can change, with the way out."""
+
+
+class BrokerLifecycle:
+    """The life of one broker: see the module. All methods run on the owner thread."""
+
+    def __init__(
+        self,
+        registration: BrokerRegistrationRequest,
+        config: LifecycleConfig,
+        backoff: ExponentialBackoff,
+    ) -> None:
+        """`registration`: the request to register with, with this life's incarnation id."""
+        self._registration = registration
+        self._config = config
+        self._backoff = backoff
+        self.state = BrokerState.NOT_RUNNING
+        self.epoch = UNKNOWN_EPOCH
+        self.is_fenced = True
+        self._metadata_offset = -1
+        self._ready_to_unfence = False
+        self._offline_directories: tuple[UUID, ...] = ()
+        self._in_flight: LifecycleRequest | None = None
+        self._attempts = 0
+        self._send_ms: int | None = None
+        self._begun_ms = 0
+        self._refusal = "no controller answered"
+        self._effects: list[Effect] = []
+
+    @property
+    def deadline(self) -> int | None:
+        """When `tick` is due; None if only an answer or a call can change anything."""
+        times = [self._send_ms if self._in_flight is None else None, self._limit_ms()]
+        known = [time for time in times if time is not None]
+        return min(known) if known else None
+
+    def _limit_ms(self) -> int | None:
+        """When patience ends: with the registration, or with a controlled shutdown."""
+        if self.state is BrokerState.STARTING and self.epoch == UNKNOWN_EPOCH:
+            return self._begun_ms + self._config.registration_timeout_ms
+        if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            return self._begun_ms + self._config.controlled_shutdown_ms
+        return None
+
+    # What happens in this broker
+
+    def start(self, now_ms: int) -> list[Effect]:
+        """Register at the controller."""
+        self.state = BrokerState.STARTING
+        self._begun_ms = now_ms
+        self._send_ms = now_ms
+        return self._go_on(now_ms)
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Send what is due, or end what took too long."""
+        limit = self._limit_ms()
+        if limit is not None and limit <= now_ms:
+            self._out_of_patience()
+        return self._go_on(now_ms)
+
+    def metadata_applied(self, now_ms: int, offset: int) -> list[Effect]:
+        """The metadata is applied up to `offset`, that of the last applied record."""
+        before, self._metadata_offset = self._metadata_offset, offset
+        waits = self.state is BrokerState.STARTING and self.epoch != UNKNOWN_EPOCH
+        if waits and before < self.epoch <= offset:
+            self._send_ms = now_ms  # The controller learns it now, not at the next interval.
+        return self._go_on(now_ms)
+
+    def logs_opened(self, now_ms: int) -> list[Effect]:
+        """The broker can serve its partitions: ask to be unfenced."""
+        if not self._ready_to_unfence:
+            self._ready_to_unfence = True
+            if self.state is BrokerState.RECOVERY:
+                self._send_ms = now_ms
+        return self._go_on(now_ms)
+
+    def directories_failed(self, now_ms: int, directories: Sequence[UUID]) -> list[Effect]:
+        """These data directories failed: the controller moves their leaderships."""
+        self._offline_directories = tuple(directories)
+        if self.state in (BrokerState.RECOVERY, BrokerState.RUNNING):
+            self._send_ms = now_ms
+        return self._go_on(now_ms)
+
+    def controller_changed(self, now_ms: int) -> list[Effect]:
+        """Another controller is active: send what is not answered to it at once."""
+        if self._in_flight is None and self._attempts > 0 and self._send_ms is not None:
+            self._send_ms = now_ms
+        return self._go_on(now_ms)
+
+    def begin_controlled_shutdown(self, now_ms: int) -> list[Effect]:
+        """Ask to be relieved of all leaderships. A broker that was never unfenced leads none."""
+        if self.state is BrokerState.RUNNING:
+            self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+            self._begun_ms = now_ms
+            self._send_ms = now_ms
+        elif self.state < BrokerState.RUNNING:
+            self._shut_down(relieved=True)
+        return self._go_on(now_ms)
+
+    def _out_of_patience(self) -> None:
+        if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            self._shut_down(relieved=False)
+        else:
+            seconds = self._config.registration_timeout_ms / 1000
+            self._refuse(
+                f"the cluster's controller did not register it in {seconds:g} s: {self._refusal}"
+            )
+
+    # Requests and answers
+
+    def _go_on(self, now_ms: int) -> list[Effect]:
+        if self._in_flight is None and self._send_ms is not None and self._send_ms <= now_ms:
+            self._send_ms = None
+            self._in_flight = self._next_request()
+            self._effects.append(SendToController(self._in_flight))
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _next_request(self) -> LifecycleRequest:
+        if self.epoch == UNKNOWN_EPOCH:
+            return self._registration
+        return BrokerHeartbeatRequest(
+            broker_id=self._registration.broker_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=self._metadata_offset,
+            want_fence=not self._ready_to_unfence,
+            want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+            offline_log_dirs=list(self._offline_directories),
+        )
+
+    def failed(self, now_ms: int) -> list[Effect]:
+        """The request in flight got no answer."""
+        self._in_flight = None
+        self._retry_later(now_ms)
+        return self._go_on(now_ms)
+
+    def answered(self, now_ms: int, response: LifecycleResponse) -> list[Effect]:
+        """The controller answered the request in flight."""
+        self._in_flight = None
+        if self.state is BrokerState.SHUTTING_DOWN:
+            return self._go_on(now_ms)
+        error = error_code(response.error_code)
+        if error is not ErrorCode.NONE:
+            self._refused(now_ms, response, error)
+        elif isinstance(response, BrokerRegistrationResponse):
+            self._attempts = 0
+            self.epoch = response.broker_epoch
+            self._send_ms = now_ms
+            self._effects.append(Registered(self.epoch))
+        else:
+            self._attempts = 0
+            self._heartbeat_answered(now_ms, response)
+        return self._go_on(now_ms)
+
+    def _refused(self, now_ms: int, response: LifecycleResponse, error: ErrorCode) -> None:
+        if isinstance(response, BrokerRegistrationResponse):
+            self._refusal = f"it answers {error.name} ({error.text})"
+            if error in FATAL:
+                self._refuse(f"{FATAL[error]} ({error.name})")
+                return
+        if error is ErrorCode.STALE_BROKER_EPOCH:
+            # It was removed from the cluster, or another process registered with its id.
+            self._note_fence(fenced=True)
+        if error not in LOST_CONTROLLER:
+            logger.warning("the controller refused a request of this broker: %s", error.name)
+        self._retry_later(now_ms)
+
+    def _retry_later(self, now_ms: int) -> None:
+        if self.state is BrokerState.SHUTTING_DOWN:
+            return
+        wait = self._backoff.backoff_ms(self._attempts)
+        self._attempts += 1
+        self._send_ms = now_ms + wait
+
+    def _heartbeat_answered(self, now_ms: int, response: BrokerHeartbeatResponse) -> None:
+        state = self.state
+        wait = self._config.heartbeat_interval_ms
+        if state is BrokerState.STARTING and response.is_caught_up:
+            self.state = BrokerState.RECOVERY
+            self._effects.append(CaughtUp())
+            if self._ready_to_unfence:
+                wait = 0
+        elif state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            if response.should_shut_down:
+                self._shut_down(relieved=True)
+                return
+            wait = min(wait, SHUTDOWN_HEARTBEAT_MS)
+        self._note_fence(response.is_fenced)
+        if self._send_ms is None:  # Else there was news while the request was in flight.
+            self._send_ms = now_ms + wait
+
+    def _note_fence(self, fenced: bool) -> None:
+        if self.state is BrokerState.RECOVERY and not fenced:
+            self.state = BrokerState.RUNNING
+        if fenced != self.is_fenced:
+            self.is_fenced = fenced
+            self._effects.append(FenceChanged(fenced))
+
+    def _refuse(self, message: str) -> None:
+        self.state = BrokerState.SHUTTING_DOWN
+        self._send_ms = None
+        self._effects.append(RegistrationRefused(message))
+
+    def _shut_down(self, *, relieved: bool) -> None:
+        self.state = BrokerState.SHUTTING_DOWN
+        self._send_ms = None
+        self._effects.append(MayShutDown(relieved))
