@@ -202,5 +202,6 @@ def test_the_coordinator_of_a_group_leads_its_partition_of_consumer_offsets(
         StandingClock(),
         led.timer,
         lambda callback: None,
+        5_000,
     )
     assert runtime.partition_of(group) == partition

@@ -91,6 +91,7 @@ class RecordingRuntime(CoordinatorRuntime[GroupShard]):
             stage.clock,
             stage.timer,
             stage.soon.append,
+            self.answer_timeout_ms,
         )
         shard.stage = stage
         stage.recording_shard = shard
@@ -135,6 +136,7 @@ class Stage:
             self.clock,
             self.timer,
             self.soon.append,
+            self.config.offsets_commit_timeout_ms,
         )
         runtime.stage = self
         self.groups = GroupCoordinator(self.config, runtime, transitions)

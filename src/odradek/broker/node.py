@@ -235,6 +235,7 @@ class Node:
             env.clock,
             self.timer,
             env.call_soon,
+            config.offsets_commit_timeout_ms,
         )
         return GroupCoordinator(config, runtime, transitions)
 

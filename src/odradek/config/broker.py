@@ -228,6 +228,14 @@ class GroupCoordinatorSettings(Settings):
         doc="The size at which a segment of __consumer_offsets is closed. Only closed segments "
         "are compacted, and the broker reads all segments when it starts.",
     )
+    offsets_commit_timeout_ms = integer(
+        "offsets.commit.timeout.ms",
+        5_000,
+        at_least(1),
+        doc="How long the group coordinator waits until the records of an operation are committed. "
+        "After that its client gets COORDINATOR_NOT_AVAILABLE and asks again; the records may be "
+        "committed later.",
+    )
     offset_metadata_max_bytes = integer(
         "offset.metadata.max.bytes",
         4096,

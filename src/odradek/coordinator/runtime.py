@@ -47,6 +47,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         clock: Clock,
         timer: SystemTimer,
         call_soon: Callable[[Callable[[], None]], None],
+        answer_timeout_ms: int,
     ) -> None:
         self.topic = topic
         self._partition_count = partition_count
@@ -55,6 +56,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         self._clock = clock
         self._timer = timer
         self._call_soon = call_soon
+        self.answer_timeout_ms = answer_timeout_ms
         self._shards: dict[int, tuple[Shard, M]] = {}
         replicas.listeners[topic] = self
 
@@ -127,7 +129,13 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
     def new_shard(self, partition: Partition, state_machine: M) -> Shard:
         """A shard that has yet to be loaded."""
         return Shard(
-            partition, state_machine, self._replicas, self._clock, self._timer, self._call_soon
+            partition,
+            state_machine,
+            self._replicas,
+            self._clock,
+            self._timer,
+            self._call_soon,
+            self.answer_timeout_ms,
         )
 
     def updated(self, partition: Partition) -> None:

@@ -12,7 +12,9 @@ to be flushed first), loading pauses until it moves. A shard whose log cannot be
 An *active* shard runs operations one after the other (see `operation`). Responses wait for the high
 watermark, which with `log.durability=fsync` means the disk. They are sent in the order of their
 operations, also those of operations without records. So no client learns of a state that a crash
-could take back, and reads need no second copy of the state.
+could take back, and reads need no second copy of the state. A response that waits for longer than
+`offsets.commit.timeout.ms` is replaced by COORDINATOR_NOT_AVAILABLE, because the client gives up as
+well: the records stay in the log and in the state, and may still be committed.
 
 Kafka collects the records of several operations into one batch
 (`group.coordinator.append.linger.ms`) and reverts the state if the append fails. Here each
@@ -42,6 +44,7 @@ from odradek.protocol.records import InvalidRecords
 from odradek.replication.partition import Isolation, Partition
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import SystemTimer
+from odradek.timing.timer_task import TimerTask
 
 READ_BYTES = 256 * 1024
 """Read at a time by the loader: a few milliseconds of the owner thread."""
@@ -176,15 +179,20 @@ class Shard:
         clock: Clock,
         timer: SystemTimer,
         call_soon: Callable[[Callable[[], None]], None],
+        answer_timeout_ms: int,
     ) -> None:
+        """`answer_timeout_ms`: how long a response may wait for the commit of its records."""
         self.partition = partition
         self.state_machine = state_machine
         self.state = ShardState.LOADING
         self._replicas = replicas
         self._clock = clock
         self._call_soon = call_soon
+        self._timer = timer
         self._timers = KeyedTimers(timer, self._expired, call_soon)
-        self._waiting: deque[tuple[int, Answers]] = deque()
+        self._answer_timeout_ms = answer_timeout_ms
+        self._waiting: deque[tuple[int, int, Answers]] = deque()
+        self._timeout: TimerTask | None = None
         self._last_written_offset = 0
 
     def error(self) -> ErrorCode:
@@ -300,7 +308,22 @@ class Shard:
             for reply, response in answers:
                 reply.send(response)
         else:
-            self._waiting.append((self._last_written_offset, answers))
+            deadline_ms = self._timer.now_ms + self._answer_timeout_ms
+            self._waiting.append((self._last_written_offset, deadline_ms, answers))
+            if self._timeout is None:
+                self._timeout = self._timer.call_later(self._answer_timeout_ms, self._time_out)
+
+    def _time_out(self) -> None:
+        """Refuse the responses that have waited for too long. The task runs once per timeout, not
+        once per response.
+        """
+        self._timeout = None
+        waiting, now_ms = self._waiting, self._timer.now_ms
+        while waiting and waiting[0][1] <= now_ms:
+            _, _, answers = waiting.popleft()
+            refuse(answers, RESPONSE_ERRORS[ErrorCode.REQUEST_TIMED_OUT])
+        if waiting:
+            self._timeout = self._timer.call_later(waiting[0][1] - now_ms, self._time_out)
 
     def high_watermark_moved(self) -> None:
         """Send the responses that are committed now, or continue to load."""
@@ -308,15 +331,17 @@ class Shard:
             self._continue_loading()
         waiting = self._waiting
         while waiting and waiting[0][0] <= self.partition.high_watermark:
-            for reply, response in waiting.popleft()[1]:
+            for reply, response in waiting.popleft()[2]:
                 reply.send(response)
 
     def unload(self, error: ErrorCode) -> None:
         """Cancel the timers and answer waiting requests with `error`: the partition was removed."""
         self.state = ShardState.GONE
         self._timers.clear()
+        if self._timeout is not None:
+            self._timeout.cancel()
         while self._waiting:
-            refuse(self._waiting.popleft()[1], error)
+            refuse(self._waiting.popleft()[2], error)
         self.state_machine.unloaded(error)
 
 

@@ -95,6 +95,37 @@ def test_a_read_waits_for_the_records_before_it() -> None:
     assert asking.answers[1:] == ["first", "between", "second", "last"]
 
 
+def test_a_response_that_waits_too_long_is_refused_and_its_records_stay() -> None:
+    stage = Stage(offsets_commit_timeout_ms=5_000)
+    asking = Asking(stage)
+    stage.slow = True
+    asking.write("a", "never")
+    stage.pass_time(2_000)
+    asking.write("b", "written in time")
+    stage.pass_time(2_999)
+    assert asking.answers == []
+    stage.pass_time(1)
+    assert asking.answers == ["COORDINATOR_NOT_AVAILABLE"]
+    stage.slow = False
+    stage.run_until_idle()
+    assert asking.answers[1:] == ["written in time"]
+    assert names(stage) == ["a", "b"]
+    stage.pass_time(60_000)
+    assert len(asking.answers) == 2
+
+
+def test_every_response_has_a_timeout_of_its_own() -> None:
+    stage = Stage(offsets_commit_timeout_ms=5_000)
+    asking = Asking(stage)
+    stage.slow = True
+    for name in ("a", "b"):
+        asking.write(name, "never")
+        stage.pass_time(3_000)
+    assert asking.answers == ["COORDINATOR_NOT_AVAILABLE"]
+    stage.pass_time(2_000)
+    assert asking.answers == ["COORDINATOR_NOT_AVAILABLE"] * 2
+
+
 def test_refused_records_change_no_state() -> None:
     stage = Stage()
     asking = Asking(stage)
