@@ -57,6 +57,16 @@ def test_records_of_the_schema_are_read_together(one_by_one, ddl, value):
     assert None not in [structs[0][name] for name in parse_schema(ddl).names if name in "ndtuebm"]
 
 
+@pytest.mark.parametrize("word", [b"Inf", b"-Inf", b"-NaN"])
+def test_words_that_only_arrow_takes_are_decoded_one_by_one(one_by_one, word):
+    """Jackson reads NaN, Infinity and -Infinity, and no other words."""
+    doubtful = b'{"n":1,"d":' + word + b"}"
+    structs, errors = decoded("n int, d double", b'{"n":2,"d":-1}', doubtful, b'{"n":3,"d":NaN}')
+    assert one_by_one == [doubtful]
+    assert [error is None for error in errors] == [True, False, True]
+    assert structs[0] == {"n": 2, "d": -1.0}
+
+
 @pytest.mark.parametrize(
     "bad", [b"{", b'{"n":"x"}', b'{"n":99999999999}', b'{"n":1.0}', b'{"n":1,"n":2}', b'{"d":-0}']
 )

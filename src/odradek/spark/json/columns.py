@@ -388,10 +388,9 @@ def doubtful_texts(values: pa.Array) -> RowMask:
         return rows
     offsets = np.frombuffer(offsets_buffer, np.int32)[values.offset :][: len(values) + 1]
     data = np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
-    text = data.tobytes()
-    if any(word in text for word in WORDS_ONLY_ARROW_TAKES):
+    if any(contains(data, word) for word in WORDS_ONLY_ARROW_TAKES):
         rows |= matching(values, THOSE_WORDS)
-    if b"\0" in text:
+    if (data == 0).any():
         rows |= matching(values, r"\x00")
     lengths = np.diff(offsets)
     if lengths.max() > min(MAX_NUMBER_LENGTH, MAX_DEPTH):
@@ -399,6 +398,16 @@ def doubtful_texts(values: pa.Array) -> RowMask:
         for row in np.flatnonzero(lengths > min(MAX_NUMBER_LENGTH, MAX_DEPTH)).tolist():
             rows[row] |= beyond_limits(data[edges[row] : edges[row + 1]])
     return rows
+
+
+def contains(data: npt.NDArray[np.uint8], word: bytes) -> bool:
+    """True if the bytes contain a word. Its first two bytes are compared first, all at once: this
+    takes a tenth of the time of a search, and they are rare.
+    """
+    first, second = word[:2]
+    if not ((data[:-1] == first) & (data[1:] == second)).any():
+        return False
+    return word in data.tobytes()
 
 
 def matching(values: pa.Array, pattern: str) -> RowMask:
