@@ -350,7 +350,8 @@ class HttpConnection:
         self._enter(Phase.RESPONSE)
         reason = HTTPStatus(response.status).phrase
         self._put(h11.Response(status_code=response.status, headers=headers, reason=reason))
-        self._produce(response)
+        if response.length is not None:  # Else the first slice is a turn of its own.
+            self._produce(response)
 
     def _produce(self, response: HttpResponse) -> None:
         """Queue the next slice, or the end of the response."""

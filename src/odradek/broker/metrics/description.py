@@ -1,17 +1,17 @@
 """The metrics as a response of DescribeMetrics, in parts and slices.
 
 One answer has samples of at most `MOST_WORK`, because it is written in one piece; the next one
-begins at the cursor that it has. Values of different parts are of different times.
+begins at the cursor that it has. Values of different parts are of different times. A name that is
+not in the table is answered in the first part, with an error of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from odradek.broker.metrics.metric import LabelValues, Metric, Value, View
-from odradek.broker.metrics.reading import HISTOGRAM_COST, SLICE, Piece, pieces
+from odradek.broker.metrics.reading import TurnBudget, metrics_of, samples_of
 from odradek.broker.metrics.scrape import Scrape
 from odradek.broker.metrics.table import BY_NAME, METRICS
 from odradek.broker.sliced_answers import Slices
@@ -30,72 +30,85 @@ if TYPE_CHECKING:
     from odradek.broker.node import Node
 
 MOST_WORK: Final = 1_000
-"""Samples of one answer; a histogram counts as `HISTOGRAM_COST`. Writing them takes 1 to 2 ms."""
+"""Samples of one answer; writing them takes 1 to 2 ms."""
+HISTOGRAM_COST: Final = 25
+"""A histogram counts as so many samples."""
+MOST_NAMES: Final = 1_000
+"""Names in one request: more than there are metrics."""
 
 
 def describe_metrics(node: Node, request: DescribeMetricsRequest) -> Slices:
     """Return the requested metrics from the cursor on, in slices: see the module."""
-    unknown = unknown_name(request)
-    if unknown is not None:
-        return DescribeMetricsResponse(
-            error_code=ErrorCode.INVALID_REQUEST,
-            error_message=f"There is no metric {unknown!r} of this broker.",
-        )
-    view = View.PARTITIONS if request.partitions else View.BROKER
-    metrics = requested_metrics(request, view)
+    refusal = why_refused(request)
+    if refusal is not None:
+        return DescribeMetricsResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=refusal)
     response = DescribeMetricsResponse(error_code=ErrorCode.NONE)
+    if request.cursor is None:
+        response.metrics += [
+            unknown(name) for name in dict.fromkeys(request.names) if name not in BY_NAME
+        ]
     skip = 0 if request.cursor is None else max(0, request.cursor.sample)
+    done = 0
     scrape = Scrape(node)
-    done = since_pause = 0
-    for metric in metrics:
+    turn = TurnBudget(node.env.clock.monotonic_ns)
+    for metric in requested_metrics(request):
         cost = 1 if metric.buckets is None else HISTOGRAM_COST
         row = described(metric)
-        position = skip
-        for piece in after(pieces(metric, metric.read(scrape)), skip):
-            room = max(0, (MOST_WORK - done) // cost)
-            row.samples += [sample_of(metric, *each) for each in piece.samples[:room]]
-            position += min(room, len(piece.samples))
-            done += cost * min(room, len(piece.samples))
-            if len(piece.samples) > room:
+        position = 0
+        for found in metric.read(scrape):
+            samples = samples_of(found)
+            first = min(len(samples), max(0, skip - position))
+            end = min(len(samples), first + max(0, (MOST_WORK - done) // cost))
+            row.samples += [sample_of(metric, *each) for each in samples[first:end]]
+            done += cost * (end - first)
+            position += end
+            if end < len(samples):
                 if row.samples:
                     response.metrics.append(row)
                 response.next_cursor = MetricCursor(name=metric.name, sample=position)
                 return response
-            since_pause += piece.cost
-            if since_pause >= SLICE:
-                since_pause = 0
+            if turn.is_over():
                 yield
+                turn.begin()
         response.metrics.append(row)
         skip = 0
     return response
 
 
-def unknown_name(request: DescribeMetricsRequest) -> str | None:
-    """Return the first requested name that the table has not."""
-    cursor = [] if request.cursor is None else [request.cursor.name]
-    return next((name for name in [*request.names, *cursor] if name not in BY_NAME), None)
+def why_refused(request: DescribeMetricsRequest) -> str | None:
+    """Return why a request cannot be answered at all; None if it can."""
+    if len(request.names) > MOST_NAMES:
+        return f"{len(request.names)} metrics by name; ask for at most {MOST_NAMES}."
+    if request.cursor is not None and request.cursor.name not in BY_NAME:
+        return f"There is no metric {request.cursor.name!r} of this broker to go on with."
+    return None
 
 
-def requested_metrics(request: DescribeMetricsRequest, view: View) -> list[Metric]:
+def unknown(name: str) -> DescribedMetric:
+    """Answer for a name that the table has not."""
+    return DescribedMetric(
+        name=name,
+        error_code=ErrorCode.RESOURCE_NOT_FOUND,
+        kind="",
+        unit="",
+        help="",
+        labels=[],
+        samples=[],
+    )
+
+
+def requested_metrics(request: DescribeMetricsRequest) -> list[Metric]:
     """Return the metrics by name, or those of a view, from the cursor on."""
     if request.names:
         wanted = set(request.names)
         found = [metric for metric in METRICS if metric.name in wanted]
     else:
-        found = [metric for metric in METRICS if metric.view is view]
+        found = metrics_of(View.PARTITIONS if request.partitions else View.BROKER)
     if request.cursor is not None:
         names = [metric.name for metric in found]
         if request.cursor.name in names:
             return found[names.index(request.cursor.name) :]
     return found
-
-
-def after(read: Iterator[Piece], skip: int) -> Iterator[Piece]:
-    """Yield the pieces without their first `skip` samples."""
-    for piece in read:
-        dropped = min(skip, len(piece.samples))
-        skip -= dropped
-        yield piece._replace(samples=list(islice(piece.samples, dropped, None)))
 
 
 def described(metric: Metric) -> DescribedMetric:

@@ -7,64 +7,130 @@
     for part in exposition(node, View.BROKER):    # b"" is a pause
         send(part); give others a turn
 
-Each step reads and renders `reading.SLICE` samples, well below a millisecond when compiled or not,
-so a caller that returns to the loop between steps delays nobody, whatever the number of partitions.
-Only the part in hand is in memory: a reader that is slow should stop taking parts. Call it on the
-owner thread only; a started exposition may be dropped at any step.
+Each step takes about half a millisecond (`reading.TurnBudget`), so a caller that returns to the
+loop between steps delays nobody, whatever the number of partitions. Only the part in hand is in
+memory: a reader that is slow should stop taking parts. Call it on the owner thread only; a started
+exposition may be dropped at any step.
+
+Two thirds of the lines of single partitions are the same from scrape to scrape: name and labels.
+The labels are prepared once (`PartitionLabels`), and the lines of a `Column` joined in one step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from odradek.broker.metrics.metric import (
     QUANTILES,
     Buckets,
+    Column,
     Kind,
     LabelValues,
     Metric,
+    PartitionKey,
     Value,
     View,
 )
-from odradek.broker.metrics.reading import SLICE, read_metrics
+from odradek.broker.metrics.reading import TurnBudget, metrics_of
+from odradek.broker.metrics.scrape import Scrape
 from odradek.model.histogram import Histogram, quantile
 
 if TYPE_CHECKING:
     from odradek.broker.node import Node
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+FORGOTTEN_PER_STEP: Final = 1_000
 
 
-def exposition(node: Node, view: View = View.BROKER) -> Iterator[bytes]:
-    """Yield a view's page in parts; b"" is a pause. See the module for how to take them."""
-    last: Metric | None = None
+class PartitionLabels(dict[PartitionKey, str]):
+    """The end of the labels of each partition, made once: `topic="t",partition="0"}`.
+
+    Kept between the scrapes of a broker. When most are of partitions that are gone, `forget` lets
+    them go.
+    """
+
+    def __missing__(self, partition: PartitionKey) -> str:
+        text = f'topic="{escaped(partition[0])}",partition="{partition[1]}"}}'
+        self[partition] = text
+        return text
+
+    def forget(self, present: int) -> Iterator[None]:
+        """Remove labels in steps until they are not many more than those of `present` partitions.
+
+        Some may be of partitions that are still there: those are made again.
+        """
+        most = 2 * present + FORGOTTEN_PER_STEP
+        while len(self) > most:
+            for _ in range(FORGOTTEN_PER_STEP):
+                self.popitem()
+            yield
+
+
+def exposition(
+    node: Node, view: View = View.BROKER, partition_labels: PartitionLabels | None = None
+) -> Iterator[bytes]:
+    """Yield a view's page in parts; b"" is a pause. See the module for how to take them.
+
+    `partition_labels`: those of the scrapes before, to be used again.
+    """
+    ends = PartitionLabels() if partition_labels is None else partition_labels
+    turn = TurnBudget(node.env.clock.monotonic_ns)
+    scrape = Scrape(node)
     lines: list[str] = []
-    cost = 0
-    for metric, samples, work in read_metrics(node, view):
-        if metric is not last and samples:
-            last = metric
-            lines.append(f"# HELP {metric.name} {escaped_help(metric.help)}\n")
-            lines.append(f"# TYPE {metric.name} {metric.kind}\n")
-        if metric.buckets is None:
-            name, labels = metric.name, metric.labels
-            lines += [
-                f"{name}{label_text(labels, values)} {number_text(value)}\n"  # type: ignore[arg-type]
-                for values, value in samples
-            ]
-        else:
-            lines += [histogram_text(metric, values, value) for values, value in samples]
-        cost += work
-        if cost >= SLICE:
-            yield "".join(lines).encode()
-            lines, cost = [], 0
+    most_partitions = 0
+    for metric in metrics_of(view):
+        partitions = 0
+        is_first = True
+        for found in metric.read(scrape):
+            text = ""
+            if isinstance(found, Column):
+                text = column_text(metric, found, ends)
+                partitions += len(found.partitions)
+            elif found is not None:
+                text = sample_text(metric, *found)
+            if is_first and text:
+                lines.append(head(metric))
+                is_first = False
+            lines.append(text)
+            if turn.is_over():
+                yield "".join(lines).encode()
+                lines.clear()
+                turn.begin()
+        most_partitions = max(most_partitions, partitions)
+    for _ in ends.forget(most_partitions):
+        yield b""
     yield "".join(lines).encode()
 
 
-def histogram_text(metric: Metric, values: LabelValues, value: Value) -> str:
+def head(metric: Metric) -> str:
+    """The lines before the samples of a metric."""
+    return f"# HELP {metric.name} {escaped_help(metric.help)}\n# TYPE {metric.name} {metric.kind}\n"
+
+
+def column_text(metric: Metric, column: Column, ends: PartitionLabels) -> str:
+    """The lines of a column."""
+    common = label_text(metric.labels[:-2], column.common)
+    begin = f"{metric.name}{common[:-1]}," if common else f"{metric.name}{{"
+    return "".join(
+        [
+            f"{begin}{ends[partition]} {value}\n"
+            for partition, value in zip(column.partitions, column.values)
+        ]
+    )
+
+
+def sample_text(metric: Metric, values: LabelValues, value: Value) -> str:
+    """The line of a number, or those of a histogram or summary."""
+    if isinstance(value, Histogram):
+        return histogram_text(metric, values, value)
+    return f"{metric.name}{label_text(metric.labels, values)} {number_text(value)}\n"
+
+
+def histogram_text(metric: Metric, values: LabelValues, value: Histogram) -> str:
     """The lines of a histogram or summary."""
-    assert isinstance(value, Histogram) and metric.buckets is not None, metric.name
+    assert metric.buckets is not None, metric.name
     labels = label_text(metric.labels, values)
     more = f"{labels[:-1]}," if labels else "{"
     if metric.kind is Kind.SUMMARY:
@@ -107,7 +173,7 @@ def bounds(buckets: Buckets) -> list[tuple[int, str]]:
 
 
 @lru_cache(4096)
-def label_text(names: Sequence[str], values: LabelValues) -> str:
+def label_text(names: tuple[str, ...], values: LabelValues) -> str:
     """The labels in braces; one with the value "" is left out."""
     labels = ",".join(
         f'{name}="{escaped(str(value))}"'

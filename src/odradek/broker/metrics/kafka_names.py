@@ -23,9 +23,12 @@ from odradek.broker.metrics.metric import (
     PAUSE,
     SIZES,
     Buckets,
+    Column,
+    Found,
     Kind,
     Metric,
     Read,
+    ReadSamples,
     Sample,
     View,
     counter,
@@ -34,7 +37,7 @@ from odradek.broker.metrics.metric import (
 )
 from odradek.broker.metrics.odradek_metrics import (
     error_name,
-    groups_by_state,
+    of_all_topics,
     of_sockets,
 )
 from odradek.broker.metrics.partition_metrics import LABELS, of_open_logs
@@ -145,22 +148,6 @@ def of_cluster(value: Callable[[ClusterTotals], int]) -> Read:
     return read
 
 
-def leader_count(scrape: Scrape) -> Iterator[Sample]:
-    leading = 0
-    for partition in scrape.partitions:
-        leading += not partition.failure
-        yield PAUSE
-    yield NO_LABELS, leading
-
-
-def offline_replicas(scrape: Scrape) -> Iterator[Sample]:
-    offline = 0
-    for partition in scrape.partitions:
-        offline += bool(partition.failure)
-        yield PAUSE
-    yield NO_LABELS, offline
-
-
 def idle(value: Callable[[LoopLoad, int], float]) -> Read:
     """Read the share of time that the loop slept; a simulated broker has no loop."""
 
@@ -173,7 +160,7 @@ def idle(value: Callable[[LoopLoad, int], float]) -> Read:
     return read
 
 
-def of_listener(read_one: Read) -> Read:
+def of_listener(read_one: ReadSamples) -> ReadSamples:
     """Read a value of the listener: there is one."""
 
     def read(scrape: Scrape) -> Iterator[Sample]:
@@ -189,17 +176,15 @@ def groups_in(state: GroupState) -> Read:
     """Read the number of groups in a state."""
 
     def read(scrape: Scrape) -> Iterator[Sample]:
-        for sample in groups_by_state(scrape):
-            if sample is None:
-                yield PAUSE
-            elif sample[0][0] == state.value:
-                yield NO_LABELS, sample[1]
+        yield from scrape.count_groups()
+        yield NO_LABELS, scrape.all_groups.by_state[state]
 
     return read
 
 
-def group_count(scrape: Scrape) -> int:
-    return sum(len(shard.groups) for shard in scrape.shards())
+def group_count(scrape: Scrape) -> Iterator[Sample]:
+    yield from scrape.count_groups()
+    yield NO_LABELS, scrape.all_groups.groups
 
 
 def log_directory_offline(scrape: Scrape) -> Iterator[Sample]:
@@ -216,12 +201,37 @@ def partitions_by_topic(scrape: Scrape) -> Iterator[Sample]:
         yield (topic.name,), len(topic.partitions)
 
 
-def of_registrations(value: Callable[[Scrape, str, PartitionRegistration], int]) -> Read:
-    """Read a value of each partition of the cluster from its registration."""
+def of_registrations(values: Callable[[list[PartitionRegistration]], list[int]]) -> Read:
+    """Read a value of each partition of the cluster; `values` has those of some registrations."""
 
-    def read(scrape: Scrape) -> Iterator[Sample]:
-        for topic, number, registration in scrape.registrations():
-            yield (topic, number), value(scrape, topic, registration)
+    def read(scrape: Scrape) -> Iterator[Found]:
+        for keys, registrations in scrape.registrations():
+            yield Column(keys, values(registrations))
+
+    return read
+
+
+def replica_counts(registrations: list[PartitionRegistration]) -> list[int]:
+    return [len(each.replicas) for each in registrations]
+
+
+def in_sync_counts(registrations: list[PartitionRegistration]) -> list[int]:
+    return [len(each.isr) for each in registrations]
+
+
+def under_replicated(registrations: list[PartitionRegistration]) -> list[int]:
+    return [int(len(each.isr) < len(each.replicas)) for each in registrations]
+
+
+def of_min_isr(value: Callable[[int, int], int]) -> Read:
+    """Compare the in-sync replicas of each partition with those that it must have."""
+
+    def read(scrape: Scrape) -> Iterator[Found]:
+        for keys, registrations in scrape.registrations():
+            of_topic = {topic: scrape.min_isr(topic) for topic in {topic for topic, _ in keys}}
+            wanted = [of_topic[topic] for topic, _ in keys]
+            least = map(min, wanted, replica_counts(registrations))
+            yield Column(keys, list(map(value, in_sync_counts(registrations), least)))
 
     return read
 
@@ -237,10 +247,10 @@ def consumer_group_sums(value: Callable[[int, int], int]) -> Read:
     def read(scrape: Scrape) -> Iterator[Sample]:
         for shard, group in scrape.shown_groups():
             sums: dict[str, int] = {}
-            for topic, _, offset, partition in scrape.committed_offsets(shard, group.id):
+            for offsets in scrape.committed_offsets(shard, group.id):
+                for (topic, _), offset, end in offsets:
+                    sums[topic] = sums.get(topic, 0) + value(offset, end)
                 yield PAUSE
-                if partition is not None:
-                    sums[topic] = sums.get(topic, 0) + value(offset, partition.high_watermark)
             for topic, total in sums.items():
                 yield (group.id, topic), total
 
@@ -250,16 +260,12 @@ def consumer_group_sums(value: Callable[[int, int], int]) -> Read:
 def consumer_group_offsets(value: Callable[[int, int], int]) -> Read:
     """Read a value of the committed and the last offset of each partition of each group."""
 
-    def read(scrape: Scrape) -> Iterator[Sample]:
+    def read(scrape: Scrape) -> Iterator[Found]:
         for shard in scrape.shards():
             for group_id in shard.offsets.groups():
-                for found in scrape.committed_offsets(shard, group_id):
-                    topic, number, offset, partition = found
-                    if partition is None:
-                        yield PAUSE
-                    else:
-                        values = (group_id, topic, number)
-                        yield values, value(offset, partition.high_watermark)
+                for offsets in scrape.committed_offsets(shard, group_id):
+                    values = [value(offset, end) for _, offset, end in offsets]
+                    yield Column([key for key, _, _ in offsets], values, (group_id,))
 
     return read
 
@@ -476,7 +482,7 @@ REPLICAS = (
         "kafka_server_replicamanager_leadercount",
         "partitions",
         "Partitions that this broker leads and serves.",
-        leader_count,
+        of_all_topics(lambda totals: totals.partitions - totals.offline),
     ),
     gauge(
         "kafka_server_replicamanager_partitioncount",
@@ -488,7 +494,7 @@ REPLICAS = (
         "kafka_server_replicamanager_offlinereplicacount",
         "partitions",
         "Partitions of this broker whose log cannot be used.",
-        offline_replicas,
+        of_all_topics(lambda totals: totals.offline),
     ),
     gauge(
         "kafka_server_replicamanager_underreplicatedpartitions",
@@ -600,7 +606,7 @@ CONTROLLER = (
 
 GROUP_MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
 GROUPS = (
-    gauge(f"{GROUP_MANAGER}numgroups", "groups", "Groups.", one(group_count)),
+    gauge(f"{GROUP_MANAGER}numgroups", "groups", "Groups.", group_count),
     *(
         gauge(
             f"{GROUP_MANAGER}numgroups{state.value.lower()}",
@@ -689,105 +695,99 @@ PARTITIONS = (
         "kafka_log_log_size",
         "bytes",
         "Bytes of the log's segments.",
-        of_open_logs(lambda partition: partition.log.segments.size),
+        of_open_logs(lambda partitions: [each.log.segments.size for each in partitions]),
     ),
     per_partition(
         "kafka_log_log_numlogsegments",
         "segments",
         "Segments of the log.",
-        of_open_logs(lambda partition: len(partition.log.segments)),
+        of_open_logs(lambda partitions: [len(each.log.segments) for each in partitions]),
     ),
     per_partition(
         "kafka_log_log_logstartoffset",
         "offset",
         "The first offset that can be read.",
-        of_open_logs(lambda partition: partition.log.log_start_offset),
+        of_open_logs(lambda partitions: [each.log.log_start_offset for each in partitions]),
     ),
     per_partition(
         "kafka_log_log_logendoffset",
         "offset",
         "The offset that the next record gets.",
-        of_open_logs(lambda partition: partition.log.log_end_offset),
+        of_open_logs(lambda partitions: [each.log.log_end_offset for each in partitions]),
     ),
     per_partition(
         "kafka_cluster_partition_replicascount",
         "replicas",
         "Replicas.",
-        of_registrations(lambda scrape, topic, registration: len(registration.replicas)),
+        of_registrations(replica_counts),
     ),
     per_partition(
         "kafka_cluster_partition_insyncreplicascount",
         "replicas",
         "In-sync replicas.",
-        of_registrations(lambda scrape, topic, registration: len(registration.isr)),
+        of_registrations(in_sync_counts),
     ),
     per_partition(
         "kafka_cluster_partition_underreplicated",
         "boolean",
         "1 if a replica is not in sync.",
-        of_registrations(
-            lambda scrape, topic, each: int(len(each.isr) < len(each.replicas)),
-        ),
+        of_registrations(under_replicated),
     ),
     per_partition(
         "kafka_cluster_partition_underminisr",
         "boolean",
         "1 if fewer replicas are in sync than min.insync.replicas, at most all replicas.",
-        of_registrations(
-            lambda scrape, topic, each: int(len(each.isr) < scrape.min_isr(topic, each)),
-        ),
+        of_min_isr(lambda in_sync, least: int(in_sync < least)),
     ),
     per_partition(
         "kafka_cluster_partition_atminisr",
         "boolean",
         "1 if as many replicas are in sync as min.insync.replicas, at most all replicas.",
-        of_registrations(
-            lambda scrape, topic, each: int(len(each.isr) == scrape.min_isr(topic, each)),
-        ),
+        of_min_isr(lambda in_sync, least: int(in_sync == least)),
     ),
     per_partition(
         "kafka_topic_partition_current_offset",
         "offset",
         "The offset up to which consumers read.",
-        of_open_logs(lambda partition: partition.high_watermark),
+        of_open_logs(lambda partitions: [each.high_watermark for each in partitions]),
     ),
     per_partition(
         "kafka_topic_partition_oldest_offset",
         "offset",
         "The first offset that can be read.",
-        of_open_logs(lambda partition: partition.log.log_start_offset),
+        of_open_logs(lambda partitions: [each.log.log_start_offset for each in partitions]),
     ),
     per_partition(
         "kafka_topic_partition_leader",
         "id",
         "The id of the broker that leads the partition.",
-        of_registrations(lambda scrape, topic, registration: registration.leader),
+        of_registrations(lambda registrations: [each.leader for each in registrations]),
     ),
     per_partition(
         "kafka_topic_partition_leader_is_preferred",
         "boolean",
         "1 if the first replica leads.",
-        of_registrations(lambda scrape, topic, each: int(each.leader == each.replicas[0])),
+        of_registrations(
+            lambda registrations: [int(each.leader == each.replicas[0]) for each in registrations]
+        ),
     ),
     per_partition(
         "kafka_topic_partition_replicas",
         "replicas",
         "Replicas.",
-        of_registrations(lambda scrape, topic, registration: len(registration.replicas)),
+        of_registrations(replica_counts),
     ),
     per_partition(
         "kafka_topic_partition_in_sync_replica",
         "replicas",
         "In-sync replicas.",
-        of_registrations(lambda scrape, topic, registration: len(registration.isr)),
+        of_registrations(in_sync_counts),
     ),
     per_partition(
         "kafka_topic_partition_under_replicated_partition",
         "boolean",
         "1 if a replica is not in sync.",
-        of_registrations(
-            lambda scrape, topic, each: int(len(each.isr) < len(each.replicas)),
-        ),
+        of_registrations(under_replicated),
     ),
     per_partition(
         "kafka_consumergroup_current_offset",

@@ -2,12 +2,14 @@
 
 A row's `read` yields samples: the values of its labels, in the order of `labels`, and a number or a
 `Histogram`. A label with the value "" is left out, as Prometheus treats it: a family may have
-samples per topic and one for all topics, as Kafka's have.
+samples per topic and one for all topics, as Kafka's have. Rows of single partitions yield columns,
+samples of some hundred partitions at once: there are so many that a step for each would be most of
+the work.
 
-`read` may take long in total (100,000 partitions), never between two samples: it yields `PAUSE`
-while it works without a result, so that its caller can give other requests a turn. Meanwhile
-partitions, groups and connections come and go. So it walks copies of such collections, made by the
-`Scrape` that it gets.
+`read` may take long in total (100,000 partitions), never between two results: it yields `PAUSE`
+while it works without one, so that its caller can give other requests a turn. Meanwhile partitions,
+groups and connections come and go. So it walks copies of such collections, made by the `Scrape`
+that it gets.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.model.histogram import Histogram
 
@@ -40,14 +42,36 @@ class View(StrEnum):
 
 
 Value = int | float | Histogram
-LabelValues = Sequence[str | int]
+LabelValues = tuple[str | int, ...]
 Sample = tuple[LabelValues, Value] | None
 """The values of the labels and the value; None is a pause."""
 
 PAUSE: Final[Sample] = None
 NO_LABELS: Final[tuple[str, ...]] = ()
 
-Read = Callable[["Scrape"], Iterator[Sample]]
+PartitionKey = tuple[str, int]
+"""The name of a topic and the number of a partition; a `TopicPartition` is one."""
+
+
+class Column(NamedTuple):
+    """One sample of each of many partitions. The last labels of its row are topic and partition."""
+
+    partitions: Sequence[PartitionKey]
+    values: Sequence[int]
+    common: tuple[str, ...] = ()
+    """The values of the labels before those two."""
+
+    def samples(self) -> list[tuple[LabelValues, Value]]:
+        """The same as single samples."""
+        common = self.common
+        return [
+            ((*common, *partition), value) for partition, value in zip(self.partitions, self.values)
+        ]
+
+
+Found = Sample | Column
+ReadSamples = Callable[["Scrape"], Iterator[Sample]]
+Read = Callable[["Scrape"], Iterator[Found]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +112,7 @@ class Metric:
     name: str
     kind: Kind
     unit: str
-    labels: Sequence[str]
+    labels: tuple[str, ...]
     help: str
     read: Read
     view: View = View.BROKER
@@ -111,14 +135,14 @@ class Metric:
 
 
 def gauge(
-    name: str, unit: str, help_text: str, read: Read, labels: Sequence[str] = NO_LABELS
+    name: str, unit: str, help_text: str, read: Read, labels: tuple[str, ...] = NO_LABELS
 ) -> Metric:
     """A row whose value goes up and down."""
     return Metric(name, Kind.GAUGE, unit, labels, help_text, read)
 
 
 def counter(
-    name: str, unit: str, help_text: str, read: Read, labels: Sequence[str] = NO_LABELS
+    name: str, unit: str, help_text: str, read: Read, labels: tuple[str, ...] = NO_LABELS
 ) -> Metric:
     """A row whose value only grows while the process lives."""
     return Metric(name, Kind.COUNTER, unit, labels, help_text, read)
@@ -129,14 +153,14 @@ def histogram(
     unit: str,
     help_text: str,
     read: Read,
-    labels: Sequence[str] = NO_LABELS,
+    labels: tuple[str, ...] = NO_LABELS,
     buckets: Buckets = TIMES,
 ) -> Metric:
     """A row whose value is a `Histogram`."""
     return Metric(name, Kind.HISTOGRAM, unit, labels, help_text, read, buckets=buckets)
 
 
-def one(value: Callable[[Scrape], Value]) -> Read:
+def one(value: Callable[[Scrape], Value]) -> ReadSamples:
     """Read one value without labels."""
 
     def read(scrape: Scrape) -> Iterator[Sample]:
@@ -145,7 +169,7 @@ def one(value: Callable[[Scrape], Value]) -> Read:
     return read
 
 
-def known(value: Callable[[Scrape], Value | None]) -> Read:
+def known(value: Callable[[Scrape], Value | None]) -> ReadSamples:
     """Read one value without labels; no sample while it is unknown (None)."""
 
     def read(scrape: Scrape) -> Iterator[Sample]:

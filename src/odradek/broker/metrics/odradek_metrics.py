@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from odradek.broker.metrics.metric import (
     PAUSE,
     SIZES,
     Read,
+    ReadSamples,
     Sample,
     Value,
     counter,
@@ -20,7 +20,7 @@ from odradek.broker.metrics.metric import (
     known,
     one,
 )
-from odradek.broker.metrics.scrape import TOPICS_SHOWN, Scrape, TopicTotals
+from odradek.broker.metrics.scrape import GROUPS_SHOWN, TOPICS_SHOWN, Scrape, TopicTotals
 from odradek.broker.request_metrics import OTHER, ApiMetrics
 from odradek.coordinator.group.classic_group import GroupState
 from odradek.coordinator.group.heartbeat import HEARTBEAT
@@ -83,7 +83,7 @@ def unserved(scrape: Scrape) -> Iterator[Sample]:
             yield (name, str(version)), count
 
 
-def of_sockets(value: Callable[[NetworkCounters], int]) -> Read:
+def of_sockets(value: Callable[[NetworkCounters], int]) -> ReadSamples:
     """Read a counter of the network."""
     return one(lambda scrape: value(scrape.node.sockets.counters))
 
@@ -167,20 +167,19 @@ def timer_tasks(scrape: Scrape) -> Iterator[Sample]:
 
 
 def groups_by_state(scrape: Scrape) -> Iterator[Sample]:
-    states: Counter[GroupState] = Counter()
-    for group in scrape.groups():
-        states[group.state] += 1
-        yield PAUSE
+    yield from scrape.count_groups()
     for state in GroupState:
-        yield (state.value,), states[state]
+        yield (state.value,), scrape.all_groups.by_state[state]
 
 
 def group_members(scrape: Scrape) -> Iterator[Sample]:
-    members = 0
-    for group in scrape.groups():
-        members += len(group.members)
-        yield PAUSE
-    yield NO_LABELS, members
+    yield from scrape.count_groups()
+    yield NO_LABELS, scrape.all_groups.members
+
+
+def groups_not_shown(scrape: Scrape) -> Iterator[Sample]:
+    yield from scrape.count_groups()
+    yield NO_LABELS, max(0, scrape.all_groups.groups - GROUPS_SHOWN)
 
 
 def group_transitions(scrape: Scrape) -> Iterator[Sample]:
@@ -229,14 +228,6 @@ def topics_not_shown(scrape: Scrape) -> Iterator[Sample]:
     yield NO_LABELS, len(scrape.topics_not_shown)
 
 
-def offline_partitions(scrape: Scrape) -> Iterator[Sample]:
-    offline = 0
-    for partition in scrape.partitions:
-        offline += bool(partition.failure)
-        yield PAUSE
-    yield NO_LABELS, offline
-
-
 def none_below_0(value: int) -> int | None:
     return None if value < 0 else value
 
@@ -262,7 +253,7 @@ BROKER = (
         "partitions",
         "Partitions of this broker whose log cannot be used: the data directory failed, or files "
         "are damaged.",
-        offline_partitions,
+        of_all_topics(lambda totals: totals.offline),
     ),
     gauge(
         "odradek_topics",
@@ -472,6 +463,13 @@ WAITING = (
 
 GROUPS = (
     gauge("odradek_groups", "groups", "Consumer groups by state.", groups_by_state, ("state",)),
+    gauge(
+        "odradek_groups_without_series",
+        "groups",
+        f"Groups without series of their own, because more than {GROUPS_SHOWN:,} have some; the "
+        "counts of groups and members include them.",
+        groups_not_shown,
+    ),
     gauge("odradek_group_members", "members", "Members of all consumer groups.", group_members),
     gauge(
         "odradek_committed_offsets",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from odradek.broker.metrics.metric import PAUSE, Kind, Metric, Read, Sample, View
+from odradek.broker.metrics.metric import Column, Found, Kind, Metric, Read, View
 
 if TYPE_CHECKING:
     from odradek.broker.metrics.scrape import Scrape
@@ -18,25 +18,23 @@ if TYPE_CHECKING:
 LABELS = ("topic", "partition")
 
 
-def of_open_logs(value: Callable[[Partition], int]) -> Read:
-    """Read a value of each partition whose log is open."""
+def of_open_logs(values: Callable[[list[Partition]], list[int]]) -> Read:
+    """Read a value of each partition whose log is open; `values` has those of some."""
 
-    def read(scrape: Scrape) -> Iterator[Sample]:
-        for partition in scrape.partitions:
-            if partition.failure:
-                yield PAUSE
-            else:
-                yield partition.topic_partition, value(partition)
+    def read(scrape: Scrape) -> Iterator[Found]:
+        for block in scrape.blocks():
+            online = [partition for partition in block if not partition.failure]
+            yield Column([partition.topic_partition for partition in online], values(online))
 
     return read
 
 
-def of_partitions(value: Callable[[Partition], int]) -> Read:
-    """Read a value of each partition."""
+def of_partitions(values: Callable[[list[Partition]], list[int]]) -> Read:
+    """Read a value of each partition; `values` has those of some."""
 
-    def read(scrape: Scrape) -> Iterator[Sample]:
-        for partition in scrape.partitions:
-            yield partition.topic_partition, value(partition)
+    def read(scrape: Scrape) -> Iterator[Found]:
+        for block in scrape.blocks():
+            yield Column([partition.topic_partition for partition in block], values(block))
 
     return read
 
@@ -52,69 +50,69 @@ ROWS = (
         "boolean",
         "1 if the partition's log cannot be used: its data directory failed or its files are "
         "damaged.",
-        of_partitions(lambda partition: int(bool(partition.failure))),
+        of_partitions(lambda partitions: [int(bool(each.failure)) for each in partitions]),
     ),
     row(
         "odradek_partition_log_start_offset",
         Kind.GAUGE,
         "offset",
         "The first offset that can be read.",
-        of_open_logs(lambda partition: partition.log.log_start_offset),
+        of_open_logs(lambda partitions: [each.log.log_start_offset for each in partitions]),
     ),
     row(
         "odradek_partition_high_watermark",
         Kind.GAUGE,
         "offset",
         "The offset up to which consumers read.",
-        of_open_logs(lambda partition: partition.high_watermark),
+        of_open_logs(lambda partitions: [each.high_watermark for each in partitions]),
     ),
     row(
         "odradek_partition_flushed_offset",
         Kind.GAUGE,
         "offset",
         "The offset up to which the log is on disk.",
-        of_open_logs(lambda partition: partition.log.flushed_offset),
+        of_open_logs(lambda partitions: [each.log.flushed_offset for each in partitions]),
     ),
     row(
         "odradek_partition_log_end_offset",
         Kind.GAUGE,
         "offset",
         "The offset that the next record gets.",
-        of_open_logs(lambda partition: partition.log.log_end_offset),
+        of_open_logs(lambda partitions: [each.log.log_end_offset for each in partitions]),
     ),
     row(
         "odradek_partition_log_size_bytes",
         Kind.GAUGE,
         "bytes",
         "Bytes of the log's segments.",
-        of_open_logs(lambda partition: partition.log.segments.size),
+        of_open_logs(lambda partitions: [each.log.segments.size for each in partitions]),
     ),
     row(
         "odradek_partition_appended_records_total",
         Kind.COUNTER,
         "records",
         "Records appended since the log was opened.",
-        of_open_logs(lambda partition: partition.log.appended_records),
+        of_open_logs(lambda partitions: [each.log.appended_records for each in partitions]),
     ),
     row(
         "odradek_partition_appended_bytes_total",
         Kind.COUNTER,
         "bytes",
         "Bytes appended since the log was opened.",
-        of_open_logs(lambda partition: partition.log.appended_bytes),
+        of_open_logs(lambda partitions: [each.log.appended_bytes for each in partitions]),
     ),
     row(
         "odradek_partition_fetched_bytes_total",
         Kind.COUNTER,
         "bytes",
         "Bytes of records in the responses to fetches.",
-        of_partitions(lambda partition: partition.fetched_bytes),
+        of_partitions(lambda partitions: [each.fetched_bytes for each in partitions]),
     ),
     row(
         "odradek_partition_segments",
         Kind.GAUGE,
         "segments",
         "Segments of the log.",
-        of_open_logs(lambda partition: len(partition.log.segments)),
+        of_open_logs(lambda partitions: [len(each.log.segments) for each in partitions]),
     ),
 )

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from odradek.broker.metrics.metric import NO_LABELS, Read, Sample, counter, gauge
+from odradek.broker.metrics.metric import NO_LABELS, PAUSE, Read, Sample, counter, gauge
+from odradek.network.process_usage import open_descriptors
 
 if TYPE_CHECKING:
     from odradek.broker.metrics.scrape import Scrape
@@ -25,6 +26,12 @@ def of_process(value: Callable[[ProcessUsage], float | int | None]) -> Read:
             yield NO_LABELS, found
 
     return read
+
+
+def descriptors(scrape: Scrape) -> Iterator[Sample]:
+    if scrape.node.usage is not None:
+        for count in open_descriptors():
+            yield PAUSE if count is None else (NO_LABELS, count)
 
 
 ROWS = (
@@ -56,7 +63,7 @@ ROWS = (
         "process_open_fds",
         "descriptors",
         "Open descriptors: connections, files of logs, the listener.",
-        of_process(lambda usage: usage.open_descriptors),
+        descriptors,
     ),
     gauge(
         "process_max_fds",

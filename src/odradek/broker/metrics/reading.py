@@ -1,56 +1,56 @@
-"""Reading the rows of the table, some samples at a time, on the owner thread.
+"""Reading the table on the owner thread: how much of it before others have a turn of the loop.
 
-    for piece in read_metrics(node, View.BROKER):
-        piece.metric, piece.samples          # at most SLICE of work; then others may have a turn
+    turn = TurnBudget(clock.monotonic_ns)
+    for found in metric.read(scrape):
+        ...                             # a sample, a column or a pause
+        if turn.is_over():
+            yield                       # back to the loop
+            turn.begin()
 
-Samples of one metric follow each other and may come in several pieces; a piece without samples is a
-pause. The caller should return to the loop (`call_soon`) whenever the pieces since the last turn
-have cost `SLICE`, which is about a third of a millisecond: all partitions of a large broker are
-seconds. The values of one scrape are therefore not of one instant.
+All partitions of a large broker are seconds, so the values of one scrape are not of one instant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable
+from typing import Final
 
-from odradek.broker.metrics.metric import LabelValues, Metric, Sample, Value, View
-from odradek.broker.metrics.scrape import Scrape
+from odradek.broker.metrics.metric import Column, Found, LabelValues, Metric, Value, View
 from odradek.broker.metrics.table import METRICS
 
-if TYPE_CHECKING:
-    from odradek.broker.node import Node
-
-SLICE: Final = 300
-"""Samples read before others may have a turn, pauses included."""
-HISTOGRAM_COST: Final = 25
-"""A histogram is about as much work as so many numbers."""
+TURN_NS: Final = 500_000
+"""The time after which a turn is over. One more step may follow: some 0.1 ms, interpreted too."""
+MOST_STEPS: Final = 200
+"""Steps after which it is over whatever the clock says: a simulated one stands still meanwhile."""
 
 
-class Piece(NamedTuple):
-    """Some samples of one metric: the values of the labels, and the value."""
+class TurnBudget:
+    """How much more work a turn may do."""
 
-    metric: Metric
-    samples: list[tuple[LabelValues, Value]]
-    cost: int
-    """The work that it was, in samples."""
+    __slots__ = ("_now_ns", "_over_ns", "_steps")
+
+    def __init__(self, now_ns: Callable[[], int]) -> None:
+        self._now_ns = now_ns
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a turn now."""
+        self._over_ns = self._now_ns() + TURN_NS
+        self._steps = 0
+
+    def is_over(self) -> bool:
+        """Count a step; True if it was the last one of this turn."""
+        self._steps += 1
+        return self._steps >= MOST_STEPS or self._now_ns() >= self._over_ns
 
 
-def read_metrics(node: Node, view: View, metrics: Sequence[Metric] = METRICS) -> Iterator[Piece]:
-    """Yield the metrics of a view with their present values; each in one piece or several."""
-    scrape = Scrape(node)
-    for metric in metrics:
-        if metric.view is view:
-            yield from pieces(metric, metric.read(scrape))
+def metrics_of(view: View) -> list[Metric]:
+    """The rows of a view, in the order of its page."""
+    return [metric for metric in METRICS if metric.view is view]
 
 
-def pieces(metric: Metric, samples: Iterator[Sample]) -> Iterator[Piece]:
-    """Yield the samples of a metric in pieces, at least one."""
-    each = 1 if metric.buckets is None else HISTOGRAM_COST
-    most = SLICE // each
-    while True:
-        taken = list(islice(samples, most))
-        yield Piece(metric, [sample for sample in taken if sample is not None], len(taken) * each)
-        if len(taken) < most:
-            return
+def samples_of(found: Found) -> list[tuple[LabelValues, Value]]:
+    """The samples of one step of reading: none of a pause, all of a column."""
+    if found is None:
+        return []
+    return found.samples() if isinstance(found, Column) else [found]

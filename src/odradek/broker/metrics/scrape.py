@@ -2,51 +2,69 @@
 
 A scrape of a large broker takes many turns of the loop, and partitions, groups and topics come and
 go meanwhile. So it walks lists that it copied, and sums that several rows need are made once:
-`count_topics` and `count_cluster` yield pauses while they work, and nothing when called again.
+`count_topics`, `count_cluster` and `count_groups` yield pauses while they work, and nothing when
+called again.
 
 Topics beyond the first `TOPICS_SHOWN`, and groups beyond `GROUPS_SHOWN`, have no series of their
-own on the broker's page; sums over all of them include them. The oldest are shown, so that a series
+own on the broker's page; sums over all of them include them, and `odradek_topics_without_series`
+and `odradek_groups_without_series` say how many they are. The oldest are shown, so that a series
 does not come and go. What is kept for a scrape is a list of the partitions and these sums.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from odradek.broker.metrics.metric import PAUSE, Sample
+from odradek.broker.metrics.metric import PAUSE, PartitionKey, Sample
 from odradek.controller.image import PartitionRegistration, TopicImage
 from odradek.replication.partition import Partition, PartitionTotals
 
 if TYPE_CHECKING:
     from odradek.broker.node import Node
-    from odradek.coordinator.group.classic_group import ClassicGroup
+    from odradek.coordinator.group.classic_group import ClassicGroup, GroupState
     from odradek.coordinator.group.group_shard import GroupShard
     from odradek.network.process_usage import ProcessUsage
 
 TOPICS_SHOWN: Final = 1_000
 GROUPS_SHOWN: Final = 1_000
+BLOCK: Final = 200
+"""Partitions or groups that are read in one step: some 0.1 ms, interpreted too."""
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 class TopicTotals:
     """The sums over the partitions of a topic, or of all topics."""
 
-    __slots__ = ("counts", "partitions", "segments", "size_bytes")
+    __slots__ = ("counts", "offline", "partitions", "segments", "size_bytes")
 
     def __init__(self) -> None:
         self.counts = PartitionTotals()
         self.partitions = 0
+        self.offline = 0
+        """Partitions whose log cannot be used."""
         self.size_bytes = 0
         self.segments = 0
 
     def add(self, partition: Partition) -> None:
+        """Add a partition."""
         self.counts.add(partition)
         self.partitions += 1
-        if not partition.failure:
+        if partition.failure:
+            self.offline += 1
+        else:
             self.size_bytes += partition.log.segments.size
             self.segments += len(partition.log.segments)
+
+    def add_totals(self, other: TopicTotals) -> None:
+        """Add other sums."""
+        self.counts.add_totals(other.counts)
+        self.partitions += other.partitions
+        self.offline += other.offline
+        self.size_bytes += other.size_bytes
+        self.segments += other.segments
 
 
 class ClusterTotals:
@@ -66,6 +84,16 @@ class ClusterTotals:
         self.under_replicated = self.under_min_isr = self.at_min_isr = 0
 
 
+class GroupTotals:
+    """The numbers of groups and of their members."""
+
+    __slots__ = ("by_state", "groups", "members")
+
+    def __init__(self) -> None:
+        self.groups = self.members = 0
+        self.by_state: Counter[GroupState] = Counter()
+
+
 class Scrape:
     """One scrape of a node's metrics."""
 
@@ -81,6 +109,9 @@ class Scrape:
         self.topics_counted = False
         self.cluster = ClusterTotals()
         self.cluster_counted = False
+        self.all_groups = GroupTotals()
+        """Numbers of all groups, after `count_groups`."""
+        self.groups_counted = False
         self._min_isr = ("", 0)
         self._usage: ProcessUsage | None = None
 
@@ -92,30 +123,53 @@ class Scrape:
 
     # -- topics ------------------------------------------------------------------------------------
 
+    def blocks(self) -> Iterator[list[Partition]]:
+        """Yield the partitions of this broker, `BLOCK` at a time."""
+        for begin in range(0, len(self.partitions), BLOCK):
+            yield self.partitions[begin : begin + BLOCK]
+
     def count_topics(self) -> Iterator[Sample]:
         """Sum the partitions of this broker by topic."""
         if self.topics_counted:
             return
         self.topics_counted = True
-        for partition in self.partitions:
-            self.all_topics.add(partition)
-            topic = partition.topic_partition.topic
-            totals = self.topics.get(topic)
-            if totals is None and len(self.topics) < TOPICS_SHOWN:
-                totals = self.topics[topic] = TopicTotals()
-            if totals is None:
-                self.topics_not_shown.add(topic)
-            else:
-                totals.add(partition)
+        for block in self.blocks():
+            for partition in block:
+                self._totals_of(partition.topic_partition.topic).add(partition)
             yield PAUSE
+        for number, totals in enumerate(self.topics.values(), 1):
+            self.all_topics.add_totals(totals)
+            if number % BLOCK == 0:
+                yield PAUSE
+
+    def _totals_of(self, topic: str) -> TopicTotals:
+        """The sums of a topic, or if it is not shown those of all topics."""
+        totals = self.topics.get(topic)
+        if totals is not None:
+            return totals
+        if len(self.topics) < TOPICS_SHOWN:
+            totals = self.topics[topic] = TopicTotals()
+            return totals
+        self.topics_not_shown.add(topic)
+        return self.all_topics
 
     # -- the cluster -------------------------------------------------------------------------------
 
-    def registrations(self) -> Iterator[tuple[str, int, PartitionRegistration]]:
-        """Yield the partitions of the cluster: topic, number and registration."""
+    def registrations(self) -> Iterator[tuple[list[PartitionKey], list[PartitionRegistration]]]:
+        """Yield the partitions of the cluster and their registrations, about `BLOCK` at a time."""
+        keys: list[PartitionKey] = []
+        found: list[PartitionRegistration] = []
         for topic in list(self.node.broker.image.topics.values()):
-            for number, registration in list(topic.partitions.items()):
-                yield topic.name, number, registration
+            name, partitions = topic.name, topic.partitions
+            numbers = list(partitions)
+            for begin in range(0, len(numbers), BLOCK):
+                part = numbers[begin : begin + BLOCK]
+                keys += [(name, number) for number in part]
+                found += [partitions[number] for number in part]
+                if len(keys) >= BLOCK:
+                    yield keys, found
+                    keys, found = [], []
+        yield keys, found
 
     def shown_topics(self) -> Iterator[TopicImage]:
         """Yield the topics of the cluster that have series of their own on the broker's page."""
@@ -127,32 +181,32 @@ class Scrape:
             return
         self.cluster_counted = True
         totals = self.cluster
-        for topic, number, registration in self.registrations():
-            in_sync, least = len(registration.isr), self.min_isr(topic, registration)
-            totals.partitions += 1
-            totals.offline += not self.has_leader(topic, number, registration)
-            totals.not_preferred += registration.leader != registration.replicas[0]
-            totals.under_replicated += in_sync < len(registration.replicas)
-            totals.under_min_isr += in_sync < least
-            totals.at_min_isr += in_sync == least
+        for keys, registrations in self.registrations():
+            totals.partitions += len(keys)
+            for key, registration in zip(keys, registrations):
+                in_sync, replicas = len(registration.isr), len(registration.replicas)
+                least = min(self.min_isr(key[0]), replicas)
+                totals.offline += not self.has_leader(key, registration)
+                totals.not_preferred += registration.leader != registration.replicas[0]
+                totals.under_replicated += in_sync < replicas
+                totals.under_min_isr += in_sync < least
+                totals.at_min_isr += in_sync == least
             yield PAUSE
 
-    def has_leader(self, topic: str, number: int, registration: PartitionRegistration) -> bool:
+    def has_leader(self, key: PartitionKey, registration: PartitionRegistration) -> bool:
         """True if a partition has a leader that can serve it, as far as this broker knows."""
         if registration.leader != self.node.config.node_id:
             return registration.leader >= 0
-        partition = self.node.replicas.by_name.get((topic, number))
+        partition = self.node.replicas.by_name.get(key)
         return partition is not None and not partition.failure
 
-    def min_isr(self, topic: str, registration: PartitionRegistration) -> int:
-        """The in-sync replicas that `acks=-1` wants: min.insync.replicas, or all if these are
-        fewer.
-        """
+    def min_isr(self, topic: str) -> int:
+        """The in-sync replicas that `acks=-1` wants, at most all replicas of a partition."""
         if self._min_isr[0] != topic:
             override = self.node.broker.image.topic_config(topic).get(MIN_INSYNC_REPLICAS)
             least = self.node.config.min_insync_replicas if override is None else int(override)
             self._min_isr = (topic, least)
-        return min(self._min_isr[1], len(registration.replicas))
+        return self._min_isr[1]
 
     # -- groups ------------------------------------------------------------------------------------
 
@@ -160,10 +214,20 @@ class Scrape:
         """The state of the shards of groups that are active here."""
         return list(self.node.groups.runtime.state_machines())
 
-    def groups(self) -> Iterator[ClassicGroup]:
-        """Yield the groups of all active shards."""
+    def count_groups(self) -> Iterator[Sample]:
+        """Count the groups of all active shards, and their members."""
+        if self.groups_counted:
+            return
+        self.groups_counted = True
+        totals = self.all_groups
         for shard in self.shards():
-            yield from list(shard.groups)
+            groups = list(shard.groups)
+            totals.groups += len(groups)
+            for begin in range(0, len(groups), BLOCK):
+                for group in groups[begin : begin + BLOCK]:
+                    totals.by_state[group.state] += 1
+                    totals.members += len(group.members)
+                yield PAUSE
 
     def shown_groups(self) -> Iterator[tuple[GroupShard, ClassicGroup]]:
         """Yield the groups that have series of their own on the broker's page."""
@@ -172,11 +236,23 @@ class Scrape:
 
     def committed_offsets(
         self, shard: GroupShard, group_id: str
-    ) -> Iterator[tuple[str, int, int, Partition | None]]:
-        """Yield (topic, partition, committed offset, the partition if it is here) of a group."""
+    ) -> Iterator[list[tuple[PartitionKey, int, int]]]:
+        """Yield a group's partitions that are here, each with the committed offset and the end for
+        consumers: about `BLOCK` at a time.
+        """
         by_name = self.node.replicas.by_name
+        found: list[tuple[PartitionKey, int, int]] = []
+        walked = 0
         for topic, partitions in list(shard.offsets.of_group(group_id).items()):
-            for number, value in list(partitions.items()):
-                partition = by_name.get((topic, number))
-                online = partition is not None and not partition.failure
-                yield topic, number, value.offset, partition if online else None
+            numbers = list(partitions)
+            for begin in range(0, len(numbers), BLOCK):
+                for number in numbers[begin : begin + BLOCK]:
+                    key = (topic, number)
+                    partition, value = by_name.get(key), partitions.get(number)
+                    if partition is not None and not partition.failure and value is not None:
+                        found.append((key, value.offset, partition.high_watermark))
+                walked += min(BLOCK, len(numbers) - begin)
+                if walked >= BLOCK:
+                    yield found
+                    found, walked = [], 0
+        yield found

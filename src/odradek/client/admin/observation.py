@@ -20,6 +20,7 @@ from odradek.client.admin.results import (
     WheelLevel,
 )
 from odradek.client.arguments import texts_of
+from odradek.client.errors import error_for
 from odradek.client.waiter import gather, spawn
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.describe_metrics import (
@@ -95,8 +96,8 @@ class ObservationCalls(Calls):
         """Return the metrics of one or several brokers (None: all), by broker, in the order of
         their table: those with these names, else all of the broker, or with `partitions` those of
         its partitions. A broker answers in parts, five a second, and the call waits for its turn.
-        Raises `UnsupportedVersion` if a broker is not Odradek's, `InvalidRequest` for a metric that
-        it has not."""
+        A name that a broker does not know has an `error` in its result. Raises `UnsupportedVersion`
+        if a broker is not Odradek's."""
         wanted = texts_of("metric", names)
 
         async def ask(broker_id: int, cursor: MetricCursor | None) -> DescribeMetricsResponse:
@@ -207,6 +208,7 @@ def waiting_request_of(row: WaitingOperation) -> WaitingRequest:
 
 def broker_metric_of(row: DescribedMetric) -> BrokerMetric:
     """Return a metric of a response. A label without a value is left out."""
+    error = error_for(row.error_code, f"metric {row.name!r}") if row.error_code else None
     is_histogram = row.kind in ("histogram", "summary")
     return BrokerMetric(
         row.name,
@@ -226,4 +228,5 @@ def broker_metric_of(row: DescribedMetric) -> BrokerMetric:
             )
             for each in row.samples
         ),
+        error,
     )

@@ -8,6 +8,7 @@ from enum import Enum, IntEnum
 from typing import NamedTuple
 from uuid import UUID
 
+from odradek.client.errors import KafkaError
 from odradek.model.node import Node
 from odradek.model.topics import TopicPartition
 
@@ -336,3 +337,6 @@ class BrokerMetric:
     unit: str
     help: str
     samples: tuple[BrokerMetricSample, ...]
+    error: KafkaError | None = None
+    """The reason why a broker does not have a metric that was asked for by name; the rest is empty
+    then. Brokers of different versions have different metrics."""

@@ -46,9 +46,12 @@ class DescribedSample:
 
 @struct
 class DescribedMetric:
-    """A row of the table."""
+    """A row of the table, or a name that is not in it."""
 
     name: str
+    error_code: i16 = field(
+        default=0, doc="RESOURCE_NOT_FOUND: there is no such metric; the rest is empty."
+    )
     kind: str = field(doc="counter, gauge, histogram or summary; a summary is a histogram here.")
     unit: str
     help: str

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from odradek.broker.metrics.exposition import exposition, histogram_text, label_text
-from odradek.broker.metrics.metric import NO_LABELS, PAUSE, Kind, View, gauge, histogram
-from odradek.broker.metrics.reading import SLICE, pieces
+from odradek.broker.metrics import exposition as exposition_module
+from odradek.broker.metrics import reading
+from odradek.broker.metrics.exposition import (
+    PartitionLabels,
+    exposition,
+    histogram_text,
+    label_text,
+)
+from odradek.broker.metrics.metric import NO_LABELS, Kind, View, histogram
+from odradek.broker.metrics.reading import TURN_NS
+from odradek.broker.metrics.scrape import BLOCK
 from odradek.broker.metrics.table import METRICS
 from odradek.model.histogram import Histogram
 from unit.broker.memory_broker import MemoryBroker
@@ -62,10 +71,51 @@ def test_histogram_is_cumulative_in_base_units():
     assert math.isclose(total, values.sum / 1e9)
 
 
-def test_long_read_comes_in_pieces():
-    metric = gauge("m", "1", "h", lambda _: iter(()))
-    samples = [PAUSE] * SLICE + [((), number) for number in range(5)]
-    assert [(len(each.samples), each.cost) for each in pieces(metric, iter(samples))] == [
-        (0, SLICE),
-        (5, 5),
-    ]
+def test_page_comes_in_parts_of_a_bounded_time(monkeypatch):
+    broker = MemoryBroker()
+    broker.create("t", 2_000)
+    half_turns = itertools.count(0, TURN_NS // 2)
+    monkeypatch.setattr(broker.node.env.clock, "monotonic_ns", lambda: next(half_turns))
+    parts = list(exposition(broker.node, View.PARTITIONS))
+    steps = 26 * 2_000 / BLOCK
+    assert len(parts) >= steps / 2
+    assert max(part.count(b"\n") for part in parts) <= 2 * BLOCK + 4
+
+
+def test_page_comes_in_parts_although_the_clock_stands_still(monkeypatch):
+    monkeypatch.setattr(reading, "MOST_STEPS", 5)
+    broker = MemoryBroker()
+    broker.create("t", 3)
+    assert sum(1 for _ in exposition(broker.node)) > 20
+
+
+def test_labels_of_a_partition_are_made_once():
+    broker = MemoryBroker()
+    broker.create("t", 3)
+    labels = PartitionLabels()
+    first = b"".join(exposition(broker.node, View.PARTITIONS, labels))
+    assert set(labels) == {("t", 0), ("t", 1), ("t", 2)}
+    kept = dict(labels)
+    assert b"".join(exposition(broker.node, View.PARTITIONS, labels)) == first
+    assert all(labels[key] is text for key, text in kept.items())
+
+
+def test_labels_of_partitions_that_are_gone_are_forgotten(monkeypatch):
+    monkeypatch.setattr(exposition_module, "FORGOTTEN_PER_STEP", 10)
+    broker = MemoryBroker()
+    broker.create("t", 3)
+    labels = PartitionLabels()
+    for number in range(500):
+        labels["deleted", number]
+    page = b"".join(exposition(broker.node, View.PARTITIONS, labels))
+    assert len(labels) <= 2 * 3 + 10
+    assert b"".join(exposition(broker.node, View.PARTITIONS, labels)) == page
+
+
+def test_row_without_an_open_log_has_no_head():
+    broker = MemoryBroker()
+    broker.create("t")
+    broker.node.replicas.by_name["t", 0].fail(ValueError("damaged"))
+    families = page(broker, View.PARTITIONS)
+    assert "odradek_partition_offline" in families
+    assert "odradek_partition_log_end_offset" not in families

@@ -10,7 +10,8 @@ import pytest
 from odradek.broker.metrics import description
 from odradek.broker.metrics.description import cumulative
 from odradek.broker.metrics.metric import View
-from odradek.broker.metrics.reading import read_metrics
+from odradek.broker.metrics.reading import metrics_of, samples_of
+from odradek.broker.metrics.scrape import Scrape
 from odradek.broker.metrics.table import METRICS
 from odradek.model.errors import ErrorCode
 from odradek.model.histogram import Histogram
@@ -70,9 +71,10 @@ def test_a_value_is_that_of_the_table_with_its_labels() -> None:
 def test_the_parts_together_are_the_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
     node = busy()
     whole = {
-        (piece.metric.name, tuple(map(str, labels)))
-        for piece in read_metrics(node.node, View.PARTITIONS)
-        for labels, _ in piece.samples
+        (metric.name, tuple(map(str, labels)))
+        for metric in metrics_of(View.PARTITIONS)
+        for found in metric.read(Scrape(node.node))
+        for labels, _ in samples_of(found)
     }
     monkeypatch.setattr(description, "MOST_WORK", 26)
     rows, parts = read_all(node, partitions=True)
@@ -93,12 +95,32 @@ def test_a_part_is_bounded_and_a_histogram_counts_for_many(monkeypatch: pytest.M
         assert cursor is not None
 
 
-def test_a_metric_that_is_not_there_is_named() -> None:
-    answer = ask(busy(), names=["odradek_connections", "odradek_wishes"])
+def test_a_name_that_is_not_in_the_table_has_an_error_beside_the_metrics_that_are() -> None:
+    wanted = ["odradek_wishes", "odradek_connections", "odradek_wishes"]
+    answer = ask(busy(), names=wanted)
+    assert answer.error_code == 0
+    unknown, connections = answer.metrics
+    assert (unknown.name, unknown.error_code) == ("odradek_wishes", ErrorCode.RESOURCE_NOT_FOUND)
+    assert (connections.name, connections.error_code) == ("odradek_connections", 0)
+    assert connections.samples
+
+
+def test_a_name_that_is_not_in_the_table_is_answered_in_the_first_part_only() -> None:
+    cursor = MetricCursor(name="odradek_connections", sample=0)
+    answer = ask(busy(), names=["odradek_wishes", "odradek_connections"], cursor=cursor)
+    assert [row.name for row in answer.metrics] == ["odradek_connections"]
+
+
+def test_a_cursor_at_a_metric_that_is_not_there_is_refused() -> None:
+    answer = ask(busy(), cursor=MetricCursor(name="gone", sample=0))
     assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert "'odradek_wishes'" in (answer.error_message or "")
-    again = ask(busy(), cursor=MetricCursor(name="gone", sample=0))
-    assert again.error_code == ErrorCode.INVALID_REQUEST
+    assert "'gone'" in (answer.error_message or "")
+
+
+def test_more_names_than_there_can_be_metrics_are_refused() -> None:
+    answer = ask(busy(), names=[f"odradek_{number}" for number in range(1_001)])
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.error_message == "1001 metrics by name; ask for at most 1000."
 
 
 def test_a_cursor_beyond_the_samples_goes_on_with_the_next_metric() -> None:

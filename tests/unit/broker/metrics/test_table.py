@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.metrics import scrape
-from odradek.broker.metrics.metric import Kind, Metric, View
-from odradek.broker.metrics.reading import read_metrics
+from odradek.broker.metrics import odradek_metrics, scrape
+from odradek.broker.metrics.metric import PAUSE, Kind, Metric, View
+from odradek.broker.metrics.reading import metrics_of, samples_of
 from odradek.broker.metrics.scrape import Scrape
 from odradek.broker.metrics.table import BY_NAME, METRICS
 from odradek.broker.node import Node
@@ -29,12 +29,14 @@ def values(node: Node) -> dict[str, dict[tuple[Any, ...], Any]]:
     """All present values by name and labels."""
     found: dict[str, dict[tuple[Any, ...], Any]] = {}
     for view in View:
-        for metric, samples, _ in read_metrics(node, view):
-            for labels, value in samples:
-                assert len(labels) == len(metric.labels), metric.name
-                of_metric = found.setdefault(metric.name, {})
-                assert tuple(labels) not in of_metric, f"{metric.name}{labels} twice"
-                of_metric[tuple(labels)] = value
+        read = Scrape(node)
+        for metric in metrics_of(view):
+            for step in metric.read(read):
+                for labels, value in samples_of(step):
+                    assert len(labels) == len(metric.labels), metric.name
+                    of_metric = found.setdefault(metric.name, {})
+                    assert labels not in of_metric, f"{metric.name}{labels} twice"
+                    of_metric[labels] = value
     return found
 
 
@@ -142,7 +144,7 @@ def test_partition_removed_during_a_scrape_counts_once(broker: MemoryBroker) -> 
     broker.produce_and_wait("t", index=0)
     begun = Scrape(broker.node)
     broker.node.replicas.remove(broker.node.replicas.by_name["t", 0].topic_partition)
-    assert list(begun.count_topics()) == [None] * 3
+    assert set(begun.count_topics()) == {PAUSE}
     assert begun.all_topics.counts.appended_records == 1
 
 
@@ -160,6 +162,21 @@ def test_topics_beyond_a_number_are_only_in_the_sums(
     assert found["odradek_topics_without_series"][()] == 3
     assert found["odradek_appended_records_total"][()] == 1
     assert len(found["odradek_partition_log_end_offset"]) == 7
+
+
+def test_groups_beyond_a_number_are_only_in_the_counts(
+    coordinator: MemoryBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scrape, "GROUPS_SHOWN", 2)
+    monkeypatch.setattr(odradek_metrics, "GROUPS_SHOWN", 2)
+    for name in ("a", "b", "c"):
+        assert commit(coordinator, name, {("t", 0): 0}) == {0}
+    found = values(coordinator.node)
+    assert set(found["kafka_consumergroup_members"]) == {("a",), ("b",)}
+    assert set(found["kafka_consumergroup_lag_sum"]) == {("a", "t"), ("b", "t")}
+    assert found["odradek_groups_without_series"][()] == 1
+    assert sum(found["odradek_groups"].values()) == 3
+    assert len(found["kafka_consumergroup_lag"]) == 3
 
 
 def test_lag_of_a_group_is_what_it_has_yet_to_commit(coordinator: MemoryBroker) -> None:

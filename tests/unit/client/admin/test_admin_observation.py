@@ -14,7 +14,7 @@ from odradek.client.aio.admin import Admin as AioAdmin
 from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
-from odradek.client.errors import InvalidRequest, UnknownTopicOrPartition, UnsupportedVersion
+from odradek.client.errors import UnknownTopicOrPartition, UnsupportedVersion
 from odradek.client.waiter import spawn
 from odradek.model.topics import TopicPartition
 from odradek.testing import Broker
@@ -124,6 +124,11 @@ def test_metrics_are_read_with_labels_and_histograms(admin: Admin, broker: Broke
     assert {"topic": "measured", "partition": "0"} in labels
 
 
-def test_a_metric_that_a_broker_has_not_is_named(admin: Admin) -> None:
-    with pytest.raises(InvalidRequest, match="odradek_wishes"):
-        admin.describe_metrics(names=["odradek_wishes"])
+def test_a_metric_that_a_broker_has_not_is_named_beside_those_that_it_has(admin: Admin) -> None:
+    (found,) = admin.describe_metrics(names=["odradek_connections", "odradek_wishes"]).values()
+    by_name = {each.name: each for each in found}
+    assert by_name["odradek_connections"].samples
+    assert by_name["odradek_connections"].error is None
+    unknown = by_name["odradek_wishes"]
+    assert unknown.samples == ()
+    assert unknown.error is not None and "odradek_wishes" in str(unknown.error)
