@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from odradek.client.metadata.metadata import LeaderChange
 from odradek.client.waiter import spawn
 from odradek.model.node import Node
+from odradek.protocol.api.describe_cluster import DescribeClusterRequest
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponseBroker
-from odradek.testing.scripted import SILENT, DelayedAnswer
+from odradek.testing.scripted import PORT, SILENT, DelayedAnswer
 from unit.network_client.scripted_nodes import SECOND, Asking, described
 
 
@@ -134,3 +136,19 @@ class TestLeastLoadedNode:
         call = asking.ask(1)
         asking.cluster.until(lambda: call.done)
         assert {asking.client.least_loaded_node() for _ in range(20)} == {2}
+
+
+def test_a_node_that_only_a_response_named_gets_requests() -> None:
+    """Produce and Fetch name new leaders with their addresses (KIP-951)."""
+    asking = Asking(brokers=2)
+    cluster, metadata = asking.cluster, asking.engine.metadata
+    cluster.create("orders", leaders=[1])
+    asking.side.wait(lambda: spawn(asking.engine.topic("orders")))
+    cluster.add_broker(3, host="new")
+    cluster[3].answers[DescribeClusterRequest] = lambda request, version: described("three")
+    change = LeaderChange("orders", 0, leader_id=3, leader_epoch=1)
+    asking.side.do(lambda: metadata.update_leaders([change], [Node(3, "new", PORT)]))
+    call = asking.ask(3)
+    cluster.until(lambda: call.done, SECOND)
+    assert call.error is None and call.response.cluster_id == "three"
+    assert metadata.image.leader("orders", 0) == 3

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import DelayedResponse
+from odradek.broker.leader_hints import error_if_missing
 from odradek.protocol.api.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -40,8 +41,7 @@ def handle(
         for partition in topic.partitions
     }
     statuses = [
-        broker.replicas.delete_records(name, index, offset)
-        for (name, index), offset in asked.items()
+        delete_records(broker, name, index, offset) for (name, index), offset in asked.items()
     ]
     if not any(status.pending for status in statuses):
         return response(asked, statuses)
@@ -52,6 +52,13 @@ def handle(
     )
     keys = [s.partition.topic_partition for s in statuses if s.partition is not None]
     return DelayedResponse(broker.replicas.delete_records_purgatory, operation, keys)
+
+
+def delete_records(broker: Broker, topic: str, index: int, offset: int) -> DeleteRecordsStatus:
+    status = broker.replicas.delete_records(topic, index, offset)
+    if status.partition is None:
+        status.error = error_if_missing(broker, topic, index)
+    return status
 
 
 def response(

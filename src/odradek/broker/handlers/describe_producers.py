@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from odradek.broker.leader_hints import error_if_missing
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import name_problem
 from odradek.protocol.api.describe_producers import (
@@ -41,7 +42,10 @@ def producers_of(broker: Broker, topic: str, index: int) -> PartitionResponse:
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return failed(index, unknown, unknown.text)
     partition = broker.replicas.by_name.get((topic, index))
-    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition is None else partition.availability()
+    if partition is None:
+        error = error_if_missing(broker, topic, index)
+    else:
+        error = partition.availability()
     if partition is None or error:
         return failed(index, error, None)
     return PartitionResponse(

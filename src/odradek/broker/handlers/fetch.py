@@ -16,9 +16,10 @@ from uuid import UUID
 
 from odradek.broker.context import DelayedResponse
 from odradek.broker.fetch_sessions import FIRST_VERSION_WITH_TOPIC_IDS, CachedPartition, FetchPlan
+from odradek.broker.leader_hints import LeaderHints, error_if_missing
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
-from odradek.protocol.api.fetch import EpochEndOffset, LeaderIdAndEpoch
+from odradek.protocol.api.fetch import EpochEndOffset, LeaderIdAndEpoch, NodeEndpoint
 from odradek.protocol.hot_fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -102,7 +103,9 @@ def target_of(
         error = error_by_id(broker, cached, topic)
     else:
         partition = broker.replicas.by_name.get((topic, cached.partition))
-    if partition is not None and is_follower_fetch(request):
+    if partition is None and error is NOT_HERE:
+        error = error_if_missing(broker, topic, cached.partition)
+    elif partition is not None and is_follower_fetch(request):
         error = partition.check_epoch(cached.current_leader_epoch)
         error = error or ErrorCode.NOT_LEADER_OR_FOLLOWER
         partition = None
@@ -141,6 +144,7 @@ def response(
     """The partitions that the response lists, by topic, in the order they were read."""
     topics: list[FetchableTopicResponse] = []
     last: str | UUID | None = None
+    hints: LeaderHints | None = None
     for number, cached in enumerate(plan.partitions):
         result = outcome.results[number]
         if not plan.update_and_list(
@@ -155,20 +159,17 @@ def response(
             broker.request_metrics.by_key[FETCH_KEY].error(result.error)
         moved = result.error is not NONE and result.error in LEADER_MOVED
         if moved and version >= FIRST_VERSION_WITH_LEADERS:
-            answer.current_leader = current_leader(broker, cached)
+            hints = LeaderHints(broker) if hints is None else hints
+            leader = hints.leader(cached.topic, cached.partition)
+            if leader is not None:
+                answer.current_leader = LeaderIdAndEpoch(
+                    leader_id=leader[0], leader_epoch=leader[1]
+                )
         topics[-1].partitions.append(answer)
-    return FetchResponse(error_code=0, session_id=plan.session_id, responses=topics)
-
-
-def current_leader(broker: Broker, cached: CachedPartition) -> LeaderIdAndEpoch | None:
-    """The present leader of the partition, for a client that has another one (KIP-951)."""
-    image = broker.image
-    asked = cached.topic
-    topic = image.topic_by_id(asked) if isinstance(asked, UUID) else image.topic(asked)
-    partition = None if topic is None else topic.partitions.get(cached.partition)
-    if partition is None:
-        return None
-    return LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
+    endpoints = None if hints is None else hints.endpoints(NodeEndpoint)
+    return FetchResponse(
+        error_code=0, session_id=plan.session_id, responses=topics, node_endpoints=endpoints
+    )
 
 
 def topic_response(topic: str | UUID) -> FetchableTopicResponse:

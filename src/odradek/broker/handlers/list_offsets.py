@@ -25,6 +25,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import DelayedResponse
+from odradek.broker.leader_hints import error_if_missing
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.list_offsets import (
     ListOffsetsPartition,
@@ -128,7 +129,7 @@ def answer(
         return failed(asked, ErrorCode.UNSUPPORTED_VERSION)
     partition = broker.replicas.by_name.get((topic, asked.partition_index))
     if partition is None:
-        return failed(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return failed(asked, error_if_missing(broker, topic, asked.partition_index))
     error = partition.availability() or partition.check_epoch(asked.current_leader_epoch)
     if error:
         return failed(asked, error)

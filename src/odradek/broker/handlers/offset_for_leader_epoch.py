@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.model.errors import ErrorCode
+from odradek.broker.leader_hints import error_if_missing
 from odradek.protocol.api.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -40,7 +40,7 @@ def handle(
 def end_of(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     partition = broker.replicas.by_name.get((topic, asked.partition))
     if partition is None:
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        error = error_if_missing(broker, topic, asked.partition)
     else:
         error = partition.availability() or partition.check_epoch(asked.current_leader_epoch)
     if partition is None or error:

@@ -7,7 +7,8 @@ because the client has no other way to learn of it. As in Kafka, when `flush.mes
 the flush comes before the response, also with `acks=1`.
 
 Versions: 7 allows zstd; 8 reports refused records one by one (KIP-467); 13 names topics by id
-(KIP-516), an unknown id is UNKNOWN_TOPIC_ID. Versions below 3 are advertised but not served (see
+(KIP-516), an unknown id is UNKNOWN_TOPIC_ID; 10 names the present leader to a client that asks
+another broker (KIP-951). Versions below 3 are advertised but not served (see
 `apis`).
 
 Transactional records need a transaction coordinator, which this broker does not have: they are
@@ -20,10 +21,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from odradek.broker.context import NO_RESPONSE, DelayedResponse, NoResponse
+from odradek.broker.leader_hints import LeaderHints, error_if_missing
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
-from odradek.protocol.api.produce import BatchIndexAndErrorMessage
+from odradek.protocol.api.produce import BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint
 from odradek.protocol.hot_produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 NONE: Final = ErrorCode.NONE
 TIMED_OUT: Final = ErrorCode.REQUEST_TIMED_OUT
+NOT_LEADER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
+FIRST_VERSION_WITH_LEADERS: Final = 10
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ALL: Final = -1
 LEADER: Final = 1
@@ -74,7 +78,7 @@ def handle(
         return no_response(context, responses)
     if statuses and not all_committed(statuses):
         return delayed_response(broker, context, request, asked, responses, statuses)
-    return response(context, asked, responses)
+    return response(broker, context, asked, responses)
 
 
 def delayed_response(
@@ -94,7 +98,7 @@ def delayed_response(
     operation = DelayedProduce(
         request.timeout_ms,
         statuses,
-        lambda _: context.respond(response(context, asked, responses)),
+        lambda _: context.respond(response(broker, context, asked, responses)),
     )
     return DelayedResponse(broker.replicas.produce_purgatory, operation, watch_keys(broker, asked))
 
@@ -168,7 +172,10 @@ def append(
     if partition is None:
         if version >= FIRST_VERSION_WITH_TOPIC_IDS and not broker.image.topic_by_id(topic.topic_id):
             return refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
-        return refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+        return refused(
+            index, error_if_missing(broker, topic.topic_id if by_id else topic.name, index)
+        )
     if partition.topic_partition.topic in replicas.listeners:  # written by its coordinator only
         return refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
     if request.transactional_id is not None and is_transactional(data):
@@ -218,6 +225,7 @@ def watch_keys(broker: Broker, asked: Sequence[RequestedPartition]) -> list[Topi
 
 
 def response(
+    broker: Broker,
     context: RequestContext,
     asked: Sequence[RequestedPartition],
     answers: Sequence[PartitionProduceResponse],
@@ -229,6 +237,7 @@ def response(
     """
     topics: list[TopicProduceResponse] = []
     last: TopicProduceResponse | None = None
+    hints: LeaderHints | None = None
     for number, (topic, _) in enumerate(asked):
         if last is None or last.name != topic.name or last.topic_id != topic.topic_id:
             last = TopicProduceResponse(
@@ -238,5 +247,19 @@ def response(
         answer = answers[number]
         if answer.error_code:
             context.metrics.error(answer.error_code)
+            if answer.error_code == NOT_LEADER and context.version >= FIRST_VERSION_WITH_LEADERS:
+                hints = LeaderHints(broker) if hints is None else hints
+                name_leader(hints, context.version, topic, answer)
         last.partition_responses.append(answer)
-    return ProduceResponse(responses=topics)
+    endpoints = None if hints is None else hints.endpoints(NodeEndpoint)
+    return ProduceResponse(responses=topics, node_endpoints=endpoints)
+
+
+def name_leader(
+    hints: LeaderHints, version: int, topic: TopicProduceData, answer: PartitionProduceResponse
+) -> None:
+    """Add the present leader to the response for a partition (KIP-951)."""
+    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    found = hints.leader(topic.topic_id if by_id else topic.name, answer.index)
+    if found is not None:
+        answer.current_leader = LeaderIdAndEpoch(leader_id=found[0], leader_epoch=found[1])

@@ -18,7 +18,7 @@ Metadata sends nothing. Owner thread only, but any thread may read `image`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from uuid import UUID
 
 from odradek.client.errors import KafkaError, WrongCluster
@@ -198,6 +198,8 @@ class Metadata:
         """The error after which there are no updates any more."""
         self.on_request: Callable[[], None] = lambda: None
         """Called when an update may have become due earlier than before."""
+        self.on_nodes: Callable[[Mapping[int, Node]], None] = lambda nodes: None
+        """Called with all nodes when a response other than Metadata named a new node or address."""
         self._clock = clock
         self._backoff = backoff
         self._max_age_ms = max_age_ms
@@ -406,6 +408,8 @@ class Metadata:
             topics[change.topic] = topics[change.topic].with_partition(moved)
             changed.append(partition)
         if changed:
+            if known_nodes != self.image.nodes:
+                self.on_nodes(known_nodes)
             self.image = self.image.with_changes(known_nodes, topics)
             self._notify()
         return changed

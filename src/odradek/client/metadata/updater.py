@@ -18,7 +18,7 @@ when a node requires that (KIP-1102, KIP-1242), and when there was no update for
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from odradek.client.errors import Disconnected, KafkaError, error_for
 from odradek.client.metadata.metadata import Metadata
@@ -75,7 +75,14 @@ class MetadataUpdater(ConnectionListener):
         self._client.listen(self)
         self._client.update_nodes(self._bootstrap)
         self._metadata.on_request = self._schedule
+        self._metadata.on_nodes = self._nodes_named
         self._metadata.request_update()
+
+    def _nodes_named(self, nodes: Mapping[int, Node]) -> None:
+        """Make nodes known that a response named beside a new leader, so that it gets requests."""
+        if self._uses_bootstrap:
+            nodes = {**nodes, **self._bootstrap}
+        self._client.update_nodes(nodes)
 
     def close(self) -> None:
         self._closed = True
