@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check reference interop spark42 bench compile wheels sim clean
+.PHONY: help setup demo test check reference interop spark42 bench compile wheels sim chaos clean
 
 help: ## this list
 	@grep -E '^[a-z0-9]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ wheels: setup ## this machine's packages into dist/, each tried in an empty envi
 
 sim: setup ## one seeded simulation of a broker with its clients: make sim SEED=7
 	@$(BIN)/python -m odradek.testing.sim --seed $(or $(SEED),1) $(ARGS)
+
+chaos: setup ## a broker process under faults with public clients, every record checked (a soak)
+	@PYTHONPATH=tests $(BIN)/python -m chaos $(ARGS)
 
 clean: ## remove the virtual environment and build files (not your data directories)
 	rm -rf $(VENV) .setup build dist src/odradek.egg-info src/odradek/compiled_leaves.json

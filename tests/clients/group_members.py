@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 SCRIPT = Path(__file__).with_name("group_member.py")
 PATIENCE_S = 90
@@ -40,7 +40,11 @@ class Member:
         self.ended = False
         self._members = members
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=members.stderr,
+            text=True,
         )
         self._reader = threading.Thread(target=self._listen, daemon=True)
         self._reader.start()
@@ -100,11 +104,21 @@ class Member:
 
 
 class Members:
-    """The members of one group. All are ended when the block is left."""
+    """The members of one group. All are ended when the block is left. `stderr` gets what they log;
+    by default the test's own.
+    """
 
     def __init__(
-        self, bootstrap: str, group: str, topic: str, strategy: str, session_ms: int = 6_000
+        self,
+        bootstrap: str,
+        group: str,
+        topic: str,
+        strategy: str,
+        session_ms: int = 6_000,
+        *,
+        stderr: IO[bytes] | None = None,
     ) -> None:
+        self.stderr = stderr
         self.arguments = (bootstrap, group, topic, strategy, str(session_ms))
         self.news = threading.Condition()
         self._all: list[Member] = []

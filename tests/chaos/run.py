@@ -1,0 +1,294 @@
+"""One chaos run: writers and a group against a broker, fault after fault, and the checks."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
+from confluent_kafka import TopicPartition as Assigned
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from chaos.faults import FAULTS, Target
+from chaos.node import TESTS, Node
+from chaos.proxy import Proxy
+from chaos.writer import FLUSH_S, IDEMPOTENT
+from clients.group_members import Members
+from odradek.model.topics import TopicPartition
+from odradek.testing.checker import FSYNC, Checker
+from odradek.testing.history import Content, History, Read, Send
+
+TOPIC, GROUP = "chaos", "chaos-readers"
+PARTITIONS = 3
+WRITERS = ("odradek", "confluent-kafka", "confluent-kafka-plain", "kafka-python")
+READERS = ("odradek", "confluent-kafka", "kafka-python")
+PATIENCE_S = 120
+REST_S = (0.5, 2.0)
+"""The pause between all writers' first acknowledgement after a fault and the next fault."""
+UNBOUNDED = 1 << 62
+MANY_ATTEMPTS = 1_000_000
+"""A plain producer may repeat a record as often as it likes."""
+
+
+class ChaosFailure(Exception):
+    """The run did not go on: something that must come did not."""
+
+
+class Writer:
+    """One process of `chaos.writer`, and what it has noted so far."""
+
+    def __init__(self, library: str, bootstrap: str, rate: int, directory: Path) -> None:
+        self.library = library
+        self.path = directory / f"{library}.jsonl"
+        arguments = [library, bootstrap, TOPIC, str(PARTITIONS), str(rate), str(self.path)]
+        paths = [str(TESTS), *(path for path in sys.path if path)]
+        with (directory / f"{library}.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "chaos.writer", *arguments],
+                stdin=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            )
+
+    def last_ack_ns(self) -> int:
+        """The time of the last acknowledgement in the file; 0 without one."""
+        latest = 0
+        with self.path.open("rb") as file:
+            file.seek(max(0, self.path.stat().st_size - (1 << 16)))
+            for line in file.read().splitlines()[1:]:
+                if line.startswith(b'["a"') and line.endswith(b"]"):
+                    latest = max(latest, json.loads(line)[-1])
+        return latest
+
+    def finish(self) -> None:
+        """Send no more, and wait until what was sent has an outcome."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def join(self) -> None:
+        if self._process.wait(FLUSH_S + PATIENCE_S) != 0:
+            raise ChaosFailure(f"writer {self.library} ended with {self._process.returncode}")
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def events(self) -> Iterator[list[object]]:
+        """Everything it noted."""
+        with self.path.open() as file:
+            for line in file:
+                yield json.loads(line)
+
+
+@dataclass(slots=True)
+class Outage:
+    """One fault, and how long each writer got no acknowledgement around it."""
+
+    kind: str
+    began_ns: int
+    ended_ns: int
+    gaps_s: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Result:
+    """What a run has shown."""
+
+    seed: int
+    outages: list[Outage]
+    sent: int = 0
+    acked: int = 0
+    failed: dict[str, int] = field(default_factory=dict)
+    """Sends that failed, by writer: allowed, but told."""
+    read: int = 0
+    read_again: int = 0
+    starts: int = 0
+    violations: list[str] = field(default_factory=list)
+
+
+def chaos_run(
+    directory: Path,
+    *,
+    seed: int,
+    seconds: float,
+    rate: int = 100,
+    kinds: Sequence[str] = tuple(FAULTS),
+    writers: Sequence[str] = WRITERS,
+    readers: Sequence[str] = READERS,
+    told: Callable[[Outage], None] = lambda outage: None,
+) -> Result:
+    """Run for at least so many seconds, each kind of fault at least once; check everything."""
+    chance = random.Random(seed)
+    with ExitStack() as stack:
+        proxy = stack.enter_context(Proxy())
+        node = Node(directory, proxy.port)
+        proxy.target_port = node.port
+        stack.enter_context(node)
+        bootstrap = f"127.0.0.1:{proxy.port}"
+        create_topic(bootstrap)
+        log = stack.enter_context((directory / "readers.log").open("ab"))
+        members = stack.enter_context(Members(bootstrap, GROUP, TOPIC, "range", 10_000, stderr=log))
+        group = [members.start(library) for library in readers]
+        running = [Writer(library, bootstrap, rate, directory) for library in writers]
+        for writer in running:
+            stack.callback(writer.kill)
+        await_acks(running, 0)
+        target = Target(node, proxy, chance)
+        outages: list[Outage] = []
+        for kind in schedule(chance, kinds, seconds):
+            outage = Outage(kind, time.monotonic_ns(), 0)
+            FAULTS[kind](target)
+            outage.ended_ns = time.monotonic_ns()
+            await_acks(running, outage.ended_ns)
+            outages.append(outage)
+            told(outage)
+            target.wait(REST_S)
+        for writer in running:
+            writer.finish()
+        for writer in running:
+            writer.join()
+        result = Result(seed, outages, starts=node.starts)
+        history = history_of(running, result)
+        final = read_to_end(bootstrap, history)
+        values = {value for rows in final.values() for _, value, _ in rows}
+        await_group(lambda: [value for member in group for value in member.read], values, result)
+        if node.stop() != 0:
+            result.violations.append("the last clean stop failed")
+    checker = Checker(history, FSYNC)
+    result.violations += checker.check()
+    measure_gaps(running, outages)
+    return result
+
+
+def schedule(chance: random.Random, kinds: Sequence[str], seconds: float) -> Iterator[str]:
+    """Yield kinds of faults, all of them in each round, until the time is up."""
+    end = time.monotonic() + seconds
+    while True:
+        yield from chance.sample(list(kinds), len(kinds))
+        if time.monotonic() >= end:
+            return
+
+
+def create_topic(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
+        created.result(PATIENCE_S)
+
+
+def await_acks(writers: Sequence[Writer], after_ns: int) -> None:
+    """Wait until each writer got an acknowledgement after that time."""
+    deadline = time.monotonic() + PATIENCE_S
+    waiting = list(writers)
+    while waiting:
+        waiting = [w for w in waiting if not w.path.exists() or w.last_ack_ns() <= after_ns]
+        if time.monotonic() > deadline:
+            names = ", ".join(writer.library for writer in waiting)
+            raise ChaosFailure(f"no acknowledgement for {PATIENCE_S} s: {names}")
+        threading.Event().wait(0.05)
+
+
+def history_of(writers: Sequence[Writer], result: Result) -> History:
+    """Return the sends of all writers in their order, with their outcomes."""
+    history = History()
+    for writer in writers:
+        sends: dict[int, Send] = {}
+        for event in writer.events():
+            match event:
+                case ["s", int(number), int(partition), int(timestamp), int(ns)]:
+                    value = f"{writer.library}:{number}".encode()
+                    sends[number] = Send(
+                        writer.library,
+                        TopicPartition(TOPIC, partition),
+                        [Content(None, value, (), timestamp)],
+                        acks=-1,
+                        idempotent=writer.library in IDEMPOTENT,
+                        in_order=True,
+                        invoked_ns=ns,
+                        attempts=MANY_ATTEMPTS,
+                        outcome="info",
+                    )
+                case ["a", int(number), int(offset), int(ns)]:
+                    send = sends[number]
+                    send.outcome, send.base_offset, send.ended_ns = "ok", offset, ns
+                case ["f", int(number), str(_), int(_)]:
+                    result.failed[writer.library] = result.failed.get(writer.library, 0) + 1
+        history.sends += sends.values()
+        result.sent += len(sends)
+    result.acked = history.acked()
+    return history
+
+
+Rows = list[tuple[int, str, Content]]
+
+
+def read_to_end(bootstrap: str, history: History) -> dict[TopicPartition, Rows]:
+    """Read the whole topic into the history, as its final reader."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "final-reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    found: dict[TopicPartition, Rows] = {
+        TopicPartition(TOPIC, number): [] for number in range(PARTITIONS)
+    }
+    consumer.assign([Assigned(TOPIC, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
+    unfinished = set(range(PARTITIONS))
+    while unfinished:
+        for message in consumer.consume(1000, 0.2):
+            error = message.error()
+            if error is None:
+                value, offset = message.value(), message.offset()
+                assert value is not None
+                assert offset is not None
+                content = Content(message.key(), value, (), message.timestamp()[1])
+                key = TopicPartition(TOPIC, message.partition() or 0)
+                found[key].append((offset, value.decode(), content))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                unfinished.discard(message.partition() or 0)
+            else:
+                raise ChaosFailure(f"the final reader got {error}")
+    consumer.close()
+    now = time.monotonic_ns()
+    for key, rows in found.items():
+        records = [(offset, content) for offset, _, content in rows]
+        history.reads.append(Read("final", key, now, 0, records, UNBOUNDED, final=True))
+    return found
+
+
+def await_group(read: Callable[[], list[str]], values: set[str], result: Result) -> None:
+    """Wait until the group has read every record; note how many, and how many again."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (missing := values.difference(seen := read())) and time.monotonic() < deadline:
+        threading.Event().wait(0.5)
+    result.read, result.read_again = len(set(seen)), len(seen) - len(set(seen))
+    if missing:
+        example = ", ".join(sorted(missing)[:3])
+        result.violations.append(f"the group skipped {len(missing)} records: {example} …")
+    if invented := set(seen) - values:
+        result.violations.append(f"the group read {len(invented)} records that are not in the log")
+
+
+def measure_gaps(writers: Sequence[Writer], outages: Sequence[Outage]) -> None:
+    """Set for each fault how long each writer waited between two acknowledgements around it."""
+    for writer in writers:
+        acks = sorted(int(str(event[-1])) for event in writer.events() if event and event[0] == "a")
+        for outage in outages:
+            gaps = [
+                later - earlier
+                for earlier, later in itertools.pairwise(acks)
+                if later > outage.began_ns and earlier < outage.ended_ns
+            ]
+            outage.gaps_s[writer.library] = max(gaps, default=0) / 1e9
