@@ -13,16 +13,17 @@ from rich.console import Console
 from rich.table import Table
 
 from chaos.faults import FAULTS
-from chaos.run import ChaosFailure, Outage, Result, chaos_run
+from chaos.run import JAVA, ChaosFailure, Outage, Result, chaos_run
+from interop.apache_kafka import KafkaMissing, class_path
 
 SHORT_NAMES = {
     "odradek": "odradek",
     "confluent-kafka": "confluent",
     "confluent-kafka-plain": "(plain)",
     "kafka-python": "kafka-py",
+    JAVA: "Java",
 }
 NOT_RUN = {
-    "a Java producer": "its program is not written",
     "kill of a leader, a controller, a coordinator of several": "one broker is all of them",
     "a network that fails between brokers": "there is one broker",
     "power loss": "only a virtual machine can lose its power; `make sim` does",
@@ -41,6 +42,7 @@ NOT_RUN = {
 def chaos(runs: int, seconds: float, seed: int, rate: int, kinds: tuple[str, ...]) -> None:
     """Put one broker process under faults while public clients write and read."""
     console = Console()
+    jars = find_jars(console)
     results: list[Result] = []
     for number in range(seed, seed + runs):
         directory = Path(tempfile.mkdtemp(prefix="odradek-chaos-"))
@@ -52,6 +54,7 @@ def chaos(runs: int, seconds: float, seed: int, rate: int, kinds: tuple[str, ...
                 seconds=seconds,
                 rate=rate,
                 kinds=kinds or tuple(FAULTS),
+                jars=jars,
                 told=lambda outage: console.print(f"  {outage.kind}"),
             )
         except ChaosFailure as failure:
@@ -69,6 +72,17 @@ def chaos(runs: int, seconds: float, seed: int, rate: int, kinds: tuple[str, ...
     sys.exit(1 if any(result.violations for result in results) else 0)
 
 
+def find_jars(console: Console) -> str | None:
+    """Return the class path of Kafka's clients; None, and say why, if it is not to be had."""
+    cache = Path(".pytest_cache/d/apache-kafka")
+    cache.mkdir(parents=True, exist_ok=True)
+    try:
+        return class_path(cache)
+    except KafkaMissing as missing:
+        console.print(f"not run: Kafka's own clients: {missing}")
+        return None
+
+
 def show_result(console: Console, result: Result) -> None:
     failed = sum(result.failed.values())
     console.print(
@@ -82,21 +96,22 @@ def show_result(console: Console, result: Result) -> None:
 
 def outage_table(outages: list[Outage]) -> Table:
     """The longest wait for an acknowledgement around each fault, beside how long it lasted."""
-    table = Table(title="longest wait between two acknowledgements, p50 / max in seconds")
-    for name in ("fault", "times", "lasted", *SHORT_NAMES.values()):
+    table = Table(title="longest wait between two acknowledgements, p50/max in s")
+    names = [name for name in SHORT_NAMES if name in outages[0].gaps_s]
+    for name in ("fault", "times", "lasted", *[SHORT_NAMES[name] for name in names]):
         table.add_column(name, justify="left" if name == "fault" else "right")
     for kind in FAULTS:
         found = [outage for outage in outages if outage.kind == kind]
         if not found:
             continue
         lasted = [(outage.ended_ns - outage.began_ns) / 1e9 for outage in found]
-        cells = [two_figures([outage.gaps_s[name] for outage in found]) for name in SHORT_NAMES]
+        cells = [two_figures([outage.gaps_s[name] for outage in found]) for name in names]
         table.add_row(kind, str(len(found)), two_figures(lasted), *cells)
     return table
 
 
 def two_figures(values: list[float]) -> str:
-    return f"{statistics.median(values):.1f} / {max(values):.1f}"
+    return f"{statistics.median(values):.1f}/{max(values):.1f}"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from chaos.faults import FAULTS, Target
 from chaos.node import TESTS, Node
 from chaos.proxy import Proxy
-from chaos.writer import FLUSH_S, IDEMPOTENT
+from chaos.writer import FLUSH_S, PLAIN
 from clients.group_members import Members
 from odradek.model.topics import TopicPartition
 from odradek.testing.checker import FSYNC, Checker
@@ -31,6 +31,9 @@ from odradek.testing.history import Content, History, Read, Send
 TOPIC, GROUP = "chaos", "chaos-readers"
 PARTITIONS = 3
 WRITERS = ("odradek", "confluent-kafka", "confluent-kafka-plain", "kafka-python")
+JAVA = "java"
+CHAOS_WRITER = Path(__file__).with_name("ChaosWriter.java")
+GROUP_MEMBER = TESTS / "interop" / "GroupMember.java"
 READERS = ("odradek", "confluent-kafka", "kafka-python")
 PATIENCE_S = 120
 REST_S = (0.5, 2.0)
@@ -45,16 +48,25 @@ class ChaosFailure(Exception):
 
 
 class Writer:
-    """One process of `chaos.writer`, and what it has noted so far."""
+    """One process of `chaos.writer`, or of `ChaosWriter.java` with the class path `jars`, and what
+    it has noted so far.
+    """
 
-    def __init__(self, library: str, bootstrap: str, rate: int, directory: Path) -> None:
+    def __init__(
+        self, library: str, bootstrap: str, rate: int, directory: Path, jars: str | None = None
+    ) -> None:
         self.library = library
         self.path = directory / f"{library}.jsonl"
         arguments = [library, bootstrap, TOPIC, str(PARTITIONS), str(rate), str(self.path)]
+        if library == JAVA:
+            assert jars is not None, "a Java writer without a class path"
+            command = ["java", "-Xmx128m", "-cp", jars, str(CHAOS_WRITER), *arguments]
+        else:
+            command = [sys.executable, "-m", "chaos.writer", *arguments]
         paths = [str(TESTS), *(path for path in sys.path if path)]
         with (directory / f"{library}.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "chaos.writer", *arguments],
+                command,
                 stdin=subprocess.PIPE,
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
@@ -125,9 +137,16 @@ def chaos_run(
     kinds: Sequence[str] = tuple(FAULTS),
     writers: Sequence[str] = WRITERS,
     readers: Sequence[str] = READERS,
+    jars: str | None = None,
     told: Callable[[Outage], None] = lambda outage: None,
 ) -> Result:
-    """Run for at least so many seconds, each kind of fault at least once; check everything."""
+    """Run for at least so many seconds, each kind of fault at least once; check everything.
+
+    `jars`: the class path of Kafka's own clients; with it a producer and a consumer of them take
+    part.
+    """
+    if jars is not None:
+        writers = (*writers, JAVA)
     chance = random.Random(seed)
     with ExitStack() as stack:
         proxy = stack.enter_context(Proxy())
@@ -139,7 +158,13 @@ def chaos_run(
         log = stack.enter_context((directory / "readers.log").open("ab"))
         members = stack.enter_context(Members(bootstrap, GROUP, TOPIC, "range", 10_000, stderr=log))
         group = [members.start(library) for library in readers]
-        running = [Writer(library, bootstrap, rate, directory) for library in writers]
+        if jars is not None:
+            group.append(
+                members.add(
+                    JAVA, ["java", "-Xmx128m", "-cp", jars, str(GROUP_MEMBER), *members.arguments]
+                )
+            )
+        running = [Writer(library, bootstrap, rate, directory, jars) for library in writers]
         for writer in running:
             stack.callback(writer.kill)
         await_acks(running, 0)
@@ -211,7 +236,7 @@ def history_of(writers: Sequence[Writer], result: Result) -> History:
                         TopicPartition(TOPIC, partition),
                         [Content(None, value, (), timestamp)],
                         acks=-1,
-                        idempotent=writer.library in IDEMPOTENT,
+                        idempotent=writer.library not in PLAIN,
                         in_order=True,
                         invoked_ns=ns,
                         attempts=MANY_ATTEMPTS,

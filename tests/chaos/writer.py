@@ -164,7 +164,8 @@ def odradek_writer(bootstrap: str, topic: str, notes: Notes) -> Writing:
     return Writing(send, lambda: producer.flush(FLUSH_S))
 
 
-IDEMPOTENT = ("odradek", "confluent-kafka")
+PLAIN = ("confluent-kafka-plain", "kafka-python")
+"""Those that are not idempotent: they have one request in flight, and may repeat a record."""
 LIBRARIES: dict[str, Callable[[str, str, Notes], Writing]] = {
     "odradek": odradek_writer,
     "confluent-kafka": lambda b, t, n: confluent_writer(b, t, n, idempotent=True),
