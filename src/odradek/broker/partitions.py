@@ -9,6 +9,9 @@ Up to `OPEN_AT_ONCE` partitions are opened in the event that commits them. The r
 requests. Requests for a queued partition are answered as for an unknown one, and the response to
 its creation waits. Files are removed one partition after the other, so that a large topic does not
 occupy all workers.
+
+A replica whose log is damaged is out of the ISR after a while, because it does not fetch. Then
+nothing depends on its files: they are set aside, and the partition is fetched anew.
 """
 
 from __future__ import annotations
@@ -23,14 +26,16 @@ from odradek.broker.background import SerialOffload
 from odradek.broker.broker import Broker
 from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfig
-from odradek.controller.image import PartitionRegistration, TopicImage
+from odradek.controller.image import NO_LEADER, PartitionRegistration, TopicImage
 from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged, LogDirFailure
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.model.env import Clock, Random
+from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicIdPartition, TopicPartition
 from odradek.protocol.compression import CompressionType
 from odradek.protocol.validate import KEEP_CODEC, BatchRules
+from odradek.replication.partition import Partition
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +59,7 @@ class Partitions:
         self._starting = True
         self._torn_at_start = 0
         self._refused: dict[TopicIdPartition, None] = {}
+        self._setting_aside: dict[TopicIdPartition, None] = {}
 
     def open_all(self) -> None:
         """Open all partitions that this broker leads, at the start, before requests are served."""
@@ -87,14 +93,21 @@ class Partitions:
         registration: PartitionRegistration,
         config: TopicConfig,
     ) -> None:
-        replicas = self._broker.replicas
+        replicas, node_id = self._broker.replicas, self._broker.node_id
         known = replicas.by_id.get((topic.id, number))
         if known is not None:
-            known.leader_epoch = registration.leader_epoch
+            if node_id not in registration.replicas:
+                self._remove(topic.id, number, known)
+            elif self._may_begin_anew(known, registration):
+                self._set_aside(TopicIdPartition(topic.id, number))
+            else:
+                replicas.apply(known, registration, config.min_insync_replicas)
             return
-        if registration.leader == self._broker.node_id:
+        if registration.leader == node_id or (
+            replicas.replication is not None and node_id in registration.replicas
+        ):
             if self._fits_in_this_round():
-                self._lead(topic, number, registration, config)
+                self._open_replica(topic, number, registration, config)
             else:
                 opening = self._broker.opening
                 opening[topic.id] = opening.get(topic.id, 0) + 1
@@ -121,7 +134,7 @@ class Partitions:
                 config = self._configs.get(topic.name)
                 if config is None:
                     config = self._configs[topic.name] = self.config_of(topic.name)
-                self._lead(topic, number, topic.partitions[number], config)
+                self._open_replica(topic, number, topic.partitions[number], config)
         finally:
             opening[topic_id] -= 1
             if opening[topic_id] == 0:
@@ -129,7 +142,7 @@ class Partitions:
                 self._configs.clear()
                 self._broker.commit_advanced()
 
-    def _lead(
+    def _open_replica(
         self,
         topic: TopicImage,
         number: int,
@@ -140,9 +153,12 @@ class Partitions:
         key = TopicPartition(topic.name, number)
         opened = self._open(TopicIdPartition(topic.id, number), key, config)
         if opened is None:
-            replicas.add_offline(key, topic.id)
+            added = replicas.add_offline(key, topic.id)
+            if self._may_begin_anew(added, registration):
+                self._set_aside(TopicIdPartition(topic.id, number))
         else:
-            replicas.add(key, topic.id, opened, registration.leader_epoch, batch_rules(config))
+            added = replicas.open(key, topic.id, opened, batch_rules(config))
+            replicas.apply(added, registration, config.min_insync_replicas)
 
     def _open(self, key: TopicIdPartition, name: TopicPartition, config: TopicConfig) -> Log | None:
         broker = self._broker
@@ -182,7 +198,7 @@ class Partitions:
         if topic is None or known is None or not known.failure or self._stopped:
             return
         registration = topic.partitions[key.partition]
-        self._lead(topic, key.partition, registration, self.config_of(topic.name))
+        self._open_replica(topic, key.partition, registration, self.config_of(topic.name))
 
     def topic_deleted(self, topic: TopicImage) -> None:
         """Remove the partitions of a deleted topic; a worker removes their files."""
@@ -190,12 +206,53 @@ class Partitions:
         for number in topic.partitions:
             partition = replicas.by_id.get((topic.id, number))
             if partition is not None:
-                replicas.remove(partition.topic_partition)
-                key = TopicIdPartition(topic.id, number)
-                if self._fits_in_this_round():
-                    self._remove_files(key)
-                else:
-                    self._queue.add(partial(self._remove_files, key))
+                self._remove(topic.id, number, partition)
+
+    def _remove(self, topic_id: UUID, number: int, partition: Partition) -> None:
+        self._broker.replicas.remove(partition.topic_partition)
+        key = TopicIdPartition(topic_id, number)
+        if self._fits_in_this_round():
+            self._remove_files(key)
+        else:
+            self._queue.add(partial(self._remove_files, key))
+
+    def _may_begin_anew(self, partition: Partition, registration: PartitionRegistration) -> bool:
+        """True if a damaged replica may lose its log: another broker leads, and the controller does
+        not count on this one.
+        """
+        broker = self._broker
+        return (
+            partition.failure is not ErrorCode.NONE
+            and not broker.replicas.directory_failed
+            and TopicIdPartition(partition.topic_id, partition.topic_partition.partition)
+            not in self._refused
+            and registration.leader not in (NO_LEADER, broker.node_id)
+            and broker.node_id not in registration.isr
+        )
+
+    def _set_aside(self, key: TopicIdPartition) -> None:
+        """Set the damaged log of a partition aside, then open a new one."""
+        directory, offload = self._broker.directory, self._broker.env.offload
+        if key in self._setting_aside:
+            return
+        self._setting_aside[key] = None
+
+        def renamed(_: object) -> None:
+            offload.submit(directory.begin_anew(key), begin, failed)
+
+        def begin(_: object) -> None:
+            del self._setting_aside[key]
+            self._queue.add(partial(self._open_refused, key))
+
+        def failed(error: BaseException) -> None:
+            log.error("the damaged log %s could not be set aside: %s", key, error)
+            del self._setting_aside[key]
+
+        log.warning("the damaged log %s is set aside and fetched anew from the leader", key)
+        try:
+            offload.submit(directory.set_aside(key), renamed, failed)
+        except OSError as error:
+            failed(error)
 
     def _remove_files(self, key: TopicIdPartition) -> None:
         try:
@@ -236,6 +293,8 @@ class Partitions:
             if config is None:
                 config = configs[name] = self.config_of(name)
             partition.rules = batch_rules(config)
+            if partition.leadership is not None:
+                partition.leadership.min_isr = config.min_insync_replicas
             partition.log.configure(log_config(config, self._broker.config, self._broker.random))
 
     def config_of(self, name: str) -> TopicConfig:

@@ -276,7 +276,7 @@ def list_segments(
     """Count the segments of these partitions and list a page of them."""
     looked_at = total = 0
     for partition in partitions:
-        if not partition.availability():
+        if not partition.failure:
             segments = partition.log.segments
             begin = max(0, first - total)
             missing = limit - len(response.segments)
@@ -312,7 +312,7 @@ def list_durable_ends(
 
 def partition_ends(partition: Partition) -> PartitionEnds:
     topic, index = partition.topic_partition
-    error = partition.availability()
+    error = partition.failure
     if error:
         return PartitionEnds(
             topic=topic,

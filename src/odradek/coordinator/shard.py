@@ -265,6 +265,9 @@ class Shard:
         self.run(lambda result: self.state_machine.expired(key, result))
 
     def _append(self, result: OperationResult) -> ErrorCode:
+        error = self.partition.append_error()
+        if error is not NONE:
+            return error
         builder = RecordBatchBuilder()
         try:
             for record in result.records:

@@ -179,6 +179,7 @@ class Log:
         self.segments = segments
         self.reader = LogReader(segments)
         self._flushing: LogFlush | None = None
+        self._truncation: LogTruncation | None = None
         self._unsynced_directories: list[str] = []
         # Segments below flushed_offset that recovery may have truncated without a sync.
         self.unsynced_segments: list[Segment] = []
@@ -513,9 +514,10 @@ class Log:
         self.segments.leave_cache()
         for segment in removed:
             segment.close()
-        return LogTruncation(
+        self._truncation = LogTruncation(
             self.disk, self.fence, self.directory, self.durable, offset, kept, next_base, removed
         )
+        return self._truncation
 
     def end_truncation(self, truncation: LogTruncation) -> None:
         """Take over the result of a truncation that has succeeded."""
@@ -523,6 +525,7 @@ class Log:
         offset = truncation.offset
         removed = self.log_end_offset - offset
         self.truncating = False
+        self._truncation = None
         if truncation.restarts:
             self._take_restarted(truncation)
         else:
@@ -835,7 +838,9 @@ class Log:
             self._flushing.void = True
 
     def abandon(self) -> None:
-        """Close the files of a log that is being deleted; a flush under way may miss its files."""
+        """Close the files of a log that is being deleted; work under way may miss its files."""
+        if self._truncation is not None:
+            self._truncation.abandoned = True
         if self._flushing is not None:
             self._flushing.void = self._flushing.abandoned = True
         self.segments.close()

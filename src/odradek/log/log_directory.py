@@ -251,6 +251,7 @@ class DirectoryOffsets:
                 known.log_start_offset = None
         else:
             durable.recovery_point = durable.offset = known.durable_end
+        known.synced_log_start = known.log_start_offset or 0
         if written != 0:  # never older than the checkpoint's
             known.log_start_offset = known.deleted_before
         return known, durable

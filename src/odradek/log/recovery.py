@@ -128,6 +128,8 @@ class RecordedState:
 
     `exact`: the durable end comes from a slot, so a batch ends there.
 
+    `synced_log_start`: a log start that survives a power loss.
+
     `restarted`: the log was being restarted at `deleted_before`, or was and has no durable records
     since.
     """
@@ -140,6 +142,7 @@ class RecordedState:
     compacted: bool = False
     exact: bool = False
     restarted: bool = False
+    synced_log_start: int = 0
 
 
 class LogLoader:
@@ -539,7 +542,7 @@ def open_log(
             log_start_offset=loader.log_start(segments),
             log_end_offset=end,
         )
-        log.durable_log_start = loader.known.log_start_offset or 0
+        log.durable_log_start = min(loader.known.synced_log_start, log.log_start_offset)
         log.segments.active.created_ms = now_ms
         log.recovery_point = log.flushed_offset = min(loader.known.durable_end, end)
         if is_new or not loader.known.clean:

@@ -66,6 +66,8 @@ class LogTruncation:
         self.producers = ProducerState()
         """The producers of the log that is left."""
         self.succeeded = False
+        self.abandoned = False
+        """The log was deleted meanwhile: its files may be missing."""
 
     def run(self) -> None:
         """Truncate the files. Blocks; for a worker. Raises `LogDamaged`, `LogDirFailure`.
@@ -79,6 +81,8 @@ class LogTruncation:
             else:
                 self._cut()
         except OSError as error:
+            if self.abandoned:
+                return
             raise self._fence.fail(error) from error
         except BadBatch as bad:
             raise LogDamaged(self._directory, str(bad)) from bad

@@ -1,8 +1,9 @@
-"""Partitions that this broker leads: append, read, high watermark, and requests that wait for it.
+"""Replicas of partitions: roles, append, read, high watermark, and requests that wait for it.
 
-Modules: `partition`, `replica_manager` (all partitions and the four purgatories), `flusher` (group
-commit), `log_start_sync`; `produce`, `fetch`, `list_offsets` and `delete_records` (the requests and
-their delayed operations).
+Modules: `partition`, `leadership` (what a leader knows of its followers, the ISR),
+`alter_partition_manager` (asks the controller for another ISR), `replica_manager` (all partitions
+and the four purgatories), `flusher` (group commit), `log_start_sync`; `produce`, `fetch`,
+`list_offsets` and `delete_records` (the requests and their delayed operations).
 
 Which event checks which delayed operations:
 
@@ -10,7 +11,11 @@ Which event checks which delayed operations:
 |-----------------------------------------------|-----------------------------------------|
 | append that raises the high watermark         | produce, fetch, delete, list offsets    |
 | flush that raises the high watermark          | produce, fetch, delete, list offsets    |
-| log start offset became durable               | delete records                          |
+| follower's durable end, or a committed ISR,   | produce, fetch, delete, list offsets    |
+| that raises the high watermark                |                                         |
+| log start offset became durable, or the low   | delete records                          |
+| watermark rose                                |                                         |
+| leadership lost                               | produce, fetch, delete, list offsets    |
 | partition removed, or its directory offline   | produce, fetch, delete, list offsets    |
 | deadline                                      | that operation                          |
 

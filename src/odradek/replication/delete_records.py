@@ -1,14 +1,15 @@
 """DelayedDeleteRecords: a DeleteRecords that waits until every live replica's log durably starts at
 the requested offset.
 
-With one replica the low watermark is its own log start offset, and the request waits for the disk,
-of each partition in two steps:
+The low watermark is the least log start of the live replicas; a follower raises its own to the
+leader's and tells it with its next fetch. The request waits for each partition in two steps:
 
     uncommitted ──high watermark reaches the target──► deleted, not durable ──► done
 
 Records that were appended when the request arrived may be on their way to the disk: only then the
 high watermark counts them. (In Kafka a single replica has committed a record when it is appended.)
-The sync of the log start is that of `log_start_sync`. Without `log.durability=fsync` nothing waits.
+The sync of the log start is that of `log_start_sync`. Without `log.durability=fsync` and followers
+nothing waits.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class DelayedDeleteRecords(DelayedByPartition[DeleteRecordsStatus]):
             if partition.high_watermark >= status.target:
                 delete, status.delete = status.delete, None
                 delete(status)
-        elif partition.log.durable_log_start >= status.target:
-            status.pending = False
-            status.error = ErrorCode.NONE
-            status.low_watermark = partition.log.durable_log_start
+        else:
+            low_watermark = partition.low_watermark
+            if low_watermark >= status.target:
+                status.pending = False
+                status.error = ErrorCode.NONE
+                status.low_watermark = low_watermark

@@ -5,6 +5,9 @@ With `log.durability=fsync` the high watermark follows the disk: a record that `
 has acknowledged is on its way there for some milliseconds. Kafka's clients expect an end offset to
 count it, as it does in Kafka for a partition with one replica. So the request waits for the flush
 that is under way. Its deadline does no harm: the response is the high watermark at that time.
+
+With followers the answer is Kafka's, the high watermark at the time of the request. Only a new
+leader waits: until its high watermark has reached its first offset.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ class CommitStatus:
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self.end = partition.log.log_end_offset
+        leadership = partition.leadership
+        self.end = partition.log.log_end_offset if leadership is None else leadership.epoch_start
         self.pending = True
 
 

@@ -1,15 +1,24 @@
-"""One partition led by this broker: its log, its high watermark, and its readable records.
+"""One replica of a partition, on this broker: its log, its role, its high watermark.
+
+                     make_leader                     make_follower
+    open (no role) ───────────────► leader ◄───────────────────────────► follower
+                                      └──────────► closed: a `failure` ◄─────┘
+
+- The leader alone appends what producers send and answers clients; a follower answers them
+  NOT_LEADER_OR_FOLLOWER, appends what its leader sent, and truncates what the leader never had.
+  Flushes, checkpoints, retention and compaction serve both.
+- An offline partition (its directory failed, or its log is damaged) answers KAFKA_STORAGE_ERROR and
+  nothing else.
 
 Invariants:
-- log start offset <= high watermark <= log end offset; the high watermark never goes back while the
-  process lives.
+- log start offset <= high watermark <= log end offset; the high watermark never goes back in one
+  leader epoch. It starts at its checkpoint.
 - With `log.durability=fsync` the high watermark counts only bytes that are on disk (a replica's
   durable end). With `os` it counts the page cache, which is Kafka's own guarantee, except that
   `flush.messages` records are flushed first.
-- With one replica the in-sync set is this broker alone, so the high watermark is its own (durable)
-  end.
-- An offline partition (its directory failed, or its log is damaged) answers KAFKA_STORAGE_ERROR and
-  nothing else.
+- A leader without followers (`leadership` is None) is the in-sync set alone, so the high watermark
+  is its own (durable) end. With followers it is the least of the in-sync replicas (`leadership`). A
+  follower's is the leader's, up to its own (durable) end.
 
 A partition appends and reads. It completes no delayed operation: `ReplicaManager` does that after
 an append, a flush or a trim.
@@ -35,12 +44,15 @@ from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.model.topics import TopicPartition
 from odradek.protocol.validate import BatchRules, InvalidBatch, validate
+from odradek.replication.leadership import Leadership
 
 logger = logging.getLogger(__name__)
 
 NONE: Final = ErrorCode.NONE
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
+NO_LEADER: Final = -1
+NOT_LEADER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 class Isolation(IntEnum):
@@ -48,10 +60,13 @@ class Isolation(IntEnum):
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
+    LOG_END = 2
+    """A follower reads everything, committed or not."""
 
 
 UNCOMMITTED: Final = Isolation.READ_UNCOMMITTED
 COMMITTED: Final = Isolation.READ_COMMITTED
+LOG_END: Final = Isolation.LOG_END
 
 
 def isolation_of(level: int) -> Isolation:
@@ -83,6 +98,10 @@ class Partition:
         "has_log",
         "high_watermark",
         "leader_epoch",
+        "leader_error",
+        "leader_high_watermark",
+        "leader_id",
+        "leadership",
         "log",
         "node_id",
         "produces",
@@ -99,7 +118,7 @@ class Partition:
         node_id: int,
         went_offline: Callable[[Partition], None],
     ) -> None:
-        """An offline partition, without a `log` until `lead`: check `availability` before use.
+        """An offline partition, without a `log` until `open`: check `availability` before use.
 
         `went_offline` is called when the partition finds its log damaged.
         """
@@ -108,38 +127,92 @@ class Partition:
         self.node_id = node_id
         self.went_offline = went_offline
         self.failure: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR
+        """Why the partition cannot be used, whatever its role is; NONE if it can."""
+        self.leader_error: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR
+        """The answer to what only a leader answers: NONE if this broker is it."""
+        self.leader_id = NO_LEADER
+        self.leader_epoch = NO_EPOCH
+        self.leadership: Leadership | None = None
+        """What this leader knows of its followers; None if it has none, or does not lead."""
+        self.leader_high_watermark = 0
+        """The last high watermark that a follower was told."""
         self.has_log = False
-        """True from `lead` on, also while the partition is offline."""
+        """True from `open` on, also while the partition is offline."""
         self.produces = self.failed_produces = 0
         """Appends that were requested, and those of them that failed."""
         self.fetches = self.failed_fetches = self.fetched_bytes = 0
         """Reads for fetches, those of them that failed, and the bytes in their responses."""
 
-    def lead(self, log: Log, leader_epoch: int, rules: BatchRules, durability: Durability) -> None:
-        """Serve `log` from now on, as its leader."""
+    def open(self, log: Log, rules: BatchRules, durability: Durability) -> None:
+        """Use `log` from now on, without a role until `make_leader` or `make_follower`."""
         self.log = log
         self.has_log = True
-        self.leader_epoch = leader_epoch
         self.rules = rules
         self.durability = durability
-        self.failure = ErrorCode.NONE
-        self.high_watermark = log.log_start_offset
-        self.advance_high_watermark()
+        self.failure = NONE
+        self.leader_error = NOT_LEADER
+        self.high_watermark = max(log.log_start_offset, min(log.high_watermark, self.durable_end))
+        log.high_watermark = self.high_watermark
+
+    # -- role ----------------------------------------------------------------------------------
+
+    def make_leader(self, leader_epoch: int, leadership: Leadership | None = None) -> bool:
+        """Lead in this epoch; `leadership` has the followers. True if the high watermark moved.
+
+        With followers the epoch is noted at once: they ask where an older one ended.
+        """
+        if leadership is not None:
+            self.log.begin_epoch(leader_epoch)
+        self.leader_epoch = leader_epoch
+        self.leader_id = self.node_id
+        self.leadership = leadership
+        self.leader_error = self.failure
+        return self.advance_high_watermark()
+
+    def make_follower(self, leader_id: int, leader_epoch: int) -> None:
+        """Follow `leader_id`, -1 if there is none at the moment, in this epoch."""
+        self.leader_epoch = leader_epoch
+        self.leader_id = leader_id
+        self.leadership = None
+        self.leader_high_watermark = self.high_watermark
+        if self.failure is NONE:
+            self.leader_error = NOT_LEADER
+
+    @property
+    def is_leader(self) -> bool:
+        """True if this broker leads the partition, be it online or not."""
+        return self.leader_id == self.node_id
+
+    @property
+    def durable_end(self) -> int:
+        """The end of this replica that counts for the high watermark."""
+        return self.log.flushed_offset if self.durability.fsync else self.log.log_end_offset
 
     # -- state ---------------------------------------------------------------------------------
 
     def availability(self) -> ErrorCode:
         """NONE while this broker leads the partition and its directory works."""
-        return self.failure
+        return self.leader_error
+
+    def append_error(self) -> ErrorCode:
+        """The error of a produce with `acks=-1`, before anything is appended."""
+        leadership = self.leadership
+        if leadership is not None and leadership.is_under_min_isr:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        return NONE
 
     def acknowledgement_error(self) -> ErrorCode:
-        """The error for a committed produce with `acks=-1`. One replica is always enough: the
-        effective minimum is `min.insync.replicas`, at most the replication factor."""
+        """The error for a committed produce with `acks=-1`. Without followers one replica is always
+        enough: the effective minimum is `min.insync.replicas`, at most the replication factor.
+        """
+        leadership = self.leadership
+        if leadership is not None and len(leadership.maximal_isr) < leadership.effective_min_isr:
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return NONE
 
     def close(self, reason: ErrorCode) -> None:
         """Go offline: every request gets `reason` from now on."""
-        self.failure = reason
+        self.failure = self.leader_error = reason
 
     def fail(self, error: Exception) -> None:
         """Go offline because the log cannot be read or trusted. Other partitions stay online."""
@@ -166,19 +239,52 @@ class Partition:
         """The offset up to which a reader of this isolation may read, exclusive."""
         if isolation is COMMITTED:
             return self.last_stable_offset
+        if isolation is LOG_END:
+            return self.log.log_end_offset
         return self.high_watermark
 
     def advance_high_watermark(self) -> bool:
-        """Raise the high watermark to the end of the in-sync replicas. True if it moved."""
+        """Raise a leader's high watermark to the end of the in-sync replicas. True if it moved."""
         log = self.log
         end = log.log_end_offset
         if self.durability.fsync or end - log.flushed_offset >= log.config.flush_messages:
             end = log.flushed_offset
+        if self.leadership is not None:
+            end = self.leadership.committed_end(end)
         if end <= self.high_watermark:
             return False
         self.high_watermark = end
         log.high_watermark = end
         return True
+
+    def follow_high_watermark(self, leader_high_watermark: int) -> bool:
+        """Raise a follower's high watermark to the leader's, up to the end that counts here. True
+        if it moved. Call it after a flush too, with the last one that the leader told.
+        """
+        self.leader_high_watermark = leader_high_watermark
+        end = min(leader_high_watermark, self.durable_end)
+        if end <= self.high_watermark:
+            return False
+        self.high_watermark = self.log.high_watermark = end
+        return True
+
+    @property
+    def is_in_epoch(self) -> bool:
+        """True if the high watermark has reached the leader's first offset.
+
+        Before that a new leader may know a lower one than its predecessor has shown to clients.
+        """
+        leadership = self.leadership
+        return leadership is None or self.high_watermark >= leadership.epoch_start
+
+    @property
+    def must_wait_for_commit(self) -> bool:
+        """True if an end offset would miss what this replica alone commits within milliseconds, or
+        what the leader before it has committed.
+        """
+        if self.leadership is None:
+            return self.high_watermark < self.log.log_end_offset
+        return not self.is_in_epoch
 
     def must_flush_first(self) -> bool:
         """True if `flush.messages` is reached: then only `acks=0` does not wait for the flush."""
@@ -208,8 +314,8 @@ class Partition:
 
     def append(self, span: ByteRange, produce_version: int, wall_ms: int) -> AppendInfo:
         """Validate a produced batch and append it. The high watermark does not move."""
-        if self.failure is not NONE:
-            return AppendInfo(self.failure)
+        if self.leader_error is not NONE:
+            return AppendInfo(self.leader_error)
         batch = validate(span, self.rules, wall_ms, produce_version)
         if isinstance(batch, InvalidBatch):
             return AppendInfo(
@@ -222,6 +328,12 @@ class Partition:
         if info.error is ErrorCode.RECORD_LIST_TOO_LARGE:
             info.log_start_offset = NO_OFFSET  # Kafka leaves it out of this answer.
         return info
+
+    def append_as_follower(self, records: ByteRange, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Append what the leader of this epoch has sent; see `Log.append_as_follower`."""
+        if self.failure is not NONE:
+            return AppendInfo(self.failure)
+        return self.log.append_as_follower(records, leader_epoch, now_ms)
 
     def read(self, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> LogRead:
         """Pinned slices of the log from `offset`, up to the end for this isolation."""
@@ -274,6 +386,13 @@ class Partition:
         else:
             self.fail(error)
         return ErrorCode.KAFKA_STORAGE_ERROR
+
+    @property
+    def low_watermark(self) -> int:
+        """The least log start of the live replicas: what DeleteRecords reports as deleted."""
+        log = self.log
+        own = log.durable_log_start if self.durability.fsync else log.log_start_offset
+        return own if self.leadership is None else self.leadership.low_watermark(own)
 
     def delete_records(self, offset: int) -> ErrorCode:
         """Raise the log start offset to `offset` (-1: to the high watermark)."""

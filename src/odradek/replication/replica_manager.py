@@ -1,9 +1,17 @@
-"""All partitions of this broker, and the purgatories of the requests that wait for them.
+"""All partitions of this broker, their roles, and the purgatories of requests that wait for them.
 
 Four purgatories hold delayed requests by topic-partition. They are checked when the high watermark
 moved, after an append (`log.durability=os`) or after its flush (`fsync`); when a log start became
 durable; and when a partition was removed or failed. Only these events and the deadlines complete
 a request. A coordinator that keeps its state in a topic gets the same events as a listener.
+
+Roles: `apply` gives a partition the role that the committed metadata says. A partition that is
+being truncated gets it afterwards. Who waits for a leader is answered as soon as this broker is not
+it any more.
+
+The ISR: a follower's fetch may propose it (`follower_fetched`), a periodic check proposes to leave
+out who has not caught up for `replica.lag.time.max.ms`. `Replication` has what this needs of the
+cluster; without it every partition has one replica.
 
 Failures: an fsync or write that failed fences the whole data directory: every partition goes
 offline (KAFKA_STORAGE_ERROR), and nothing is acknowledged. Damage in one log takes only that
@@ -14,9 +22,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 from uuid import UUID
 
+from odradek.controller.image import PartitionRegistration
 from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.log import AppendInfo, Log
 from odradek.model.byte_ranges import ByteRange
@@ -24,10 +34,13 @@ from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.protocol.validate import BatchRules
+from odradek.replication.alter_partition_manager import AlterPartitionManager, IsrCommitted
 from odradek.replication.delete_records import DeleteRecordsStatus
 from odradek.replication.flusher import Flusher
+from odradek.replication.leadership import IsrProposal, Leadership
 from odradek.replication.log_start_sync import LogStartSyncer
 from odradek.replication.partition import (
+    NO_EPOCH,
     Durability,
     Partition,
     PartitionListener,
@@ -40,12 +53,52 @@ log = logging.getLogger(__name__)
 NONE: Final = ErrorCode.NONE
 HIGH_WATERMARK: Final = -1
 """The offset in DeleteRecords that means the high watermark: that of the present log end."""
+ISRS_AT_ONCE = 500
+TRUNCATION_RETRY_MS = 2
 REFUSED_LOG_MS = 10_000
 """At most one log line about refused appends in this time."""
 
 
 def do_nothing() -> None:
     """The default callback."""
+
+
+class Followers(Protocol):
+    """The fetchers of this broker: they follow the leaders of partitions elsewhere."""
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch from the partition's leader in its epoch, or stop if there is none."""
+        ...
+
+    def forget(self, partition: Partition) -> None:
+        """Stop fetching: this broker leads the partition, or has lost it."""
+        ...
+
+    def flushed(self, partition: Partition) -> None:
+        """Tell the leader the new durable end."""
+        ...
+
+
+class Replication:
+    """What replicas on several brokers need of the cluster.
+
+    `may_join(broker id, broker epoch)`: the controller would take that broker into an ISR;
+    `is_alive(broker id)`: it is registered and not fenced. `lag_ms`: replica.lag.time.max.ms.
+    """
+
+    def __init__(
+        self,
+        alter_partition: AlterPartitionManager,
+        followers: Followers,
+        may_join: Callable[[int, int], bool],
+        is_alive: Callable[[int], bool],
+        lag_ms: int,
+    ) -> None:
+        self.alter_partition = alter_partition
+        self.followers = followers
+        self.may_join = may_join
+        self.is_alive = is_alive
+        self.lag_ms = lag_ms
 
 
 class ReplicaManager:
@@ -61,6 +114,7 @@ class ReplicaManager:
     ) -> None:
         produce, fetch, delete = purge_intervals
         self.env = env
+        self._timer = timer
         self._wall_ms = env.clock.wall_ms
         self.node_id = node_id
         self.durability = durability
@@ -74,6 +128,10 @@ class ReplicaManager:
             env, self._flushed, lambda partition, failure: self.fail_directory(failure)
         )
         self.listeners: dict[str, PartitionListener] = {}
+        self.replication: Replication | None = None
+        self._roles_to_come: dict[Partition, tuple[PartitionRegistration, int]] = {}
+        self._unannounced: dict[Partition, None] = {}
+        self._checking: list[Partition] = []
         self.log_start_syncer = LogStartSyncer(env, self.log_start_moved, self.fail_directory)
         self.on_unflushed: Callable[[], object] = do_nothing
         """Called after each append that is not flushed at once (`log.durability=os`)."""
@@ -91,22 +149,30 @@ class ReplicaManager:
     def add(
         self, key: TopicPartition, topic_id: UUID, opened: Log, leader_epoch: int, rules: BatchRules
     ) -> Partition:
-        """Add a partition that this broker leads, with its opened log."""
+        """Add a partition that this broker leads without followers, with its opened log."""
+        partition = self.open(key, topic_id, opened, rules)
+        partition.make_leader(leader_epoch)
+        self._announce(partition)
+        return partition
+
+    def open(
+        self, key: TopicPartition, topic_id: UUID, opened: Log, rules: BatchRules
+    ) -> Partition:
+        """Add a partition with its opened log, which has no role until `apply`."""
         partition = Partition(key, topic_id, self.node_id, self._went_offline)
-        partition.lead(opened, leader_epoch, rules, self.durability)
+        partition.open(opened, rules, self.durability)
         self._register(partition)
         if self.directory_failed:
             partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
         elif opened.dirty:
             self.flusher.request(partition)
-        listener = self.listeners.get(key.topic)
-        if listener is not None:
-            listener.opened(partition)
         return partition
 
-    def add_offline(self, key: TopicPartition, topic_id: UUID) -> None:
+    def add_offline(self, key: TopicPartition, topic_id: UUID) -> Partition:
         """Add a partition whose log could not be opened: requests get KAFKA_STORAGE_ERROR."""
-        self._register(Partition(key, topic_id, self.node_id, self._went_offline))
+        partition = Partition(key, topic_id, self.node_id, self._went_offline)
+        self._register(partition)
+        return partition
 
     def _register(self, partition: Partition) -> None:
         replaced = self.by_name.get(partition.topic_partition)
@@ -120,12 +186,263 @@ class ReplicaManager:
         partition = self.by_name.pop(key, None)
         if partition is None:
             return None
+        self._roles_to_come.pop(partition, None)
+        if self.replication is not None:
+            self._stop_leading(partition)
+            self.replication.followers.forget(partition)
         del self.by_id[partition.topic_id, key.partition]
         self.removed.add(partition)
         partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.flusher.forget(partition)
         self._check_delayed(partition)
         return partition
+
+    # -- roles -----------------------------------------------------------------------------------
+
+    def apply(
+        self, partition: Partition, registration: PartitionRegistration, min_isr: int
+    ) -> None:
+        """Give the partition the role of the committed metadata; `min_isr`: min.insync.replicas."""
+        if registration.leader_epoch < partition.leader_epoch:
+            return
+        if not partition.has_log:
+            partition.leader_epoch, partition.leader_id = (
+                registration.leader_epoch,
+                registration.leader,
+            )
+        elif partition.log.truncating:
+            # Its end is not known until then; clients are answered by the role that is to come.
+            self._roles_to_come[partition] = registration, min_isr
+            partition.leader_error = partition.failure or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif registration.leader == self.node_id:
+            self._make_leader(partition, registration, min_isr)
+        else:
+            self._make_follower(partition, registration)
+
+    def _make_leader(
+        self, partition: Partition, registration: PartitionRegistration, min_isr: int
+    ) -> None:
+        fresh = partition.leader_epoch == NO_EPOCH
+        new = not partition.is_leader or registration.leader_epoch > partition.leader_epoch
+        leadership = None if new else partition.leadership
+        if len(registration.replicas) == 1:
+            leadership = None
+        elif leadership is None:
+            leadership = self._leadership(partition, registration.leader_epoch, new)
+        if leadership is not None:
+            leadership.min_isr = min_isr
+            if registration.partition_epoch >= leadership.partition_epoch:
+                leadership.assign(registration.replicas, registration.isr)
+                leadership.committed(registration.isr, registration.partition_epoch)
+        if new or leadership is not partition.leadership:
+            if new and self.replication is not None:
+                self._stop_leading(partition)
+                self.replication.followers.forget(partition)
+            moved = partition.make_leader(registration.leader_epoch, leadership)
+            if partition.log.dirty:
+                self.flusher.request(partition)
+        else:
+            moved = partition.advance_high_watermark()
+        if new:
+            self._announce(partition)
+        if not fresh and (moved or new):
+            self._check_delayed(partition)
+
+    def _leadership(self, partition: Partition, leader_epoch: int, new: bool) -> Leadership:
+        replication = self.replication
+        assert replication is not None, f"{partition.topic_partition} has replicas elsewhere"
+        return Leadership(
+            self.node_id,
+            leader_epoch,
+            # A leader that was alone has committed what it has appended in its epoch.
+            partition.log.log_end_offset if new else partition.high_watermark,
+            min_isr=1,
+            lag_ms=replication.lag_ms,
+            may_join=replication.may_join,
+            is_alive=replication.is_alive,
+            now_ms=self.env.clock.monotonic_ms,
+        )
+
+    def _make_follower(self, partition: Partition, registration: PartitionRegistration) -> None:
+        replication = self.replication
+        assert replication is not None, f"{partition.topic_partition} has a leader elsewhere"
+        led = partition.is_leader
+        self._stop_leading(partition)
+        partition.make_follower(registration.leader, registration.leader_epoch)
+        if led:
+            self._check_delayed(partition)
+        if not partition.failure:
+            replication.followers.follow(partition)
+
+    def _stop_leading(self, partition: Partition) -> None:
+        """Drop what a leader has asked of the controller."""
+        if self.replication is not None:
+            key = partition.topic_id, partition.topic_partition.partition
+            self.replication.alter_partition.forget(key)
+
+    def _announce(self, partition: Partition) -> None:
+        """Tell the coordinator of its topic that this broker leads the partition, as soon as the
+        high watermark has everything that may have been committed before.
+        """
+        listener = self.listeners.get(partition.topic_partition.topic)
+        if listener is None:
+            return
+        if partition.is_in_epoch:
+            listener.opened(partition)
+        else:
+            self._unannounced[partition] = None
+
+    # -- followers of this leader ----------------------------------------------------------------
+
+    def follower_fetched(
+        self,
+        partition: Partition,
+        broker_id: int,
+        broker_epoch: int,
+        fetch_offset: int,
+        durable_end: int,
+        log_start_offset: int,
+    ) -> ErrorCode:
+        """Take what a follower tells with a fetch that found its log to be a prefix of this one.
+
+        `durable_end` -1: it did not tell. The error if it is no replica of this partition.
+        """
+        leadership = partition.leadership
+        replica = None if leadership is None else leadership.replicas.get(broker_id)
+        if leadership is None or replica is None:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH  # it may know a newer assignment: try again
+        if broker_epoch < replica.broker_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # sent before its broker was restarted
+        before = leadership.low_watermark(partition.log.log_start_offset)
+        replica.update(
+            fetch_offset,
+            min(durable_end, fetch_offset) if self.durability.fsync else fetch_offset,
+            log_start_offset,
+            broker_epoch,
+            partition.log.log_end_offset,
+            self.env.clock.monotonic_ms(),
+        )
+        proposal = leadership.propose_expansion(replica, partition.high_watermark)
+        if proposal is not None:
+            self._propose(partition, proposal)
+        if partition.advance_high_watermark():
+            self._high_watermark_moved(partition)
+        elif leadership.low_watermark(partition.log.log_start_offset) > before:
+            self.log_start_moved(partition)
+        return NONE
+
+    def _propose(self, partition: Partition, proposal: IsrProposal) -> None:
+        replication = self.replication
+        assert replication is not None, "only replicas elsewhere change an ISR"
+        key = partition.topic_id, partition.topic_partition.partition
+        log.info("%s: proposing the ISR %s", partition.topic_partition, proposal.isr)
+        replication.alter_partition.submit(key, proposal, self)
+
+    def isr_committed(self, key: tuple[UUID, int], answer: IsrCommitted) -> None:
+        """Take the ISR that the controller answers, unless this leader's epoch is over."""
+        partition = self.by_id.get(key)
+        leadership = None if partition is None else partition.leadership
+        if partition is None or leadership is None:
+            return
+        if answer.leader_epoch != partition.leader_epoch or not leadership.committed(
+            answer.isr, answer.partition_epoch, answer.leader_recovery_state
+        ):
+            return
+        if partition.advance_high_watermark():
+            self._high_watermark_moved(partition)
+
+    def isr_withdrawn(self, key: tuple[UUID, int], proposal: IsrProposal) -> None:
+        """Drop a proposal that was refused; the next fetch may make it again."""
+        partition = self.by_id.get(key)
+        if partition is not None and partition.leadership is not None:
+            partition.leadership.withdrawn(proposal)
+            if partition.advance_high_watermark():
+                self._high_watermark_moved(partition)
+
+    def check_isrs(self) -> None:
+        """Propose to remove the replicas that do not keep up, of all partitions led here.
+
+        Call it every half of replica.lag.time.max.ms. It takes a few partitions in an event.
+        """
+        if not self._checking:
+            self._checking = [each for each in self if each.leadership is not None]
+            self._check_some_isrs()
+
+    def _check_some_isrs(self) -> None:
+        some, self._checking = self._checking[:ISRS_AT_ONCE], self._checking[ISRS_AT_ONCE:]
+        for partition in some:
+            leadership = partition.leadership
+            if leadership is not None and not partition.failure:
+                proposal = leadership.propose_shrinkage(partition.log.log_end_offset)
+                if proposal is not None:
+                    self._propose(partition, proposal)
+        if self._checking:
+            self.env.call_soon(self._check_some_isrs)
+
+    def _high_watermark_moved(self, partition: Partition) -> None:
+        self._check_delayed(partition)
+
+    # -- following -------------------------------------------------------------------------------
+
+    def append_as_follower(self, partition: Partition, records: ByteRange) -> AppendInfo:
+        """Append what the leader of the partition's epoch has sent, and have it flushed."""
+        try:
+            info = partition.append_as_follower(records, partition.leader_epoch, self._wall_ms())
+        except (LogDamaged, OSError) as error:
+            return AppendInfo(self._append_failed(partition, error))
+        if info.error is NONE and info.base_offset >= 0:
+            if self.durability.fsync or partition.must_flush_first():
+                self.flusher.request(partition)
+            else:
+                self.on_unflushed()
+        return info
+
+    def truncate(
+        self, partition: Partition, offset: int, restart: bool, done: Callable[[], None]
+    ) -> None:
+        """Remove everything from `offset` on, or with `restart` everything; `done` is called when
+        that is durable. It waits for a flush of the log, and runs on a worker.
+        """
+        opened = partition.log
+        if partition.failure:
+            return
+        if not opened.may_truncate:
+            self._timer.call_later(
+                TRUNCATION_RETRY_MS, partial(self.truncate, partition, offset, restart, done)
+            )
+            return
+        try:
+            work = opened.begin_restart(offset) if restart else opened.begin_truncation(offset)
+        except LogDirFailure as failure:
+            self.fail_directory(failure)
+            return
+        if work is None:
+            self._truncated(partition, done)
+            return
+        truncation = work
+
+        def ended(error: BaseException | None) -> None:
+            if truncation.abandoned:
+                return
+            if isinstance(error, LogDirFailure):
+                self.fail_directory(error)
+            elif isinstance(error, (LogDamaged, OSError)):
+                partition.fail(error)
+            else:
+                assert error is None, f"truncating {partition.topic_partition}: {error!r}"
+                opened.end_truncation(truncation)
+                self._truncated(partition, done)
+
+        self.env.offload.submit(truncation.run, lambda _: ended(None), ended)
+
+    def _truncated(self, partition: Partition, done: Callable[[], None]) -> None:
+        partition.high_watermark = partition.log.high_watermark
+        if partition.log.dirty:
+            self.flusher.request(partition)
+        done()
+        role = self._roles_to_come.pop(partition, None)
+        if role is not None:
+            self.apply(partition, *role)
 
     # -- produce ---------------------------------------------------------------------------------
 
@@ -137,14 +454,18 @@ class ReplicaManager:
             if info.error is not NONE:
                 partition.failed_produces += 1
             return info
-        except LogDirFailure as failure:
-            self.fail_directory(failure)
-        except LogDamaged as damage:
-            partition.fail(damage)
-        except OSError as error:
+        except (LogDamaged, OSError) as error:
+            partition.failed_produces += 1
+            return AppendInfo(self._append_failed(partition, error))
+
+    def _append_failed(self, partition: Partition, error: LogDamaged | OSError) -> ErrorCode:
+        if isinstance(error, LogDirFailure):
+            self.fail_directory(error)
+        elif isinstance(error, LogDamaged):
+            partition.fail(error)
+        else:
             self._log_refused(partition, error)
-        partition.failed_produces += 1
-        return AppendInfo(ErrorCode.KAFKA_STORAGE_ERROR)
+        return ErrorCode.KAFKA_STORAGE_ERROR
 
     def _log_refused(self, partition: Partition, error: OSError) -> None:
         """Count a refused append and log at times: a full disk has no space for many lines."""
@@ -167,8 +488,12 @@ class ReplicaManager:
                 self._check_delayed(partition)
 
     def _flushed(self, partition: Partition) -> None:
-        if partition.advance_high_watermark():
-            self._check_delayed(partition)
+        if partition.is_leader:
+            if partition.advance_high_watermark():
+                self._high_watermark_moved(partition)
+        elif self.replication is not None:
+            partition.follow_high_watermark(partition.leader_high_watermark)
+            self.replication.followers.flushed(partition)
 
     def _check_delayed(self, partition: Partition) -> None:
         """Check the delayed requests of a partition. Each purgatory is checked, even if the check
@@ -195,7 +520,13 @@ class ReplicaManager:
 
     def _notify_listener(self, partition: Partition) -> None:
         listener = self.listeners.get(partition.topic_partition.topic)
-        if listener is not None:
+        if listener is None:
+            return
+        if partition in self._unannounced:
+            self._unannounced.pop(partition)
+            if not partition.availability():
+                self._announce(partition)
+        else:
             listener.updated(partition)
 
     # -- delete records --------------------------------------------------------------------------
@@ -237,9 +568,9 @@ class ReplicaManager:
             status.pending, status.error = False, error
         elif self.durability.fsync and opened.durable_log_start < target:
             self.log_start_syncer.request(partition)
-        else:
+        elif partition.low_watermark >= target:
             status.pending, status.error = False, ErrorCode.NONE
-            status.low_watermark = opened.log_start_offset
+            status.low_watermark = partition.low_watermark
 
     def log_start_moved(self, partition: Partition) -> None:
         """A raised log start is durable: check the delayed requests."""

@@ -28,14 +28,14 @@ def handle(
         requested = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     topics: dict[str, DescribeLogDirsTopic] = {}
     for name, partition in sorted(broker.replicas.by_name.items()):
-        if partition.availability() or (requested is not None and name not in requested):
+        if partition.failure or (requested is not None and name not in requested):
             continue
         topic = topics.setdefault(name[0], DescribeLogDirsTopic(name=name[0], partitions=[]))
         topic.partitions.append(
             DescribeLogDirsPartition(
                 partition_index=name[1],
                 partition_size=partition.log.size,
-                offset_lag=0,
+                offset_lag=max(0, partition.leader_high_watermark - partition.log.log_end_offset),
                 is_future_key=False,
             )
         )

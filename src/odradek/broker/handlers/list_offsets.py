@@ -11,9 +11,13 @@ A timestamp requests the first record at or after it; negative ones are special:
 | -5        | latest tiered: offset -1, as nothing is tiered                  | 9     |
 | -6        | earliest pending upload: offset -1, likewise                    | 11    |
 
-The request waits until the records are committed that were appended before it, at most
-`COMMIT_TIMEOUT_MS`, unless it asks only for log starts: so what a client has sent with `acks=1`, or
-`acks=0`, is found and counted.
+The request waits, at most `COMMIT_TIMEOUT_MS`, unless it asks only for log starts:
+
+- With one replica, until the records are committed that were appended before it: so what a client
+  has sent with `acks=1`, or `acks=0`, is found and counted.
+- At a new leader, until its high watermark has reached its first offset: before that it may know a
+  lower one than the leader before it has shown. If that takes too long, the answer is
+  OFFSET_NOT_AVAILABLE, below version 5 LEADER_NOT_AVAILABLE.
 
 A partition that is listed twice gets one response, INVALID_REQUEST. A special timestamp below its
 version is UNSUPPORTED_VERSION. If nothing is found, offset and timestamp are -1 without an error.
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 FIRST_VERSION_WITH_EPOCH = 4
+FIRST_VERSION_WITH_NOT_AVAILABLE = 5
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
 SINCE_VERSION = {
     LATEST: 1,
@@ -82,7 +87,7 @@ def uncommitted(broker: Broker, request: ListOffsetsRequest) -> list[Partition]:
                 partition is not None
                 and asked.timestamp not in STARTS
                 and partition.availability() is ErrorCode.NONE
-                and partition.high_watermark < partition.log.log_end_offset
+                and partition.must_wait_for_commit
             ):
                 found[partition] = None
     return list(found)
@@ -135,6 +140,8 @@ def answer(
         return failed(asked, error)
     found = find(partition, asked.timestamp, isolation)
     if isinstance(found, ErrorCode):
+        if found is ErrorCode.OFFSET_NOT_AVAILABLE and version < FIRST_VERSION_WITH_NOT_AVAILABLE:
+            found = ErrorCode.LEADER_NOT_AVAILABLE
         return failed(asked, found)
     timestamp, offset, leader_epoch = found
     return ListOffsetsPartitionResponse(
@@ -151,6 +158,8 @@ def find(
 ) -> tuple[int, int, int] | ErrorCode:
     """(timestamp, offset, leader epoch), each -1 if there is none; or the error of the search."""
     if timestamp == LATEST:
+        if not partition.is_in_epoch:
+            return ErrorCode.OFFSET_NOT_AVAILABLE
         return -1, partition.readable_end(isolation), partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = partition.log.log_start_offset
@@ -162,4 +171,6 @@ def find(
         if timestamp == MAX_TIMESTAMP
         else partition.offset_for_timestamp(timestamp, isolation)
     )
+    if found is None and not partition.is_in_epoch:
+        return ErrorCode.OFFSET_NOT_AVAILABLE
     return (-1, -1, -1) if found is None else found

@@ -180,6 +180,10 @@ def append(
         return refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
     if request.transactional_id is not None and is_transactional(data):
         return refused(index, ErrorCode.INVALID_TXN_STATE)
+    if request.acks == ALL:
+        error = partition.append_error()
+        if error is not NONE:
+            return refused(index, error)
     records = data.records
     span = records if isinstance(records, ByteRange) else NO_RECORDS
     info = replicas.append(partition, span, version)

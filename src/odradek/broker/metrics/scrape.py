@@ -198,7 +198,7 @@ class Scrape:
         if registration.leader != self.node.config.node_id:
             return registration.leader >= 0
         partition = self.node.replicas.by_name.get(key)
-        return partition is not None and not partition.failure
+        return partition is not None and not partition.availability()
 
     def min_isr(self, topic: str) -> int:
         """The in-sync replicas that `acks=-1` wants, at most all replicas of a partition."""

@@ -1,0 +1,177 @@
+"""A leader's followers: lag, the in-sync replicas and their changes, the committed end."""
+
+from __future__ import annotations
+
+from odradek.replication.leadership import Leadership, Replica
+
+LAG_MS = 30_000
+UNKNOWN = -1
+
+
+class Leading:
+    """Broker 1 leads, from offset 10 on; 2 and 3 follow. `now_ms` is the time."""
+
+    def __init__(self, isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1) -> None:
+        self.now_ms = 0
+        self.fenced: set[int] = set()
+        self.leadership = Leadership(
+            1,
+            5,
+            10,
+            min_isr=min_isr,
+            lag_ms=LAG_MS,
+            may_join=lambda broker, _: broker not in self.fenced,
+            is_alive=lambda broker: broker not in self.fenced,
+            now_ms=lambda: self.now_ms,
+        )
+        self.leadership.assign((1, 2, 3), isr)
+        self.leadership.committed(isr, 7)
+
+    def fetch(self, broker: int, durable: int, end: int, *, log_start: int = 0) -> Replica:
+        replica = self.leadership.replicas[broker]
+        replica.update(durable, durable, log_start, 100 + broker, end, self.now_ms)
+        return replica
+
+
+def test_the_committed_end_is_the_least_durable_end_of_the_isr():
+    leading = Leading()
+    leading.fetch(2, 30, 40)
+    assert leading.leadership.committed_end(40) == UNKNOWN, "3 has not told its end"
+    leading.fetch(3, 20, 40)
+    assert leading.leadership.committed_end(40) == 20
+    leading.fetch(3, 50, 50)
+    assert leading.leadership.committed_end(40) == 30
+    assert leading.leadership.committed_end(25) == 25, "its own end counts too"
+
+
+def test_a_replica_out_of_sync_holds_nothing_up():
+    leading = Leading(isr=(1, 2))
+    leading.fetch(2, 30, 40)
+    leading.fetch(3, 5, 40)
+    assert leading.leadership.committed_end(40) == 30
+
+
+def test_a_replica_that_has_caught_up_and_may_join_is_waited_for():
+    leading = Leading(isr=(1, 2))
+    leading.fetch(2, 50, 50)
+    leading.fetch(3, 40, 40)
+    assert leading.leadership.committed_end(50) == 40
+    leading.fenced.add(3)
+    assert leading.leadership.committed_end(50) == 50
+
+
+def test_the_committed_end_stands_while_the_isr_is_below_its_minimum():
+    leading = Leading(isr=(1,), min_isr=2)
+    assert leading.leadership.committed_end(40) == UNKNOWN
+    leading.leadership.committed((1, 2), 8)
+    leading.fetch(2, 40, 40)
+    assert leading.leadership.committed_end(40) == 40
+
+
+def test_the_minimum_is_at_most_the_number_of_replicas():
+    leading = Leading(isr=(1, 2), min_isr=5)
+    assert leading.leadership.effective_min_isr == 3
+    leading.leadership.assign((1,), (1,))
+    assert leading.leadership.effective_min_isr == 1
+
+
+def test_a_replica_joins_when_it_has_the_high_watermark_and_the_first_offset_of_the_epoch():
+    leading = Leading(isr=(1, 2))
+    decide = leading.leadership
+    assert decide.propose_expansion(leading.fetch(3, 9, 40), 5) is None, "before the epoch"
+    assert decide.propose_expansion(leading.fetch(3, 12, 40), 20) is None, "below the watermark"
+    proposal = decide.propose_expansion(leading.fetch(3, 20, 40), 20)
+    assert proposal is not None
+    assert proposal.isr == ((1, -1), (2, -1), (3, 103))
+    assert (proposal.leader_epoch, proposal.partition_epoch) == (5, 7)
+
+
+def test_a_replica_that_the_controller_would_refuse_is_not_proposed():
+    leading = Leading(isr=(1, 2))
+    leading.fenced.add(3)
+    assert leading.leadership.propose_expansion(leading.fetch(3, 40, 40), 20) is None
+
+
+def test_a_replica_counts_from_its_proposal_on():
+    leading = Leading(isr=(1, 2))
+    leading.fetch(2, 60, 60)
+    leading.leadership.propose_expansion(leading.fetch(3, 40, 60), 40)
+    leading.now_ms = 10 * LAG_MS
+    assert leading.leadership.committed_end(60) == 40
+    leading.leadership.committed((1, 2, 3), 8)
+    assert leading.leadership.committed_end(60) == 40
+
+
+def test_a_replica_counts_until_its_removal_is_committed():
+    leading = Leading()
+    leading.now_ms = LAG_MS + 1
+    leading.fetch(2, 60, 60)
+    proposal = leading.leadership.propose_shrinkage(60)
+    assert proposal is not None
+    assert [broker for broker, _ in proposal.isr] == [1, 2]
+    assert leading.leadership.committed_end(60) == UNKNOWN
+    leading.leadership.committed((1, 2), 8)
+    assert leading.leadership.committed_end(60) == 60
+
+
+def test_one_change_is_pending_at_a_time():
+    leading = Leading(isr=(1, 2))
+    leading.now_ms = LAG_MS + 1
+    assert leading.leadership.propose_shrinkage(60) is not None
+    assert leading.leadership.propose_expansion(leading.fetch(3, 60, 60), 20) is None
+    assert leading.leadership.propose_shrinkage(60) is None
+
+
+def test_a_change_that_was_refused_may_be_proposed_again():
+    leading = Leading(isr=(1, 2))
+    proposal = leading.leadership.propose_expansion(leading.fetch(3, 60, 60), 20)
+    assert proposal is not None
+    assert leading.leadership.maximal_isr == {1, 2, 3}
+    leading.leadership.withdrawn(proposal)
+    assert leading.leadership.maximal_isr == {1, 2}
+    assert leading.leadership.propose_expansion(leading.fetch(3, 60, 60), 20) is not None
+
+
+def test_an_older_isr_than_the_known_one_changes_nothing():
+    leading = Leading()
+    leading.leadership.committed((1, 2), 9)
+    assert not leading.leadership.committed((1, 2, 3), 8)
+    assert leading.leadership.isr == (1, 2)
+
+
+def test_a_replica_always_a_little_behind_stays_in_sync():
+    leading = Leading()
+    for second in range(200):
+        leading.now_ms = second * 1000
+        for broker in (2, 3):
+            leading.fetch(broker, max(0, second - 3), second)
+        assert leading.leadership.propose_shrinkage(second) is None
+
+
+def test_a_replica_whose_disk_stands_still_leaves_although_it_fetches():
+    leading = Leading()
+    for second in range(40):
+        leading.now_ms = second * 1000
+        leading.fetch(2, second, second)
+        leading.leadership.replicas[3].update(second, 5, 0, 103, second, leading.now_ms)
+    proposal = leading.leadership.propose_shrinkage(40)
+    assert proposal is not None
+    assert [broker for broker, _ in proposal.isr] == [1, 2]
+
+
+def test_a_replica_with_everything_stays_however_long_nothing_is_written():
+    leading = Leading()
+    leading.fetch(2, 40, 40)
+    leading.fetch(3, 40, 40)
+    leading.now_ms = 100 * LAG_MS
+    assert leading.leadership.propose_shrinkage(40) is None
+
+
+def test_the_low_watermark_is_the_least_log_start_of_the_live_replicas():
+    leading = Leading()
+    assert leading.leadership.low_watermark(8) == UNKNOWN
+    leading.fetch(2, 40, 40, log_start=6)
+    leading.fetch(3, 40, 40, log_start=2)
+    assert leading.leadership.low_watermark(8) == 2
+    leading.fenced.add(3)
+    assert leading.leadership.low_watermark(8) == 6
