@@ -482,7 +482,7 @@ REPLICAS = (
         "kafka_server_replicamanager_leadercount",
         "partitions",
         "Partitions that this broker leads and serves.",
-        of_all_topics(lambda totals: totals.partitions - totals.offline),
+        of_all_topics(lambda totals: totals.leading),
     ),
     gauge(
         "kafka_server_replicamanager_partitioncount",

@@ -38,13 +38,15 @@ MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 class TopicTotals:
     """The sums over the partitions of a topic, or of all topics."""
 
-    __slots__ = ("counts", "offline", "partitions", "segments", "size_bytes")
+    __slots__ = ("counts", "leading", "offline", "partitions", "segments", "size_bytes")
 
     def __init__(self) -> None:
         self.counts = PartitionTotals()
         self.partitions = 0
         self.offline = 0
         """Partitions whose log cannot be used."""
+        self.leading = 0
+        """Partitions that this broker leads and serves."""
         self.size_bytes = 0
         self.segments = 0
 
@@ -52,6 +54,7 @@ class TopicTotals:
         """Add a partition."""
         self.counts.add(partition)
         self.partitions += 1
+        self.leading += not partition.availability()
         if partition.failure:
             self.offline += 1
         else:
@@ -63,6 +66,7 @@ class TopicTotals:
         self.counts.add_totals(other.counts)
         self.partitions += other.partitions
         self.offline += other.offline
+        self.leading += other.leading
         self.size_bytes += other.size_bytes
         self.segments += other.segments
 
