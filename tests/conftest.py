@@ -1,4 +1,4 @@
-"""What a test run says of itself, and what makes it the same run everywhere.
+"""What a test run says of itself, what makes it the same run everywhere, and what it leaves behind.
 
 Property tests draw the same examples each time, and are never failed for being slow: a busy machine
 is no counterexample.
@@ -6,12 +6,14 @@ is no counterexample.
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
 from hypothesis import settings
 
 import odradek
+from temporary_files import TemporaryFiles, temporary_root
 
 settings.register_profile("odradek", deadline=None, derandomize=True)
 settings.load_profile("odradek")
@@ -23,3 +25,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"odradek {odradek.__version__}, leaves {odradek.leaves.mode()}"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return  # A worker of pytest-xdist has the environment of the run.
+    files = TemporaryFiles(temporary_root())
+    files.use(os.environ)
+    config.add_cleanup(files.remove)

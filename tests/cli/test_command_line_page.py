@@ -7,8 +7,6 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from cli.processes import ODRADEK
 from odradek.cli import exits
 from odradek.testing.broker import Broker
@@ -19,7 +17,6 @@ SHOWN = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", BLOCKS, re.M)
 SHELL = f'odradek() {{ "{ODRADEK[0]}" -m odradek "$@"; }}; '
 
 
-@pytest.mark.timeout(300)
 def test_the_session_on_the_page() -> None:
     assert len(SHOWN) > 15
     with Broker() as broker:

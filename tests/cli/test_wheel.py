@@ -8,14 +8,11 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pytest
-
 from cli.processes import Up
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.timeout(400)
 def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "-o", tmp_path, ROOT],

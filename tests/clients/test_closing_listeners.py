@@ -20,8 +20,6 @@ from odradek.client.errors import ClientClosed
 from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def produce(broker: Broker, topic: str, count: int) -> None:
     with Producer(brokers=broker.bootstrap) as producer:

@@ -142,7 +142,6 @@ def check(rows: list[Row], expected: list[tuple[bytes, bytes | None]]) -> None:
     assert state_of((key, value) for _, key, value in rows) == state_of(expected)
 
 
-@pytest.mark.timeout(240)
 def test_readers_get_all_last_values_while_segments_are_replaced(broker: Broker) -> None:
     expected = written()
     producing = threading.Thread(target=produce, args=(broker.bootstrap, expected))

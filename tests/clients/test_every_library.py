@@ -17,7 +17,6 @@ from clients.libraries import LIBRARIES, LONG_WAIT_MS, PATIENCE_S, Library, Row
 from clients.records import CODECS, MEBIBYTE, RECORDS, T0, Sent
 from odradek.testing.broker import Broker
 
-pytestmark = pytest.mark.timeout(300)
 """On a busy machine each of many steps may take long."""
 
 NewTopic = Callable[..., str]

@@ -12,8 +12,6 @@ from odradek.client.errors import CommitFailed, FencedInstance
 from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
-pytestmark = pytest.mark.timeout(300)
-
 STREAM_MAX = 120_000
 """Records of a stream: enough to last over every rebalance on a slow machine."""
 

@@ -15,8 +15,6 @@ from odradek import Consumer
 from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
-pytestmark = pytest.mark.timeout(300)
-
 OFFSETS = "__consumer_offsets"
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from clients.killing import killed_over_and_over
 
 ROUNDS = 20
 SEED = 9
 
 
-@pytest.mark.timeout(180)
 def test_every_acknowledged_record_survives_twenty_kills(tmp_path: Path) -> None:
     loads = killed_over_and_over(tmp_path / "data", ROUNDS, SEED)
     assert all(len(load.acked) > ROUNDS for load in loads.values())

@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -117,7 +116,6 @@ def prepare(bootstrap: str) -> None:
         changed.result(20)
 
 
-@pytest.mark.timeout(180)
 def test_every_acknowledged_commit_survives_five_kills(tmp_path: Path) -> None:
     chance = random.Random(7)
     port = "0"

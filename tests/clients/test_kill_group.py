@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pytest
-
 from cli.processes import Up
 from clients.wire import Wire
 from odradek.model.errors import ErrorCode
@@ -23,7 +21,6 @@ from odradek.protocol.api.sync_group import (
     SyncGroupResponse,
 )
 
-pytestmark = pytest.mark.timeout(300)
 T = TypeVar("T")
 
 GROUP = "flights"

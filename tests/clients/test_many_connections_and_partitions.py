@@ -95,7 +95,6 @@ def readable(wires: list[Wire]) -> list[Wire]:
         return [key.data for key, _ in selector.select(0)]
 
 
-@pytest.mark.timeout(600)
 def test_more_partitions_than_descriptors_can_be_written_and_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,6 @@ from confluent_kafka import Producer
 from clients.group_members import Members
 from odradek.testing.broker import Broker
 
-pytestmark = pytest.mark.timeout(400)
 """On a busy machine each of many steps may take long."""
 
 PARTITIONS = 8

@@ -18,8 +18,6 @@ from odradek.model.topics import TopicPartition
 from odradek.protocol.consumer_protocol import Assignment, Subscription
 from odradek.testing.broker import Broker
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def test_a_pattern_matches_topics_created_later(broker: Broker, new_topic: NewTopic) -> None:
     stem = new_topic(1)

@@ -13,8 +13,6 @@ from odradek import Consumer, Producer
 from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
-pytestmark = pytest.mark.timeout(300)
-
 Calls = list[tuple[str, list[int]]]
 
 

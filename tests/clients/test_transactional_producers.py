@@ -15,8 +15,6 @@ import pytest
 
 from odradek.testing.broker import Broker
 
-pytestmark = pytest.mark.timeout(60)
-
 PATIENCE_S = 30
 
 

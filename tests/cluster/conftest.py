@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,18 +27,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.cluster)
-            item.add_marker(pytest.mark.timeout(300))
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with standalone(tmp_path_factory.mktemp("cluster")) as running:
+def scratch() -> Iterator[Path]:
+    """A directory for gigabytes: unlike `tmp_path`, it does not stay when a test fails."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
+@pytest.fixture(scope="session")
+def cluster(scratch: Path) -> Iterator[Cluster]:
+    directory = scratch / "cluster"
+    directory.mkdir()
+    with standalone(directory) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def packed(tmp_path_factory: pytest.TempPathFactory) -> Packed:
-    directory = tmp_path_factory.mktemp("packed")
+def packed(scratch: Path) -> Packed:
+    directory = scratch / "packed"
+    directory.mkdir()
     ran = subprocess.run(
         [sys.executable, "-m", "odradek", "spark", "pack"],
         capture_output=True,

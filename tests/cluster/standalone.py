@@ -2,8 +2,8 @@
 
 Started from the installed PySpark, as `sbin/start-all.sh` of a Spark distribution starts them, on
 free ports of the loopback interface. Each application gets an executor of its own, a JVM, on both
-workers. Nothing of the environment of the tests reaches a worker but `PATH`, `HOME` and the place
-of Java.
+workers, which remove the directory of an application soon after its end. Nothing of the environment
+of the tests reaches a worker but `PATH`, `HOME`, the place of Java and that of temporary files.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,9 +24,17 @@ import pyspark
 from odradek.spark.java import java_home
 
 SPARK_HOME = Path(pyspark.__file__).parent
-READY_SECONDS = 90
-STOP_SECONDS = 20
-DAEMON_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dspark.master.rest.enabled=false"
+READY_SECONDS = 300
+STOP_SECONDS = 60
+KEPT = ("PATH", "HOME", "TMPDIR", "SPARK_LOCAL_DIRS", "SPARK_CONF_DIR")
+DAEMON_OPTIONS = (
+    f"-Djava.io.tmpdir={tempfile.gettempdir()} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
+    "-Dspark.master.rest.enabled=false"
+)
+WORKER_OPTIONS = " ".join(
+    f"-Dspark.worker.cleanup.{name}"
+    for name in ("enabled=true", "interval=5", "appDataTtl=10")  # Seconds.
+)
 
 EXECUTORS = {
     "spark.cores.max": "2",
@@ -85,7 +94,7 @@ class Cluster:
     def start(self, name: str, *command: str, **environment: str) -> Daemon:
         """Run a class of Spark's with nothing of this process's Python in its environment."""
         log = self.directory / f"{name}.log"
-        kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
+        kept = {key: os.environ[key] for key in KEPT if key in os.environ}
         with log.open("wb") as output:
             process = subprocess.Popen(
                 ["bash", str(SPARK_HOME / "bin" / "spark-class"), *command],
@@ -99,9 +108,9 @@ class Cluster:
                     "JAVA_HOME": str(java_home()),
                     "SPARK_HOME": str(SPARK_HOME),
                     "SPARK_LOCAL_IP": "127.0.0.1",
-                    "SPARK_LOCAL_DIRS": str(self.directory / "local"),
                     "SPARK_DAEMON_MEMORY": "256m",
                     "SPARK_DAEMON_JAVA_OPTS": DAEMON_OPTIONS,
+                    "SPARK_WORKER_OPTS": WORKER_OPTIONS,
                     **environment,
                 },
             )

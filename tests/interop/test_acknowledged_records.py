@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from interop.apache_kafka import ApacheKafka
 from odradek.testing.broker import Broker
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.interop
 
 TIMES = 20
 WRITTEN_WITHIN_S = 10.0

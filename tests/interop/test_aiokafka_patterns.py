@@ -16,7 +16,7 @@ import pytest
 from interop.apache_kafka import ApacheKafka
 from odradek.testing.broker import Broker
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.interop
 
 PARTITIONS, RECORDS = 3, 10
 PATIENCE_S = 30

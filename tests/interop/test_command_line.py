@@ -15,7 +15,7 @@ from interop.apache_kafka import ApacheKafka
 from odradek.cli.main import main
 from odradek.testing.broker import Broker
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 Run = Callable[..., Result]
 PATIENCE_S = 60

@@ -20,7 +20,7 @@ from interop.apache_kafka import ApacheKafka
 from interop.tool_runner import ToolRun, ToolRunner
 from odradek.testing.broker import Broker
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.interop
 
 TOOLS = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",

@@ -22,7 +22,7 @@ from interop.differential.scripts.group_steps import JOIN, SYNC, coordinator_fou
 from odradek.model.topics import CONSUMER_OFFSETS
 from odradek.testing.broker import Broker
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.interop
 
 RunTool = Callable[..., str]
 DUMP = "org.apache.kafka.tools.DumpLogSegments"

@@ -21,7 +21,7 @@ from odradek.log import dump
 from odradek.log.files import LocalDisk
 from odradek.testing.broker import Broker
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.interop
 
 RunTool = Callable[..., str]
 DUMP = "org.apache.kafka.tools.DumpLogSegments"

@@ -20,7 +20,7 @@ from odradek.broker.apis import ROWS
 from odradek.protocol.api_keys import MESSAGES
 from odradek.testing.broker import Broker
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.interop
 
 SHOWN = 30
 ONLY_IN_4_4 = {(18, 5), (42, 3)}

@@ -14,7 +14,7 @@ from odradek.log import dump
 from odradek.log.files import LocalDisk
 from odradek.testing.broker import Broker
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.interop
 
 RunTool = Callable[..., str]
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
@@ -128,7 +128,6 @@ def test_our_metadata_log_is_decoded_by_kafka(data_dir: Path, run_tool: RunTool)
     assert '"name":"dumped"' in told
 
 
-@pytest.mark.timeout(400)
 def test_the_log_is_valid_after_twenty_kills_under_load(tmp_path: Path, run_tool: RunTool) -> None:
     loads = killed_over_and_over(tmp_path / "data", rounds=20, seed=4)
     logs = [path for path in files_of(tmp_path / "data", ".log") if "metadata" not in str(path)]

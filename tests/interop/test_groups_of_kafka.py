@@ -14,7 +14,7 @@ from clients.group_members import Member, Members
 from interop.apache_kafka import ApacheKafka
 from odradek.testing.broker import Broker
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.interop
 
 SOURCE = Path(__file__).with_name("GroupMember.java")
 PARTITIONS = 8

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 
 from odradek.testing.broker import Broker
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.interop
 
 RunTool = Callable[..., str]
 TOOLS = "org.apache.kafka.tools"

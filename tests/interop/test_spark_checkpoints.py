@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from odradek.testing.broker import Broker
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 JVM, OURS = "kafka", "odradek"
 PER_BATCH = 10

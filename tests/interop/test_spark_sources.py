@@ -16,7 +16,7 @@ from pyspark.sql import Row, SparkSession
 
 from interop.apache_kafka import ApacheKafka
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 JVM, OURS = "kafka", "odradek"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -13,7 +13,7 @@ from odradek import Admin, Consumer, Producer
 from odradek.cli.main import main
 from odradek.testing.broker import Broker
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 TOPIC, GROUP = "top-flights", "top-readers"
 

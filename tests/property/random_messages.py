@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from functools import cache
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -41,6 +40,7 @@ LONG = (40, 126, 127, 128, 300)
 FLOATS = (0.0, -0.0, 1.0, -1.5, 5e-324, 1.7976931348623157e308, float("inf"), float("-inf"))
 
 Drawn = Callable[[Random], Any]
+FIELDS: dict[tuple[type[Any], int], list[tuple[str, Drawn]]] = {}
 
 
 def random_messages(cls: type[Any], version: int, count: int) -> Iterator[tuple[Random, Any]]:
@@ -56,11 +56,15 @@ def random_message(cls: type[Any], version: int, random: Random) -> Any:
     return cls(**{name: drawn(random) for name, drawn in drawn_fields(cls, version)})
 
 
-@cache
 def drawn_fields(cls: type[Any], version: int) -> list[tuple[str, Drawn]]:
-    return [
-        (item.name, drawn_field(item, version)) for item in fields_of(cls) if item.present(version)
-    ]
+    key = cls, version
+    if key not in FIELDS:
+        FIELDS[key] = [
+            (item.name, drawn_field(item, version))
+            for item in fields_of(cls)
+            if item.present(version)
+        ]
+    return FIELDS[key]
 
 
 def drawn_field(item: Field, version: int) -> Drawn:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -70,14 +69,22 @@ every_version = pytest.mark.parametrize(
 )
 
 
-@cache
+READERS: dict[tuple[type[Any], int, bool], Callable[..., Any]] = {}
+WRITERS: dict[tuple[type[Any], int], Callable[..., Any]] = {}
+
+
 def generated_reader(cls: type[Any], version: int, open_ended: bool = False) -> Callable[..., Any]:
-    return compile_reader(cls, version, open_ended)[0]
+    key = cls, version, open_ended
+    if key not in READERS:
+        READERS[key] = compile_reader(*key)[0]
+    return READERS[key]
 
 
-@cache
 def generated_writer(cls: type[Any], version: int) -> Callable[..., Any]:
-    return compile_writer(cls, version)[0]
+    key = cls, version
+    if key not in WRITERS:
+        WRITERS[key] = compile_writer(*key)[0]
+    return WRITERS[key]
 
 
 def unused(*_: Any) -> Any:

@@ -213,16 +213,16 @@ def no_patch() -> None:
 
 BREAKS: dict[str, tuple[Callable[[], None], Adjust, int]] = {
     "INTACT": (no_patch, lambda plan: plan, 0),
-    "without_idempotence": (no_patch, without_idempotence, 0),
-    "renumber_retries": (renumber_retries, only_senders, 0),
+    "without_idempotence": (no_patch, without_idempotence, 1),
+    "renumber_retries": (renumber_retries, only_senders, 1),
     "leave_gaps": (leave_gaps, only_senders, 0),
-    "renumber_unanswered": (renumber_unanswered, short_timeouts, 230),
+    "renumber_unanswered": (renumber_unanswered, short_timeouts, 235),
     "drain_all_at_once": (drain_all_at_once, only_senders, 15),
     "call_back_twice": (call_back_twice, only_senders, 0),
     "commit_unread": (commit_unread, only_groups, 15),
-    "skip_first_record": (skip_first_record, only_groups, 0),
-    "drop_last_record": (drop_last_record, only_readers, 2),
-    "keep_fetched_after_seek": (keep_fetched_after_seek, only_readers, 43),
+    "skip_first_record": (skip_first_record, only_groups, 7),
+    "drop_last_record": (drop_last_record, only_readers, 3),
+    "keep_fetched_after_seek": (keep_fetched_after_seek, only_readers, 51),
     "hide_lost_partitions": (hide_lost_partitions, only_groups, 10),
 }
 """The patch, the change of the plan, and the first seed: starting near a seed that finds the break

@@ -93,25 +93,6 @@ def count(world: World, seen: Counter[str]) -> None:
         seen[fault.kind.rstrip("0123456789-~")] += 1
 
 
-def summary_of_subprocess(seed: int, engines: str, hash_seed: str) -> str:
-    command = ["-m", "odradek.testing.sim", "--seed", str(seed), "--steps", "20"]
-    return subprocess.run(
-        [sys.executable, *command, "--engines", engines],
-        env=os.environ | {"PYTHONHASHSEED": hash_seed},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    ).stdout.splitlines()[0]
-
-
-@pytest.mark.parametrize(("seed", "engines"), [(9, ONLY_ENGINES), (8, BOTH)])
-def test_engines_run_byte_for_byte_the_same_whatever_the_hash_seed(seed: int, engines: str) -> None:
-    here = summary(run_seed(World(seed, 20, engines=engines)))
-    lines = [summary_of_subprocess(seed, engines, each) for each in ("1", "4711")]
-    assert "digest" in here
-    assert lines == [here] * 2
-
-
 def search(*arguments: str) -> subprocess.CompletedProcess[str]:
     script = Path(__file__).parent / "broken_clients.py"
     return subprocess.run(

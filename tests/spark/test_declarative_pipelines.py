@@ -78,7 +78,6 @@ def run(tmp_path: Path):
     return command
 
 
-@pytest.mark.timeout(400)
 def test_a_pipeline_copies_a_topic_and_its_next_run_continues(topics, bootstrap, run, tmp_path):
     source, target = topics.create(), topics.create()
     (tmp_path / "spark-pipeline.yml").write_text(

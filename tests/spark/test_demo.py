@@ -99,7 +99,6 @@ def test_events_are_the_rows_of_the_file_by_report_time():
     assert json.loads(cancelled.value)["air_time"] is None
 
 
-@pytest.mark.timeout(300)
 def test_a_small_run_passes_its_proof(tmp_path):
     output = tmp_path / "demo"
     command = [sys.executable, "-m", "odradek", "demo", "--limit", "3000", "--output", str(output)]
@@ -124,7 +123,6 @@ def demo_here(spark, monkeypatch, tmp_path):
     return invoke
 
 
-@pytest.mark.timeout(300)
 def test_a_failed_proof_exits_with_1(demo_here, monkeypatch):
     computed = reference.compute
 
@@ -142,7 +140,6 @@ def test_a_failed_proof_exits_with_1(demo_here, monkeypatch):
     assert ran.stdout.count("holds") == 4
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("place", ["warming up", "live"])
 def test_ctrl_c_ends_the_replay_and_proves_what_was_sent(demo_here, monkeypatch, place):
     """At the first check of the queries' progress, or while the screen is drawn."""

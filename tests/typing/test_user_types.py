@@ -247,7 +247,6 @@ def pyright(program: Path) -> set[int]:
     return {each["range"]["start"]["line"] + 1 for each in found["generalDiagnostics"]}
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("check", [mypy, pyright], ids=["mypy", "pyright"])
 @pytest.mark.parametrize("program", [RIGHT, WRONG], ids=["right", "wrong"])
 def test_a_users_program(check: object, program: str, tmp_path: Path) -> None:
