@@ -7,6 +7,7 @@ from typing import Any
 
 from odradek.config.broker import (
     BrokerConfig,
+    ClusterSettings,
     GroupCoordinatorSettings,
     IdentitySettings,
     MetadataLogSettings,
@@ -31,6 +32,7 @@ GROUPS: tuple[tuple[str, type[Settings]], ...] = (
     ("Log compaction", CleanerSettings),
     ("Consumer groups", GroupCoordinatorSettings),
     ("Cluster metadata", MetadataLogSettings),
+    ("The active controller", ClusterSettings),
 )
 INTRODUCTION = """\
 # Settings

@@ -22,9 +22,9 @@ from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfigs
 from odradek.controller.brokers import allocate_producer_ids
 from odradek.controller.decision import Decision
+from odradek.controller.features import SUPPORTED_FEATURES
 from odradek.controller.image import MetadataImage
 from odradek.controller.metadata_log import MetadataLog, RecordsTooLarge
-from odradek.controller.records import METADATA_VERSION, METADATA_VERSION_FEATURE
 from odradek.controller.topics import create_topics
 from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.log.log_directory import LogDirectory
@@ -84,9 +84,7 @@ class Broker:
         self.config = config
         self.topic_configs = TopicConfigs(config)
 
-    supported_features: Mapping[str, tuple[int, int]] = {
-        METADATA_VERSION_FEATURE: (METADATA_VERSION, METADATA_VERSION)
-    }
+    supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
 
     @property
     def node_id(self) -> int:

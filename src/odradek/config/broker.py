@@ -332,6 +332,28 @@ class MetadataLogSettings(Settings):
     )
 
 
+class ClusterSettings(Settings):
+    """What the active controller does for the brokers of a cluster."""
+
+    broker_session_timeout_ms = integer(
+        "broker.session.timeout.ms",
+        9_000,
+        doc="The controller fences a broker from which it heard nothing for this long. A broker "
+        "whose connection has ended is fenced half a second later.",
+    )
+    auto_leader_rebalance_enable = boolean(
+        "auto.leader.rebalance.enable",
+        True,
+        doc="Whether the controller gives partitions back to their preferred leaders.",
+    )
+    leader_imbalance_check_interval_seconds = long(
+        "leader.imbalance.check.interval.seconds",
+        300,
+        at_least(1),
+        doc="The time between two looks for partitions without their preferred leader.",
+    )
+
+
 class BrokerConfig(
     IdentitySettings,
     TopicSettings,
@@ -341,6 +363,7 @@ class BrokerConfig(
     BrokerConnectionSettings,
     GroupCoordinatorSettings,
     MetadataLogSettings,
+    ClusterSettings,
     SettingsWithoutEffect,
 ):
     """A snapshot of the values of all settings of a broker."""

@@ -1,4 +1,5 @@
-"""Decisions on brokers: the first records of a cluster, registration, blocks of producer ids."""
+"""Decisions on brokers: the first records of a cluster, a broker's own registration as it starts,
+blocks of producer ids. Registrations by request are in `registration`."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from uuid import UUID
 
 from odradek.config.broker import BrokerConfig
 from odradek.controller.decision import Decision
+from odradek.controller.features import SUPPORTED_FEATURES
 from odradek.controller.image import (
     BrokerRegistration,
     ConfigResource,
@@ -17,6 +19,11 @@ from odradek.controller.image import (
     config_record,
 )
 from odradek.controller.records import METADATA_VERSION, METADATA_VERSION_FEATURE
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 from odradek.protocol.metadata_records import (
     FeatureLevelRecord,
     PartitionChangeRecord,
@@ -24,6 +31,7 @@ from odradek.protocol.metadata_records import (
 )
 
 PRODUCER_ID_BLOCK_SIZE = 1000
+MAX_PRODUCER_ID = 2**63 - 1
 
 
 class ProducerIdsBlock(NamedTuple):
@@ -80,7 +88,7 @@ def register_broker(
         epoch=epoch,
         incarnation_id=incarnation_id,
         endpoints=tuple(endpoints),
-        features=((METADATA_VERSION_FEATURE, METADATA_VERSION, METADATA_VERSION),),
+        features=tuple((name, *levels) for name, levels in SUPPORTED_FEATURES.items()),
         rack=rack,
         fenced=False,
         log_dirs=tuple(log_dirs),
@@ -94,6 +102,29 @@ def register_broker(
             if partition.leader == broker_id
         ]
     return Decision(records, broker)
+
+
+def allocate_producer_ids_to(
+    image: MetadataImage, request: AllocateProducerIdsRequest
+) -> Decision[AllocateProducerIdsResponse]:
+    """Allocate a block of producer ids to the broker that asks, if this is its registration."""
+    broker = image.brokers.get(request.broker_id)
+    error = ErrorCode.NONE
+    if broker is None or broker.epoch != request.broker_epoch:
+        error = ErrorCode.STALE_BROKER_EPOCH
+    elif image.next_producer_id > MAX_PRODUCER_ID - PRODUCER_ID_BLOCK_SIZE:
+        error = ErrorCode.UNKNOWN_SERVER_ERROR
+    if error is not ErrorCode.NONE:
+        refused = AllocateProducerIdsResponse(
+            error_code=error, producer_id_start=0, producer_id_len=0
+        )
+        return Decision([], refused)
+    allocated = allocate_producer_ids(image, request.broker_id)
+    block = allocated.response
+    response = AllocateProducerIdsResponse(
+        error_code=error, producer_id_start=block.first, producer_id_len=block.size
+    )
+    return Decision(allocated.records, response)
 
 
 def allocate_producer_ids(image: MetadataImage, broker_id: int) -> Decision[ProducerIdsBlock]:

@@ -3,10 +3,17 @@
 A decision is a function of the pending image and a request. It changes nothing itself: either its
 records are submitted, all of them in one batch, or nothing happened. Results are per topic or
 resource, as in Kafka: a refused one does not affect the others.
+
+A decision that may change every partition comes in `Parts`: a generator whose lists of records are
+submitted one after another, and which returns the response. Between two parts the loop serves
+others. Each part is sound alone and is looked up anew in the pending image, so that a controller
+that stops in between leaves nothing half done, and the next one goes on; that is why the parts need
+no transaction (KIP-868), whose records would take effect only after the last of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -17,6 +24,8 @@ T = TypeVar("T")
 MAX_RECORDS_PER_DECISION = 10_000
 TOO_MANY_RECORDS = f"A request may change {MAX_RECORDS_PER_DECISION} partitions at most."
 MAX_MESSAGE_LENGTH = 2_000
+RECORDS_PER_PART = 100
+Parts = Generator[list[object], None, T]
 
 
 @dataclass(frozen=True, slots=True)

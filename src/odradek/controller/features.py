@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from odradek.controller.decision import ApiError, Decision
-from odradek.controller.image import MetadataImage
-from odradek.controller.records import METADATA_VERSION_FEATURE
+from odradek.controller.image import ELIGIBLE_LEADER_REPLICAS_FEATURE, MetadataImage
+from odradek.controller.records import METADATA_VERSION, METADATA_VERSION_FEATURE
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.update_features import (
     FeatureUpdateKey,
@@ -22,6 +22,11 @@ from odradek.protocol.api.update_features import (
 )
 from odradek.protocol.metadata_records import FeatureLevelRecord
 
+SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
+    METADATA_VERSION_FEATURE: (METADATA_VERSION, METADATA_VERSION),
+    ELIGIBLE_LEADER_REPLICAS_FEATURE: (0, 1),
+}
+"""The lowest and highest level of each feature that this version has."""
 UPGRADE_TYPES_SINCE = 1
 RESULTS_UNTIL = 1
 NOT_SUPPORTED = (0, 0)

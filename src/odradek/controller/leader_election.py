@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from odradek.config.broker import BrokerConfig
 from odradek.controller.decision import (
     MAX_RECORDS_PER_DECISION,
     TOO_MANY_RECORDS,
@@ -11,7 +12,7 @@ from odradek.controller.decision import (
     Decision,
 )
 from odradek.controller.image import NO_LEADER, MetadataImage, PartitionRegistration, TopicImage
-from odradek.controller.partition_change import Election, PartitionChange
+from odradek.controller.partition_change import Election, ElectionRules, PartitionChange
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.elect_leaders import (
     ElectLeadersRequest,
@@ -24,11 +25,12 @@ TYPES = (Election.PREFERRED, Election.UNCLEAN)
 
 
 def elect_leaders(
-    image: MetadataImage, request: ElectLeadersRequest
+    image: MetadataImage, request: ElectLeadersRequest, broker: BrokerConfig
 ) -> Decision[ElectLeadersResponse]:
     """Return records for the leaders that change, and a result for each partition.
 
-    Of all partitions (null), those that need no election are left out.
+    Of all partitions (null), those that need no election are left out. `broker`: this broker's
+    configuration in the committed image.
     """
     if request.topic_partitions == []:
         return Decision([], ElectLeadersResponse(replica_election_results=[]))
@@ -36,16 +38,17 @@ def elect_leaders(
         problem = f"Unknown election type {request.election_type}"
         return Decision([], refused(request, ErrorCode.INVALID_REQUEST, problem))
     election = Election(request.election_type)
+    rules = ElectionRules(image, broker)
     records: list[object] = []
     results = []
     if request.topic_partitions is None:
         for name, topic in image.topics.items():
-            outcomes = _elect_all(image, topic, election, records)
+            outcomes = _elect_all(rules, topic, election, records)
             results.append(ReplicaElectionResult(topic=name, partition_result=outcomes))
     else:
         for asked in request.topic_partitions:
             topic_outcomes = [
-                _outcome(image, asked.topic, number, election, records)
+                _outcome(rules, asked.topic, number, election, records)
                 for number in asked.partitions
             ]
             results.append(
@@ -57,10 +60,10 @@ def elect_leaders(
 
 
 def _elect_all(
-    image: MetadataImage, topic: TopicImage, election: Election, records: list[object]
+    rules: ElectionRules, topic: TopicImage, election: Election, records: list[object]
 ) -> list[PartitionResult]:
     return [
-        _outcome(image, topic.name, number, election, records)
+        _outcome(rules, topic.name, number, election, records)
         for number, partition in topic.partitions.items()
         if not _has_leader(partition, election)
     ]
@@ -74,10 +77,10 @@ def _has_leader(partition: PartitionRegistration, election: Election) -> bool:
 
 
 def _outcome(
-    image: MetadataImage, topic: str, number: int, election: Election, records: list[object]
+    rules: ElectionRules, topic: str, number: int, election: Election, records: list[object]
 ) -> PartitionResult:
     try:
-        records.append(_elect(image, topic, number, election))
+        records.append(_elect(rules, topic, number, election))
     except ApiError as error:
         return PartitionResult(
             partition_id=number, error_code=error.error, error_message=error.message
@@ -85,10 +88,10 @@ def _outcome(
     return PartitionResult(partition_id=number, error_code=ErrorCode.NONE, error_message=None)
 
 
-def _elect(image: MetadataImage, name: str, number: int, election: Election) -> object:
+def _elect(rules: ElectionRules, name: str, number: int, election: Election) -> object:
     """Return the record of a new leader. Raises `ApiError`."""
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    topic = image.topic(name)
+    topic = rules.image.topic(name)
     if topic is None:
         raise ApiError(unknown, f"No such topic as {name}")
     partition = topic.partitions.get(number)
@@ -96,7 +99,7 @@ def _elect(image: MetadataImage, name: str, number: int, election: Election) -> 
         raise ApiError(unknown, f"No such partition as {name}-{number}")
     if _has_leader(partition, election):
         raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.ELECTION_NOT_NEEDED.text)
-    record = PartitionChange.of(partition, election).record(image, topic.id, number)
+    record = PartitionChange.of(partition, election).record(rules, topic, number)
     if record is None:
         failed = (
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from odradek.config.broker import BrokerConfig
-from odradek.config.topic import TopicConfigs
 from odradek.controller.decision import (
     MAX_RECORDS_PER_DECISION,
     TOO_MANY_RECORDS,
@@ -20,7 +19,7 @@ from odradek.controller.decision import (
     Decision,
 )
 from odradek.controller.image import MetadataImage, PartitionRegistration, TopicImage
-from odradek.controller.partition_change import Election, PartitionChange
+from odradek.controller.partition_change import Election, ElectionRules, PartitionChange
 from odradek.controller.replica_placement import check_assignment
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.alter_partition_reassignments import (
@@ -81,7 +80,7 @@ class _Reassignment:
 
     def __init__(self, image: MetadataImage, broker: BrokerConfig, any_factor: bool) -> None:
         self.image = image
-        self.configs = TopicConfigs(broker)
+        self.rules = ElectionRules(image, broker)
         self.any_factor = any_factor
         self.records: list[object] = []
 
@@ -110,7 +109,7 @@ class _Reassignment:
             change = self._cancelled(topic, target.partition_index, partition)
         else:
             change = self._moved(partition, target.replicas)
-        record = change.record(self.image, topic.id, target.partition_index)
+        record = change.record(self.rules, topic, target.partition_index)
         if record is not None:
             self.records.append(record)
 
@@ -141,22 +140,20 @@ class _Reassignment:
         adding = partition.adding_replicas
         replicas = tuple(replica for replica in partition.replicas if replica not in adding)
         isr = tuple(replica for replica in partition.isr if replica not in adding)
-        config, _ = self.configs.usable(self.image.topic_config(topic.name))
-        unclean = config.unclean_leader_election_enable
+        election = self.rules.election(topic)
         if not replicas:
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 "Invalid replica assignment: addingReplicas contains all replicas.",
             )
         if not isr:
-            if not unclean:
+            if election is not Election.UNCLEAN:
                 raise ApiError(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"Unable to revert partition assignment for {topic.name}:{number} because it "
                     "would require an unclean leader election.",
                 )
             isr = replicas[:1]
-        election = Election.UNCLEAN if unclean else Election.ONLINE
         return PartitionChange(partition, replicas, isr, (), (), election)
 
 

@@ -16,7 +16,7 @@ from odradek.protocol.metadata_records import (
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
 )
-from unit.controller.cluster_making import a_topic, an_image, create, replay_all
+from unit.controller.cluster_making import CONFIG, a_topic, an_image, create, replay_all
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -56,7 +56,8 @@ def elect(
         if topics is None
         else [TopicPartitions(topic=name, partitions=numbers) for name, numbers in topics.items()]
     )
-    decision = elect_leaders(image, ElectLeadersRequest(election_type=kind, topic_partitions=named))
+    request = ElectLeadersRequest(election_type=kind, topic_partitions=named)
+    decision = elect_leaders(image, request, CONFIG)
     replay_all(image, decision.records)
     return decision.response
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse | DelayedResponse:
-    decision = elect_leaders(broker.metadata.pending, request)
+    decision = elect_leaders(broker.metadata.pending, request, broker.config)
     return broker.respond_when_committed(
         context, decision, request.timeout_ms, lambda error: refused(request, error)
     )
