@@ -36,7 +36,7 @@ from odradek.broker.long_requests import (
     LongRequests,
 )
 from odradek.broker.request_metrics import ErrorPaths, error_paths
-from odradek.model.errors import UnservedRequest
+from odradek.model.errors import ProtocolError, UnservedRequest
 from odradek.protocol.codec import reader, writer
 from odradek.protocol.frame import RequestHeader, decode_request_header, response_is_flexible
 from odradek.protocol.generated_writer import Part
@@ -88,6 +88,12 @@ def _new_route(key: int, version: int) -> Route | None:
 
 API_VERSIONS_KEY = 18
 PRODUCE_KEY: Final = 0
+FETCH_KEY: Final = 1
+FETCH_FRAME_BYTES: Final = 256 * 1024
+FETCH_PARTITION_BYTES: Final = 512
+"""A Fetch request is handled at once, some microseconds a partition. It may have so many bytes, and
+so many for each partition of the cluster, which is more than a partition and its topic take.
+"""
 LENGTH_BYTES: Final = 4
 """The length before the frame of a request."""
 COUNT_THEIR_ERRORS: Final = (0, 1)
@@ -127,6 +133,8 @@ class Dispatcher:
         metrics = self._metrics.by_key[header.api_key]
         metrics.request_bytes.observe(len(frame) + LENGTH_BYTES)
         context = RequestContext(found, header, exchange, metrics, stopwatch)
+        if len(frame) > FETCH_FRAME_BYTES and header.api_key == FETCH_KEY:
+            self._check_fetch(len(frame))
         is_long = len(frame) > LONG_FRAME_BYTES and header.api_key in SPLITS
         request: Any = None
         if not is_long or header.api_key == PRODUCE_KEY:
@@ -157,6 +165,14 @@ class Dispatcher:
         else:
             metrics.before_wait.observe(ended_ns - began_ns)
             context.began_ns, context.waits_since_ns = began_ns, ended_ns
+
+    def _check_fetch(self, size: int) -> None:
+        """Raise `ProtocolError` for a request that names more partitions than there can be."""
+        partitions = self.broker.image.partition_count()
+        if size > FETCH_FRAME_BYTES + FETCH_PARTITION_BYTES * partitions:
+            raise ProtocolError(
+                f"a Fetch of {size} bytes, and the cluster has {partitions} partitions"
+            )
 
     def _refuse_version(self, exchange: RequestExchange, header: RequestHeader) -> None:
         if header.api_key == API_VERSIONS_KEY:

@@ -13,9 +13,13 @@ A *part* is a request of the same kind with some of the elements, which the API'
 like any other. That is possible where elements are independent of each other: `SPLITS` has these
 APIs, with the arrays of request and response. The parts are handled in order; their responses may
 come later, and are merged in that order. Two parts of a request do not see each other's elements:
-an element that is listed twice, far apart, gets two results. Where elements belong together (one
-member's protocols, one commit, which is all or nothing), the protocol limits their number instead
-(`primitives.UNDIVIDED_OBJECTS_MAX`).
+an element that is listed twice, far apart, gets two results.
+
+Where elements belong together (one member's protocols, one commit, which is all or nothing), or
+nobody needs so many, the protocol limits their number instead (`primitives.UNDIVIDED_OBJECTS_MAX`);
+a commit is still decoded and encoded in slices. The partitions of a Fetch share one `max_bytes`, so
+they are read at once, and their number is what one consumer reads: `dispatch` refuses a frame that
+names more than the cluster has.
 
 The connection's next request waits until the last part is handled. At most `ACTIVE_MAX` long
 requests are in progress and take turns; others wait as frames, so memory is bounded by them.
@@ -43,6 +47,7 @@ from odradek.protocol.codec import sliced_reader, sliced_writer
 from odradek.protocol.schema import fields_of
 
 if TYPE_CHECKING:
+    from odradek.broker.apis import Handle
     from odradek.broker.broker import Broker
 
 LONG_FRAME_BYTES: Final = 4096
@@ -73,6 +78,7 @@ SPLITS: dict[int, tuple[Split, ...]] = {
     0: (Split(("topic_data", "partition_data"), ("responses", "partition_responses")),),
     2: (TOPICS_AND_PARTITIONS,),
     3: (Split(("topics",), ("topics",)),),
+    8: (),
     9: (
         Split(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")),
         Split(("topics", "partition_indexes"), ("topics", "partitions")),
@@ -94,13 +100,15 @@ SPLITS: dict[int, tuple[Split, ...]] = {
     47: (TOPICS_AND_PARTITIONS,),
     61: (Split(("topics", "partition_indexes"), ("topics", "partitions")),),
 }
-"""By API key: the first split whose outer array is not empty applies."""
+"""By API key: the first split whose outer array is not empty applies; without any, the request is
+one part.
+"""
 
-BEFORE_SPLITTING: dict[int, Callable[[Broker, Any], bool]] = {
-    3: metadata.limit_creation,
-    19: create_topics.is_refused_whole,
-}
-"""By API key, what holds for all elements together. True: the request is handled as a whole."""
+LIMITED: dict[int, Callable[[Broker, Any], Slices]] = {3: metadata.within_creation_limit}
+"""By API key, what returns the request that is handled: limits that hold for all its elements."""
+
+REFUSED: dict[int, Callable[[Broker, Any], Handle | None]] = {19: create_topics.whole_refusal}
+"""By API key, what returns the handler of the parts if all elements together are too many."""
 
 
 # -- parts -----------------------------------------------------------------------------------------
@@ -212,10 +220,15 @@ class LongRequest:
             read = sliced_reader(context.route.api.request, context.version)
             request = yield from read(frame, position)
         context.exchange.frame = b""
+        key = context.header.api_key
+        if key in LIMITED:
+            request = yield from LIMITED[key](self._broker, request)
+        refusal = REFUSED[key](self._broker, request) if key in REFUSED else None
+        handle = refusal or context.route.handle
         for part in self._parts(request):
             self._responses.append(None)
             self._missing += 1
-            self._handle_part(part)
+            self._handle_part(part, handle)
             yield
         context.exchange.release()
         self._is_handled = True
@@ -223,22 +236,19 @@ class LongRequest:
             yield from self._write()
 
     def _parts(self, request: Any) -> Iterator[Any]:
-        before = BEFORE_SPLITTING.get(self.context.header.api_key)
-        if before is not None and before(self._broker, request):
-            return iter((request,))
         for split in SPLITS[self.context.header.api_key]:
             if getattr(request, split.request[0]):
                 self._arrays = split.response
                 return parts_of(request, split)
         return iter((request,))
 
-    def _handle_part(self, part: Any) -> None:
+    def _handle_part(self, part: Any, handle: Handle) -> None:
         context = self.context
         inner = RequestContext(
             context.route, context.header, context.exchange, context.metrics, context.stopwatch
         )
         inner.collect = partial(self._collected, len(self._responses) - 1)
-        answer = context.route.handle(self._broker, inner, part)
+        answer = handle(self._broker, inner, part)
         if isinstance(answer, DelayedResponse):
             if not answer.purgatory.try_complete_else_watch(answer.operation, answer.keys):
                 self._waiting.append(answer)

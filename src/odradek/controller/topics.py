@@ -75,13 +75,12 @@ def create_topics(
         for name, count in counts.items()
         if count > 1
     ]
-    too_much = "Excessively large number of partitions per request."
     if asks_for_too_much(topics, broker):
-        return Decision([], _all_refused(topics, results, too_much))
+        return Decision([], all_refused(topics, results))
     creation = _Creation(image, broker, random)
     answers = [creation.create(topic) for topic in topics]
     if len(creation.records) > MAX_RECORDS_PER_DECISION:
-        return Decision([], _all_refused(topics, results, too_much))
+        return Decision([], all_refused(topics, results))
     records = [] if request.validate_only else creation.records
     return Decision(records, CreateTopicsResponse(topics=answers + results))
 
@@ -109,12 +108,14 @@ def _refusal(name: str, refused: ApiError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=refused.error, error_message=refused.message)
 
 
-def _all_refused(
-    topics: Sequence[CreatableTopic], results: list[CreatableTopicResult], message: str
+def all_refused(
+    topics: Sequence[CreatableTopic], others: Sequence[CreatableTopicResult] = ()
 ) -> CreateTopicsResponse:
-    refused = ApiError(ErrorCode.POLICY_VIOLATION, message)
+    """Return the response to topics that are too many together; `others` have results already."""
+    text = "Excessively large number of partitions per request."
+    refused = ApiError(ErrorCode.POLICY_VIOLATION, text)
     return CreateTopicsResponse(
-        topics=[_refusal(topic.name, refused) for topic in topics] + results
+        topics=[*(_refusal(topic.name, refused) for topic in topics), *others]
     )
 
 

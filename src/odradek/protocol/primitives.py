@@ -27,16 +27,33 @@ MAX_STRING_BYTES: Final = 32767
 REQUEST_OBJECTS_MAX: Final = 200_000
 RESPONSE_OBJECTS_MAX: Final = 2_000_000
 UNDIVIDED_OBJECTS_MAX: Final = {
+    "AlterPartitionReassignmentsRequest": 10_000,
+    "CreateAclsRequest": 10_000,
+    "DeleteAclsRequest": 10_000,
+    "DescribeClientQuotasRequest": 10_000,
+    "DescribeLogDirsRequest": 10_000,
+    "DescribeMetricsRequest": 10_000,
+    "DescribeQuorumRequest": 10_000,
     "DescribeTopicPartitionsRequest": 10_000,
+    "DescribeUserScramCredentialsRequest": 10_000,
+    "DescribeWaitingRequest": 10_000,
+    "ElectLeadersRequest": 10_000,
     "JoinGroupRequest": 10_000,
     "LeaveGroupRequest": 10_000,
+    "ListConfigResourcesRequest": 10_000,
     "ListGroupsRequest": 10_000,
+    "ListPartitionReassignmentsRequest": 10_000,
+    "ListTransactionsRequest": 10_000,
     "OffsetCommitRequest": 20_000,
+    "ProduceRequest": 20_000,
     "SyncGroupRequest": 10_000,
+    "UpdateFeaturesRequest": 10_000,
 }
 """The limits of requests that a broker has to handle at once, because their elements belong
-together: members or protocols of one group, topics of which one response shows a page. A commit
-is one batch of records, which holds fewer with the default `max.message.bytes`.
+together: members or protocols of one group, topics of which one response shows a page; or because
+nobody needs more: filters, tools that change a few things. A commit is one batch of records, which
+holds fewer with the default `max.message.bytes`. A Produce request is decoded at once, and with the
+default `max.request.size` it has fewer partitions.
 """
 KNOWN_IDS_MAX: Final = 4096
 COPIED_BYTES_MAX: Final = 4096

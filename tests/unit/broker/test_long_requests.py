@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from odradek.broker import dispatch
+from odradek.broker.apis import ROWS
+from odradek.broker.dispatch import FETCH_FRAME_BYTES
+from odradek.broker.handlers.metadata import NAMES_PER_SLICE, within_creation_limit
 from odradek.broker.long_requests import PART_ELEMENTS, SPLITS, parts_of
+from odradek.controller.topics import MAX_TOPICS_PER_REQUEST
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.create_topics import (
@@ -52,7 +56,10 @@ from odradek.protocol.api.produce import ProduceResponse
 from odradek.protocol.api_keys import MESSAGES
 from odradek.protocol.codec import decode, encode_bytes, sliced_reader, sliced_writer
 from odradek.protocol.codegen import SLICE_ELEMENTS
+from odradek.protocol.hot_fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.protocol.hot_produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.primitives import UNDIVIDED_OBJECTS_MAX
+from odradek.protocol.schema import ArrayOf, fields_of
 from unit.broker.memory_broker import MemoryBroker, SentRequest
 
 PARTITIONS = 700
@@ -235,6 +242,78 @@ def test_more_topics_than_one_request_may_create_are_all_refused(serving: Memory
     answer = serving.call(asked, 7, CreateTopicsResponse)
     assert {each.error_code for each in answer.topics} == {ErrorCode.POLICY_VIOLATION}
     assert len(answer.topics) == len(topics)
+
+
+def test_a_metadata_request_with_too_many_new_topics_creates_none(
+    serving: MemoryBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [f"new-{n}" for n in range(MAX_TOPICS_PER_REQUEST + 1)]
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in ["a", *names]],
+        allow_auto_topic_creation=True,
+    )
+    before = set(serving.node.broker.image.topics)
+    answer = serving.call(request, 9, MetadataResponse)
+    assert len(answer.topics) == len(names) + 1
+    assert set(serving.node.broker.image.topics) == before
+    assert f"{len(names)} topics were not created; the first, new-0" in caplog.text
+
+
+def test_limit_of_new_topics_is_checked_in_slices(serving: MemoryBroker) -> None:
+    topics = [MetadataRequestTopic(name="a") for _ in range(MAX_TOPICS_PER_REQUEST + 1)]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=True)
+    slices = within_creation_limit(serving.node.broker, request)
+    for _ in range(len(topics) // NAMES_PER_SLICE):
+        next(slices)
+    with pytest.raises(StopIteration) as end:
+        next(slices)
+    assert end.value.value is request, "topics that exist are not new"
+
+
+def test_every_request_with_arrays_is_split_or_limited() -> None:
+    """Else 200,000 elements would be handled at once."""
+    fetch = 1  # Limited by the partitions of the cluster.
+    unbounded = [
+        api.name
+        for api in ROWS
+        if any(isinstance(each.type, ArrayOf) for each in fields_of(api.request))
+        and not SPLITS.get(api.key)
+        and UNDIVIDED_OBJECTS_MAX.get(api.request.__name__, 200_000) > 20_000
+        and api.key != fetch
+    ]
+    assert unbounded == []
+
+
+def test_fetch_of_more_partitions_than_there_can_be_is_refused_before_it_is_decoded(
+    serving: MemoryBroker,
+) -> None:
+    count = FETCH_FRAME_BYTES // 30 + 512 * 10
+    partitions = [
+        FetchPartition(
+            partition=n,
+            current_leader_epoch=-1,
+            fetch_offset=0,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=1,
+        )
+        for n in range(count)
+    ]
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[FetchTopic(topic="a", partitions=partitions)],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    with pytest.raises(ProtocolError, match=r"a Fetch of [0-9]+ bytes, and the cluster has"):
+        serving.send(request, 12)
+    request.topics[0].partitions = partitions[:5_000]
+    assert serving.call(request, 12, FetchResponse).error_code == ErrorCode.NONE
 
 
 def test_a_turn_handles_one_part_and_others_are_answered_between(serving: MemoryBroker) -> None:

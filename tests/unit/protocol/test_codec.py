@@ -54,8 +54,9 @@ from odradek.protocol.codec import (
     reader,
     source,
 )
+from odradek.protocol.codegen import objects_max
 from odradek.protocol.generated_writer import joined
-from odradek.protocol.primitives import COPIED_BYTES_MAX, REQUEST_OBJECTS_MAX, uvarint
+from odradek.protocol.primitives import COPIED_BYTES_MAX, uvarint
 from odradek.protocol.schema import UnsupportedVersionError
 
 
@@ -326,9 +327,10 @@ def test_a_message_with_too_many_objects_is_refused() -> None:
         empty = b"\x02t\x01\x00"
         return b"\x00\xff\xff\x00\x00\x03\xe8" + uvarint(count + 1) + empty * count + b"\x00"
 
-    assert len(decode(ProduceRequest, 9, topics(REQUEST_OBJECTS_MAX)).topic_data) == 200_000
+    most = objects_max(ProduceRequest)
+    assert len(decode(ProduceRequest, 9, topics(most)).topic_data) == most == 20_000
     with pytest.raises(ProtocolError, match=r"topic_data|array"):
-        decode(ProduceRequest, 9, topics(REQUEST_OBJECTS_MAX + 1))
+        decode(ProduceRequest, 9, topics(most + 1))
 
 
 @pytest.mark.parametrize(
@@ -348,10 +350,10 @@ def test_too_many_tagged_fields_are_refused(message: Any, version: int, field: b
     def tagged(count: int) -> bytes:
         return whole + uvarint(count) + field * count
 
-    some = REQUEST_OBJECTS_MAX // 2
-    assert decode(type(message), version, tagged(some))
+    most = objects_max(type(message))
+    assert decode(type(message), version, tagged(most // 2))
     with pytest.raises(ProtocolError, match="tagged fields"):
-        decode(type(message), version, tagged(REQUEST_OBJECTS_MAX + 1))
+        decode(type(message), version, tagged(most + 1))
 
 
 def test_bytes_after_a_response_are_refused() -> None:

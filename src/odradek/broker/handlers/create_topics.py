@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.controller.topics import asks_for_too_much, create_topics
+from odradek.controller.topics import all_refused, asks_for_too_much, create_topics
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import (
     CreatableTopicResult,
@@ -16,6 +16,7 @@ from odradek.protocol.api.create_topics import (
 )
 
 if TYPE_CHECKING:
+    from odradek.broker.apis import Handle
     from odradek.broker.broker import Broker
     from odradek.broker.context import DelayedResponse, RequestContext
 
@@ -29,9 +30,16 @@ def handle(
     )
 
 
-def is_refused_whole(broker: Broker, request: CreateTopicsRequest) -> bool:
-    """True if all topics of the request are refused because they are too many together."""
-    return asks_for_too_much(request.topics, broker.config)
+def whole_refusal(broker: Broker, request: CreateTopicsRequest) -> Handle | None:
+    """Return what handles each part of a long request that asks for too much, as a whole."""
+    return refuse if asks_for_too_much(request.topics, broker.config) else None
+
+
+def refuse(
+    broker: Broker, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    """Refuse all topics of a part: they are too many together with those of the others."""
+    return all_refused(request.topics)
 
 
 def failed(request: CreateTopicsRequest, error: ErrorCode) -> CreateTopicsResponse:

@@ -12,6 +12,7 @@ and the client finds the topic in its next request.
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIRST_VERSION_BY_ID = 12
+NAMES_PER_SLICE = 500
 
 
 def handle(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
@@ -77,24 +79,37 @@ def found_topics(
     return list(found.values())
 
 
-def limit_creation(broker: Broker, request: MetadataRequest) -> bool:
-    """Let a long request create no topics if it names more new ones than one request may create.
-
-    Each part of the request is below that limit. Return False: it may be handled in parts.
+def within_creation_limit(
+    broker: Broker, request: MetadataRequest
+) -> Generator[None, None, MetadataRequest]:
+    """Return a long request, read in slices: as it is, or, if it names more new topics than one
+    request may create, as one that creates none. Each of its parts is below that limit.
     """
-    names = [topic.name for topic in request.topics or [] if topic.name is not None]
+    topics = request.topics or []
     allowed = request.allow_auto_topic_creation and broker.config.auto_create_topics_enable
-    if allowed and len(names) > MAX_TOPICS_PER_REQUEST:
-        new = sum(broker.image.topic(name) is None for name in names)
-        if new > MAX_TOPICS_PER_REQUEST:
-            request.allow_auto_topic_creation = False
-            log.warning(
-                "%d topics were not created; the first, %s: a Metadata request creates %d at most",
-                new,
-                next(name for name in names if broker.image.topic(name) is None),
-                MAX_TOPICS_PER_REQUEST,
-            )
-    return False
+    if not allowed or len(topics) <= MAX_TOPICS_PER_REQUEST:
+        return request
+    first, new = "", 0
+    for number, topic in enumerate(topics, 1):
+        if topic.name is not None and broker.image.topic(topic.name) is None:
+            first = first or topic.name
+            new += 1
+        if number % NAMES_PER_SLICE == 0:
+            yield
+    if new <= MAX_TOPICS_PER_REQUEST:
+        return request
+    log.warning(
+        "%d topics were not created; the first, %s: a Metadata request creates %d at most",
+        new,
+        first,
+        MAX_TOPICS_PER_REQUEST,
+    )
+    return MetadataRequest(
+        topics=topics,
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=request.include_cluster_authorized_operations,
+        include_topic_authorized_operations=request.include_topic_authorized_operations,
+    )
 
 
 def refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
