@@ -57,7 +57,7 @@ def acks_before_fsync(plan: Schedule) -> Wiring:
 
 def first_failure(
     wire: Callable[[Schedule], Wiring], faults: tuple[str, ...], *, white_box: bool = False
-) -> Outcome:
+) -> Outcome[World]:
     for seed in range(SEEDS):
         outcome = run_seed(World(seed, STEPS, wire, faults, white_box=white_box, extras=False))
         if not outcome.kept:

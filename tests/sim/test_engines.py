@@ -23,7 +23,7 @@ SEEDS = range(1, 14)
 
 
 @functools.cache
-def outcome_of(seed: int) -> Outcome:
+def outcome_of(seed: int) -> Outcome[World]:
     return run_seed(World(seed, STEPS, engines=ONLY_ENGINES))
 
 

@@ -59,6 +59,6 @@ def test_a_failed_seed_is_explained_with_the_command_that_reproduces_it() -> Non
     world = World(3, 20)
     outcome = run_seed(world)
     lines = explain(outcome)
-    command = "python -m odradek.testing.sim --seed 3 --steps 20 --engines none"
+    command = "python -m odradek.testing.sim --world broker --seed 3 --steps 20 --engines none"
     assert f"  reproduce: {command}" in lines
     assert any("broker" in line for line in lines)

@@ -9,10 +9,11 @@ The simulator (`python -m odradek.testing.sim --seed N`) runs the same broker ov
 clock, network, disk and workers. A seed decides the faults: crashes, lost writes, cut connections.
 
 In reading order: `broker`; `world` and `sim`, the simulator and its command; `scheduler`, `prng`,
-`process`, `network`, `transport`, `disk`, `volume`, `machine`, the simulated environment;
-`nemesis`, `history`, `checker`, the faults and the verdict; `workload/`, scripted clients;
-`engines/`, our own clients; `client_process`, `scripted` and `scripted_logs`, scripted brokers for
-tests of clients.
+`process`, `network`, `ways`, `transport`, `disk`, `volume`, `machine`, the simulated environment;
+`nemesis`, `link_faults`, `history`, `checker`, `rules`, the faults and the verdict; `sites` and
+`shrink`, what a run reached and what a failure needs; `workload/`, scripted clients; `engines/`,
+our own clients; `quorum/`, quorums without brokers; `client_process`, `scripted` and
+`scripted_logs`, scripted brokers for tests of clients.
 
 Tests: unit/testing, sim
 """

@@ -176,6 +176,7 @@ class SimFile:
     def _write(self, offset: int, data: bytes, kind: str) -> None:
         mount = self.mount
         if mount.faults.full and offset + len(data) > len(self.node.content):
+            mount.disk.scheduler.reach("disk: full")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
         mount.may_fail("write", self.path, mount.faults.write_error_rate)
 
@@ -301,6 +302,8 @@ class Mount:
         self.dead = True
         disk.scheduler.note(disk.name, "crash")
         ending = disk.chance.pick((None, act, torn))
+        when = "before" if ending is None else "after" if ending is act else "within"
+        disk.scheduler.reach(f"disk: crash {when} an effect")
         if ending is not None:
             ending()
         raise Crash
@@ -310,6 +313,7 @@ class Mount:
             raise Crash
         if self.disk.chance.chance(rate):
             self.disk.scheduler.note(self.disk.name, f"EIO {what}", zlib.crc32(path.encode()))
+            self.disk.scheduler.reach(f"disk: EIO {what}")
             raise error(errno.EIO, path)
 
     def sync_node(self, path: str, node: FileNode | Directory) -> None:
@@ -325,6 +329,7 @@ class Mount:
     def _bind(self, kind: str, path: str, names: dict[str, FileNode | Directory | None]) -> None:
         parent = self._parent(path)[0]
         if self.faults.full and kind in ("create", "mkdir"):
+            self.disk.scheduler.reach("disk: full")
             raise error(errno.ENOSPC, path)
         self.effect(kind, path, lambda: parent.bind(names))
 

@@ -112,10 +112,11 @@ class TopicDeletion:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault injected into the broker, or an event of its own (`boot`, `stopped`)."""
+    """A fault injected into a machine or a way, or an event of its own (`boot`, `stopped`)."""
 
     at_ns: int
     kind: str
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)

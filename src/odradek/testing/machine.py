@@ -1,4 +1,4 @@
-"""The broker's machine: one disk, one host name, and one process after another.
+"""A machine of a run: a disk, a clock, a host name, and one process after another.
 
                  boot                     kill, Crash                 power loss
     (off) ─────────────► running ─────────────────────► (off) ◄──────────────────── running
@@ -9,6 +9,10 @@ A kill keeps the disk's cache and closes the connections. A power failure loses 
 closes nothing. A clean stop asks the broker, and kills it if that takes too long. A `Wiring`
 decides what runs on the machine: its `start` gets the `Env` and the process of a new incarnation
 and wires a broker: the real one (`real_broker`), one with a broken part (a canary), or a toy.
+
+A run has one to five machines, `broker`, `broker-2` and so on. They share nothing but the network:
+each has a disk, a clock that may be wrong and drift, a power supply, and an owner loop that may
+stall.
 
 `real_broker` wires the same `broker.node.Node` as `broker.server`, over a simulated `Env`. The
 process drives its timer instead of the reactor, and a bug that the network layer would log and
@@ -38,11 +42,19 @@ from odradek.timing import SystemTimer
 
 HOST = "broker"
 PORT = 9092
+MAX_MACHINES = 5
 VOLUME = "/srv"
 """A directory that is there from the beginning, like a mounted volume."""
 
+
+def host_of(number: int) -> str:
+    """Return the host name of a machine; machines are numbered from 1."""
+    return HOST if number == 1 else f"{HOST}-{number}"
+
+
 Start = Callable[[Env, SimProcess], object]
-"""Wires and starts a broker that listens on `PORT`; returns the broker."""
+"""Wires and starts a broker that listens on `PORT`; returns the broker. The process has the name of
+its host."""
 
 
 @runtime_checkable
@@ -70,26 +82,40 @@ class SimMachine:
     history: History
     wiring: Wiring
     pace: Pace = field(default_factory=Pace)
+    number: int = 1
+    host: str = field(init=False)
     disk: SimDisk = field(init=False)
+    clock: SimClock = field(init=False)
     faults: DiskFaults = field(default_factory=DiskFaults)
-    wall_skew_ms: int = 0
     broker: object = None
     process: SimProcess | None = None
     boots: int = 0
     power_on_crash: bool = False
     """True if a `Crash` (a disk's crash point) is a power failure; else it is a kill."""
+    condemned: bool = False
+    """True if it never starts again."""
+    observe: Callable[[], None] | None = None
+    """Called after every event of its processes."""
     _network: SimNetwork | None = None
     _offload: SimOffload | None = None
-    _monotonic_base_ms: int = 0
     _chance: SplitMix64 = field(init=False)
 
     def __post_init__(self) -> None:
-        self.disk = SimDisk(self.scheduler, HOST)
-        blank = self.disk.mount()
+        self.host = host_of(self.number)
+        self.disk = self._new_disk()
+        self._chance = self._stream("machine")
+        self.clock = SimClock(self.scheduler, self._chance.between(0, 1 << 40))
+
+    def _new_disk(self) -> SimDisk:
+        disk = SimDisk(self.scheduler, self.host)
+        blank = disk.mount()
         blank.make_directory(VOLUME)
         blank.sync_directory("/")
-        self._chance = self.scheduler.stream("machine")
-        self._monotonic_base_ms = self._chance.between(0, 1 << 40)
+        return disk
+
+    def _stream(self, purpose: str) -> SplitMix64:
+        mine = purpose if self.number == 1 else f"{purpose}/{self.host}"
+        return self.scheduler.stream(mine)
 
     @property
     def running(self) -> bool:
@@ -97,19 +123,17 @@ class SimMachine:
 
     def boot(self) -> None:
         """Start a broker process, if none runs."""
-        if self.running:
+        if self.running or self.condemned:
             return
         self.boots += 1
-        clock = SimClock(self.scheduler, self._monotonic_base_ms, self.wall_skew_ms)
-        process = SimProcess(self.scheduler, HOST, clock, self._crashed)
+        process = SimProcess(self.scheduler, self.host, self.clock, self._crashed)
+        process.observe = self.observe
         self.process = process
-        self._network = self.fabric.network(process, HOST)
-        self._offload = SimOffload(
-            process, self.scheduler.stream(f"offload/{self.boots}"), self.pace
-        )
+        self._network = self.fabric.network(process, self.host)
+        self._offload = SimOffload(process, self._stream(f"offload/{self.boots}"), self.pace)
         env = Env(
-            clock=clock,
-            random=self.scheduler.stream(f"broker/{self.boots}"),
+            clock=self.clock,
+            random=self._stream(f"broker/{self.boots}"),
             network=self._network,
             disk=self.wiring.disk(self.disk.mount(self.faults)),
             offload=self.wiring.offload(self._offload),
@@ -136,7 +160,7 @@ class SimMachine:
 
     def restart(self, delay_ns: int) -> None:
         """Boot after a delay, unless a process runs then."""
-        self.scheduler.after(delay_ns, HOST, "power button", self.boot)
+        self.scheduler.after(delay_ns, self.host, "power button", self.boot)
 
     def kill(self) -> None:
         """Kill the process as SIGKILL does; the page cache stays."""
@@ -166,14 +190,20 @@ class SimMachine:
 
         self._note("stop")
         process.run(lambda: broker.stop(stopped))
-        self.scheduler.after(patience_ns, HOST, "patience", impatient)
+        self.scheduler.after(patience_ns, self.host, "patience", impatient)
+
+    def wipe(self) -> None:
+        """Replace the disk by an empty one, while no process runs."""
+        assert not self.running
+        self._note("disk replaced")
+        self.disk = self._new_disk()
 
     def unplug(self) -> None:
         """Fail the power while no process runs."""
         self._note("unplugged")
-        self.fabric.hosts[HOST].up = False
+        self.fabric.hosts[self.host].up = False
         self.disk.power_loss()
-        self._monotonic_base_ms = self._chance.between(0, 1 << 40)
+        self.clock.restart(self._chance.between(0, 1 << 40))
 
     def power_loss(self) -> None:
         """Fail the power: the process ends, and any part of the unsynced data is lost."""
@@ -184,7 +214,7 @@ class SimMachine:
     def _lose_power(self) -> None:
         self.history.lose_power(self.scheduler.now_ns)
         self.disk.power_loss()
-        self._monotonic_base_ms = self._chance.between(0, 1 << 40)
+        self.clock.restart(self._chance.between(0, 1 << 40))
 
     def _crashed(self) -> None:
         """Handle the end of the process at a crash point of the disk."""
@@ -209,8 +239,9 @@ class SimMachine:
         return True
 
     def _note(self, kind: str) -> None:
-        self.history.faults.append(Fault(self.scheduler.now_ns, kind))
-        self.scheduler.note(HOST, kind)
+        self.history.faults.append(Fault(self.scheduler.now_ns, kind, self.host))
+        self.scheduler.reach(f"machine: {kind}")
+        self.scheduler.note(self.host, kind)
 
 
 DATA_DIRECTORY = f"{VOLUME}/data"
@@ -220,13 +251,13 @@ def real_broker(plan: Schedule) -> Wiring:
     """Return the wiring of the real broker, with the settings of the plan."""
     settings = {
         "listeners": f"PLAINTEXT://0.0.0.0:{PORT}",
-        "advertised.listeners": f"PLAINTEXT://broker:{PORT}",
         "log.dirs": DATA_DIRECTORY,
         **plan.settings,
     }
 
     def start(env: Env, process: SimProcess) -> Node:
-        return start_node(BrokerConfig.load(settings), env, process)
+        advertised = {"advertised.listeners": f"PLAINTEXT://{process.name}:{PORT}"}
+        return start_node(BrokerConfig.load(advertised | settings), env, process)
 
     return Wiring(start)
 

@@ -35,10 +35,11 @@ from odradek.testing.prng import SplitMix64
 from odradek.testing.process import Pace
 from odradek.testing.scheduler import MS
 from odradek.testing.transport import Link
-from odradek.testing.workload.schedule import FaultPlan
+from odradek.testing.workload.schedule import LINK_FAULTS, FaultPlan
 
 MAX_SKEW_MS = 3_000_000
 """Less than the hour by which a record's timestamp may be ahead of the broker's clock."""
+MAX_DRIFT_PPM = 50_000
 SLOW_PACE = Pace(delay_ns=(20 * MS, 400 * MS), slow_delay_ns=(400 * MS, 2_500 * MS), slow_rate=300)
 
 
@@ -59,8 +60,10 @@ class Nemesis:
         self._normal_pace = self.machine.pace
 
     def plan(self, faults: Sequence[FaultPlan]) -> None:
-        """Schedule the faults."""
+        """Schedule the faults of this machine; those of links are left alone."""
         for fault in faults:
+            if fault.machine != self.machine.number or fault.kind in LINK_FAULTS:
+                continue
             self.machine.scheduler.at(fault.at_ns, "nemesis", fault.kind, self._task(fault))
 
     def _task(self, fault: FaultPlan) -> Callable[[], None]:
@@ -69,7 +72,10 @@ class Nemesis:
     def inject(self, fault: FaultPlan) -> None:
         """Inject a fault now."""
         machine = self.machine
-        machine.history.faults.append(Fault(machine.scheduler.now_ns, f"nemesis: {fault.kind}"))
+        machine.scheduler.reach(f"fault: {fault.kind}")
+        machine.history.faults.append(
+            Fault(machine.scheduler.now_ns, f"nemesis: {fault.kind}", machine.host)
+        )
         actions: dict[str, Callable[[FaultPlan], None]] = {
             "kill": self._kill,
             "power loss": self._power_loss,
@@ -80,6 +86,8 @@ class Nemesis:
             "half open": self._half_open,
             "stall": self._stall,
             "pause": self._pause,
+            "owner stall": self._owner_stall,
+            "clock drift": self._clock_drift,
             "slow disk": self._slow_disk,
             "fsync error": self._fsync_error,
             "read error": self._read_error,
@@ -101,6 +109,7 @@ class Nemesis:
         machine.faults.heal()
         machine.faults.crash_after_effects = None
         machine.set_pace(Pace())
+        machine.clock.set_drift(0)
         machine.fabric.link = Link()
         self.power_after_acks = None
         machine.boot()
@@ -141,6 +150,11 @@ class Nemesis:
         process = self.machine.process
         if process is not None:
             process.paused_until_ns = self.machine.scheduler.now_ns + fault.length_ns
+
+    def _owner_stall(self, fault: FaultPlan) -> None:
+        process = self.machine.process
+        if process is not None:
+            process.stalled_until_ns = self.machine.scheduler.now_ns + fault.length_ns
 
     def _stop(self, fault: FaultPlan) -> None:
         self._stop_then(fault, lambda clean: None)
@@ -236,9 +250,10 @@ class Nemesis:
 
     def _clock_jump(self, fault: FaultPlan) -> None:
         skew_ms = self.chance.between(-MAX_SKEW_MS, MAX_SKEW_MS)
-        self.machine.wall_skew_ms = skew_ms
-        if self.machine.process is not None:
-            self.machine.process.clock.wall_skew_ms = skew_ms
+        self.machine.clock.wall_skew_ms = skew_ms
+
+    def _clock_drift(self, fault: FaultPlan) -> None:
+        self.machine.clock.set_drift(self.chance.between(-MAX_DRIFT_PPM, MAX_DRIFT_PPM))
 
     def _undo_later(self, fault: FaultPlan, undo: Callable[[], None]) -> None:
         scheduler = self.machine.scheduler

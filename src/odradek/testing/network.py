@@ -6,7 +6,8 @@ host has one network card here.
 
     connect ─► (latency) ─► listener? ─► accepted(server end) ─► (latency) ─► connected(client end)
                  │          └── none: refused, after the way back
-                 └── host down: nothing, ever; the caller has a deadline or waits for good
+                 ├── host down: nothing, ever; the caller has a deadline or waits for good
+                 └── a way is cut: again after 1, 2, 4, 8 and 16 s, then ETIMEDOUT (`testing.ways`)
 
 `testing.transport` has the bytes and the ends of a connection.
 """
@@ -20,8 +21,11 @@ from dataclasses import dataclass, field
 from odradek.model.env import SYSTEM_BUFFERS, SocketBuffers, Transport
 from odradek.testing.prng import SplitMix64
 from odradek.testing.process import SimProcess
-from odradek.testing.scheduler import Scheduler
+from odradek.testing.scheduler import SECOND, Scheduler
 from odradek.testing.transport import Host, Link, SimTransport
+from odradek.testing.ways import Ways
+
+CONNECT_TRIES = 6
 
 
 @dataclass(slots=True, eq=False)
@@ -53,9 +57,7 @@ class Connection:
 
     def reset(self) -> None:
         """Reset both ends as a middle box does; data in flight is lost."""
-        for end in (self.client, self.server):
-            end.vanishing = True
-            end.fail(ConnectionResetError(errno.ECONNRESET, "cut"))
+        self.client.reset()
 
     def blackhole(self, *, to_server: bool, to_client: bool) -> None:
         """Drop everything sent in these directions from now on, without an error (half-open)."""
@@ -77,11 +79,13 @@ class Fabric:
     hosts: dict[str, Host] = field(default_factory=dict)
     listening: dict[tuple[str, int], SimServerSocket] = field(default_factory=dict)
     chance: SplitMix64 = field(init=False)
+    ways: Ways = field(init=False)
     _connections: list[Connection] = field(default_factory=list)
     _next_port: int = 20_000
 
     def __post_init__(self) -> None:
         self.chance = self.scheduler.stream("network")
+        self.ways = Ways(self.scheduler)
 
     def network(self, process: SimProcess, host: str) -> SimNetwork:
         """Return the network of a process on a host; the host is up from now on."""
@@ -107,6 +111,7 @@ class PendingConnect:
     """A connection attempt, until the caller gives it up."""
 
     given_up: bool = False
+    tries: int = 0
 
     def give_up(self) -> None:
         self.given_up = True
@@ -161,24 +166,41 @@ class SimNetwork:
         buffers: SocketBuffers = SYSTEM_BUFFERS,
     ) -> Callable[[], None]:
         """Connect to a host by name; a silent host calls neither callback."""
-        link, chance = self.fabric.link, self.fabric.chance
+        fabric, chance = self.fabric, self.fabric.chance
+        link, ways, own = fabric.link, fabric.ways, self.host.name
         pending = PendingConnect()
 
         def arrive() -> None:
-            machine = self.fabric.hosts.get(host)
+            machine = fabric.hosts.get(host)
             if machine is None or not machine.up or pending.given_up:
                 return
-            delay_ns = link.latency(chance)
-            listening = self.fabric.listening.get((host, port))
+            if not ways.is_open(own, host):
+                retry()
+                return
+            delay_ns = ways.between(host, own).latency(link, chance)
+            listening = fabric.listening.get((host, port))
             if listening is None:
-                self.process.post(delay_ns, "refused", refuse)
+                fabric.scheduler.reach("network: refused")
+                refused = ConnectionRefusedError(errno.ECONNREFUSED, f"{host}:{port} refused")
+                self.process.post(delay_ns, "refused", lambda: fail(refused))
                 return
             end = self._open_connection(listening)
             self.process.post(delay_ns, "connected", lambda: answer(end))
 
-        def refuse() -> None:
+        def retry() -> None:
+            delay_ns = SECOND << pending.tries
+            pending.tries += 1
+            fabric.scheduler.reach("network: connecting waits for a cut")
+            if pending.tries < CONNECT_TRIES:
+                fabric.scheduler.after(delay_ns, name, "connect", arrive)
+            else:
+                fabric.scheduler.reach("network: connecting times out")
+                late = TimeoutError(errno.ETIMEDOUT, f"{host}:{port} does not answer")
+                self.process.post(delay_ns, "timed out", lambda: fail(late))
+
+        def fail(error: OSError) -> None:
             if not pending.given_up:
-                failed(ConnectionRefusedError(errno.ECONNREFUSED, f"{host}:{port} refused"))
+                failed(error)
 
         def answer(end: SimTransport) -> None:
             if pending.given_up:
@@ -186,23 +208,25 @@ class SimNetwork:
             else:
                 connected(end)
 
-        way = f"{self.process.name}>{host}"
-        self.fabric.scheduler.after(link.latency(chance), way, "connect", arrive)
+        name = f"{self.process.name}>{host}"
+        delay_ns = ways.between(own, host).latency(link, chance)
+        fabric.scheduler.after(delay_ns, name, "connect", arrive)
         return pending.give_up
 
     def _open_connection(self, listening: SimServerSocket) -> SimTransport:
         there = listening.network
         address = (self.host.name, self.fabric.free_port())
-        client = self._end(address, listening.address)
-        server = there._end(listening.address, address)
+        client = self._end(address, listening.address, there.host)
+        server = there._end(listening.address, address, self.host)
         client.other, server.other = server, client
         self.fabric.add(Connection(client, server))
         there.process.post(0, "accept", lambda: listening.accepted(server))
         return client
 
-    def _end(self, local: tuple[str, int], remote: tuple[str, int]) -> SimTransport:
+    def _end(self, local: tuple[str, int], remote: tuple[str, int], other: Host) -> SimTransport:
         fabric = self.fabric
-        end = SimTransport(fabric.chance, fabric.link, self.host, self.process, local, remote)
+        way = fabric.ways.between(self.host.name, other.name)
+        end = SimTransport(fabric.chance, fabric.link, self.host, self.process, local, remote, way)
         self._transports = [t for t in self._transports if not t.closed]
         self._transports.append(end)
         return end

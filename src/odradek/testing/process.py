@@ -12,7 +12,8 @@ its timers runs as one event of the scheduler. Each event runs these steps:
 A dead process runs nothing: its events that are still in the heap are skipped. `Crash`, raised by a
 simulated disk in the middle of an operation, ends the process within a callback, so that a kill
 between any two effects of one handler can be tested. It is a `BaseException`, which code under test
-must not catch. A paused process (SIGSTOP) gets its events after the pause.
+must not catch. A paused process (SIGSTOP) gets its events after the pause. A stalled one has an
+owner that is late (a long turn, a collection of garbage): its workers go on.
 
 Offloaded work (`SimOffload`) takes a while and ends in no particular order:
 
@@ -58,6 +59,9 @@ class SimProcess:
     """Called after the process has ended by a `Crash`."""
     alive: bool = True
     paused_until_ns: int = 0
+    stalled_until_ns: int = 0
+    observe: Callable[[], None] | None = None
+    """Called after every event, for the rules of a run."""
     _running: bool = False
     _soon: deque[Callable[[], None]] = field(default_factory=deque)
     _timer: Timer | None = None
@@ -82,8 +86,10 @@ class SimProcess:
         """Run `callback` as an event of this process, now."""
         if not self.alive:
             return
-        if self.paused_until_ns > self.scheduler.now_ns:
-            self.post(self.paused_until_ns - self.scheduler.now_ns, "late", callback)
+        late_ns = max(self.paused_until_ns, self.stalled_until_ns) - self.scheduler.now_ns
+        if late_ns > 0:
+            self.scheduler.reach("process: late")
+            self.post(late_ns, "late", callback)
             return
         self._running = True
         try:
@@ -92,11 +98,25 @@ class SimProcess:
                 self._timer.advance_clock(self.clock.monotonic_ms())
             callback()
             self._run_callbacks_and_timer()
+            if self.observe is not None:
+                self.observe()
         except Crash:
             self.kill()
             self.crashed()
         finally:
             self._running = False
+
+    def run_worker(self, work: Callable[[], None]) -> None:
+        """Run a worker's step: as an event of its own, even while the owner is stalled."""
+        now_ns = self.scheduler.now_ns
+        if self.stalled_until_ns <= now_ns or self.paused_until_ns > now_ns:
+            self.run(work)
+        elif self.alive:
+            try:
+                work()
+            except Crash:
+                self.kill()
+                self.crashed()
 
     def _run_callbacks_and_timer(self) -> None:
         self._drain()
@@ -171,7 +191,10 @@ class SimOffload:
             else:
                 self._finish("done", lambda: done(result))
 
-        self.process.post(self.pace.draw(self.chance), "work", run)
+        process = self.process
+        process.scheduler.after(
+            self.pace.draw(self.chance), process.name, "work", lambda: process.run_worker(run)
+        )
 
     def _finish(self, kind: str, callback: Callable[[], None]) -> None:
         def report() -> None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import struct
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -67,6 +67,8 @@ class Scheduler:
     spin_limit: int = 50_000
     now_ns: int = 0
     events: int = 0
+    sites: Counter[str] = field(default_factory=Counter)
+    """How often each site was reached: see `testing.sites`."""
     _heap: list[tuple[int, int, int, Event]] = field(default_factory=list)
     _seq: int = 0
     _hash: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
@@ -102,6 +104,10 @@ class Scheduler:
         self._hash.update(_STAMP.pack(self.now_ns, crc))
         self._hash.update(f"{node}/{kind}\n".encode())
         self._tape.append((self.now_ns, node, kind, crc))
+
+    def reach(self, site: str) -> None:
+        """Count that the run has reached a site."""
+        self.sites[site] += 1
 
     def run(self, until_ns: int, stop: Callable[[], bool] | None = None) -> bool:
         """Run events up to a time (returns False), or until `stop()` is true (returns True)."""
@@ -152,23 +158,56 @@ class Scheduler:
         ]
 
 
+MILLION = 1_000_000
+
+
 @dataclass(slots=True)
 class SimClock:
-    """A machine's two clocks: `monotonic_ms` starts at any value, `wall_ms` may be wrong."""
+    """A machine's two clocks: `monotonic_ms` starts at any value, `wall_ms` may be wrong.
+
+    Both run too fast by `drift_ppm` parts per million, or too slow if that is negative.
+    """
 
     scheduler: Scheduler
     monotonic_base_ms: int = 0
     wall_skew_ms: int = 0
+    drift_ppm: int = 0
+    _drift_since_ns: int = 0
+    _gained_ns: int = 0
+    """By how much it was ahead when the present drift began."""
+
+    def set_drift(self, ppm: int) -> None:
+        """Run at this rate from now on."""
+        now_ns = self.scheduler.now_ns
+        self._gained_ns = self._elapsed_ns() - now_ns
+        self._drift_since_ns, self.drift_ppm = now_ns, ppm
+
+    def restart(self, monotonic_base_ms: int) -> None:
+        """Begin anew, as after a power failure. The wall clock goes on, and so does the drift."""
+        now_ns = self.scheduler.now_ns
+        self.wall_skew_ms += (self._elapsed_ns() - now_ns) // MS
+        self._drift_since_ns, self._gained_ns = now_ns, 0
+        self.monotonic_base_ms = monotonic_base_ms
 
     def monotonic_ms(self) -> int:
-        return self.monotonic_base_ms + self.scheduler.now_ns // MS
+        return self.monotonic_base_ms + self._elapsed_ns() // MS
 
     def monotonic_ns(self) -> int:
         return self.monotonic_ms() * 1_000_000
 
     def wall_ms(self) -> int:
-        return WALL_START_MS + self.wall_skew_ms + self.scheduler.now_ns // MS
+        return WALL_START_MS + self.wall_skew_ms + self._elapsed_ns() // MS
 
     def at_ns(self, monotonic_ms: int) -> int:
         """Return the scheduler's time at which the monotonic clock reaches this."""
-        return (monotonic_ms - self.monotonic_base_ms) * MS
+        elapsed_ns = (monotonic_ms - self.monotonic_base_ms) * MS - self._gained_ns
+        if not self.drift_ppm:
+            return elapsed_ns
+        since_ns = self._drift_since_ns
+        return since_ns - (since_ns - elapsed_ns) * MILLION // (MILLION + self.drift_ppm)
+
+    def _elapsed_ns(self) -> int:
+        now_ns = self.scheduler.now_ns
+        if self.drift_ppm:
+            now_ns += (now_ns - self._drift_since_ns) * self.drift_ppm // MILLION
+        return now_ns + self._gained_ns

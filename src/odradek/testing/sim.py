@@ -1,8 +1,12 @@
 """`python -m odradek.testing.sim --seed 7`: runs one or more seeds of the simulator.
 
-Prints one line per seed: a summary in virtual time, and the digest, which is the same for all runs
-of a seed. For a seed that fails it also prints the violations, the last events of the tape and the
-command that reproduces it; the exit code is then 1.
+Each seed is two runs: a broker with its clients (`testing.world`), and a quorum of up to five
+voters (`testing.quorum`). Prints one line per run: a summary in virtual time, and the digest, which
+is the same for all runs of a seed. A run that fails is shrunk first: parts of its plan are left out
+as long as it fails in the same way. Then its violations are printed, the last events of the tape
+and the command that reproduces it; the exit code is then 1.
+
+At the end there is a table of the sites that the seeds reached: see `testing.sites`.
 """
 
 from __future__ import annotations
@@ -11,23 +15,72 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
-from odradek.testing.scheduler import SECOND, SimulationError
-from odradek.testing.workload.schedule import Schedule
-from odradek.testing.world import BOTH, NO_ENGINES, ONLY_ENGINES, Report, World
+from odradek.testing.history import History
+from odradek.testing.quorum.quorum_world import QuorumWorld
+from odradek.testing.scheduler import SECOND, Scheduler, SimulationError
+from odradek.testing.shrink import failure_kind, shrink
+from odradek.testing.sites import BROKER_SITES, QUORUM_SITES, table
+from odradek.testing.world import BOTH, NO_ENGINES, ONLY_ENGINES, World
 
-DEFAULT_STEPS = 100
 TAPE_LINES = 40
 VIOLATION_LINES = 12
+SHRINK_RUNS = 60
+BROKER, QUORUM, ALL = "broker", "quorum", "all"
+
+
+class Report(Protocol):
+    """The result of a run."""
+
+    @property
+    def violations(self) -> Sequence[str]: ...
+
+    @property
+    def lost(self) -> int: ...
+
+    def summary(self) -> str:
+        """Return one line without the seed."""
+
+
+class Simulated(Protocol):
+    """One run of a seed."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def scheduler(self) -> Scheduler: ...
+
+    @property
+    def history(self) -> History: ...
+
+    def run(self) -> Report: ...
+
+    def describe(self) -> list[str]:
+        """Return the plan as lines."""
+
+    def options(self) -> str:
+        """Return the options of the command that runs this again."""
+
+    def parts(self) -> list[str]:
+        """Return the names of the optional parts of the plan."""
+
+    def keeping(self, parts: Sequence[str]) -> Simulated:
+        """Return a run of the same seed with these parts only."""
+
+
+W = TypeVar("W", bound=Simulated)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Generic[W]):
     """The result of a run: a report, or the exception that ended it."""
 
-    world: World
+    world: W
     report: Report | None
     error: SimulationError | None
     seconds: float
@@ -37,8 +90,16 @@ class Outcome:
         """True if the run has no violation."""
         return self.report is not None and not self.report.violations
 
+    @property
+    def failure(self) -> str:
+        """The first violation or the exception, without numbers."""
+        if self.report is not None:
+            return failure_kind(next(iter(self.report.violations), ""))
+        cause = self.error.__cause__ if self.error else None
+        return failure_kind(repr(cause or self.error))
 
-def run_seed(world: World) -> Outcome:
+
+def run_seed(world: W) -> Outcome[W]:
     """Run one world."""
     started = time.perf_counter()
     try:
@@ -48,22 +109,29 @@ def run_seed(world: World) -> Outcome:
     return Outcome(world, report, None, time.perf_counter() - started)
 
 
-def summary(outcome: Outcome) -> str:
+def summary(outcome: Outcome[W]) -> str:
     """Return one line, which is the same for the same seed wherever it runs."""
     report = outcome.report
     if report is None:
         return f"seed {outcome.world.seed}: {outcome.error}"
-    return (
-        f"seed {report.seed}: {'ok' if outcome.kept else 'FAILED'}"
-        f"  virtual {report.virtual_ns / SECOND:.1f} s  events {report.events}"
-        f"  durability {outcome.world.plan.durability}"
-        f"  crashes {report.crashes} (power {report.power_losses})"
-        f"  sent {report.sent}  acked {report.acked}  lost={report.lost}"
-        f"  read {report.read}  digest {report.digest}"
-    )
+    verdict = "ok" if outcome.kept else "FAILED"
+    return f"seed {outcome.world.seed}: {verdict}  {report.summary()}"
 
 
-def explain(outcome: Outcome) -> list[str]:
+def shrunk(outcome: Outcome[Simulated], most_runs: int = SHRINK_RUNS) -> Outcome[Simulated]:
+    """Return the smallest run that fails like this one."""
+    world, failure = outcome.world, outcome.failure
+
+    def run(parts: Sequence[str]) -> Outcome[Simulated]:
+        return run_seed(world.keeping(parts))
+
+    def fails(smaller: Outcome[Simulated]) -> bool:
+        return not smaller.kept and smaller.failure == failure
+
+    return shrink(world.parts(), run, fails, most_runs)[1] or outcome
+
+
+def explain(outcome: Outcome[W]) -> list[str]:
     """Return the lines that explain a failed seed, with the command that reproduces it."""
     violations = outcome.report.violations if outcome.report else []
     lines = [f"  violation: {line}" for line in violations[:VIOLATION_LINES]]
@@ -72,16 +140,15 @@ def explain(outcome: Outcome) -> list[str]:
     error = outcome.error
     if error is not None and error.__cause__ is not None:
         lines += traceback_lines(error.__cause__)
-    lines += ["  plan:", *(f"    {line}" for line in describe(outcome.world.plan))]
-    lines += [f"    {at.at_ns / SECOND:12.6f} {at.kind}" for at in outcome.world.history.faults]
-    lines += ["  the last events:"]
-    lines += [f"    {line}" for line in outcome.world.scheduler.tape()[-TAPE_LINES:]]
     world = outcome.world
-    command = f"python -m odradek.testing.sim --seed {world.seed} --steps {world.steps}"
-    command += f" --faults '{','.join(world.faults)}'" if world.faults else ""
-    command += "" if world.extras else " --plain"
-    command += f" --engines {world.engines}" if world.engines != BOTH else ""
-    lines.append(f"  reproduce: {command}")
+    lines += ["  plan:", *(f"    {line}" for line in world.describe())]
+    lines += [
+        f"    {at.at_ns / SECOND:12.6f} {at.where} {at.kind}".rstrip()
+        for at in world.history.faults
+    ]
+    lines += ["  the last events:"]
+    lines += [f"    {line}" for line in world.scheduler.tape()[-TAPE_LINES:]]
+    lines.append(f"  reproduce: python -m odradek.testing.sim {world.options()}")
     return lines
 
 
@@ -92,65 +159,118 @@ def traceback_lines(error: BaseException) -> list[str]:
     return [f"  {line}" for line in text.rstrip().splitlines()]
 
 
-def describe(plan: Schedule) -> list[str]:
-    """Return the schedule as lines."""
-    return [
-        f"topics {', '.join(f'{t.name}x{t.partitions} {dict(t.settings)}' for t in plan.topics)}",
-        *(str(producer) for producer in plan.producers),
-        *(str(reader) for reader in plan.readers),
-        *(str(trimmer) for trimmer in plan.trimmers),
-        *(str(topic) for topic in plan.recreated),
-        f"{plan.link}",
-        f"{plan.pace}",
-        "faults:",
-    ]
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """All runs of one command."""
+
+    outcomes: Sequence[Outcome[Simulated]]
+    seconds: float
+
+    @property
+    def failed(self) -> int:
+        return sum(not outcome.kept for outcome in self.outcomes)
+
+    def line(self) -> str:
+        """Return the sum of all runs, for the end."""
+        virtual_s = sum(outcome.world.scheduler.now_ns for outcome in self.outcomes) / SECOND
+        events = sum(outcome.world.scheduler.events for outcome in self.outcomes)
+        return (
+            f"{len(self.outcomes) - self.failed} of {len(self.outcomes)} ok; {virtual_s:.0f}"
+            f" virtual seconds in {self.seconds:.1f} s ({virtual_s / self.seconds:.0f}x),"
+            f" {events / self.seconds:.0f} events per second"
+        )
+
+    def sites(self) -> list[str]:
+        """Return the table of the sites of each kind of world. With one seed it has only those that
+        were reached.
+        """
+        lines = []
+        for name, kind, expected in (
+            (BROKER, World, BROKER_SITES),
+            (QUORUM, QuorumWorld, QUORUM_SITES),
+        ):
+            runs: list[Counter[str]] = [
+                outcome.world.scheduler.sites
+                for outcome in self.outcomes
+                if isinstance(outcome.world, kind)
+            ]
+            if runs:
+                lines += [f"sites of {name} worlds:"]
+                lines += [f"  {line}" for line in table(runs, expected if len(runs) > 1 else ())]
+        return lines
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m odradek.testing.sim", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1, help="the (first) seed")
-    parser.add_argument("--count", type=int, default=1, help="how many seeds, from the first on")
-    parser.add_argument("--steps", type=int, default=DEFAULT_STEPS, help="batches to produce")
-    parser.add_argument("--faults", default="", help="only these, separated by commas")
-    parser.add_argument("--plain", action="store_true", help="only producing and reading")
-    parser.add_argument(
+def worlds(options: argparse.Namespace) -> Iterator[Callable[[], Simulated]]:
+    """Yield what makes each run of the command."""
+    faults = [kind for kind in options.faults.split(",") if kind]
+    kept = None if options.keep is None else [part for part in options.keep.split(",") if part]
+    for seed in range(options.seed, options.seed + options.count):
+        if options.world in (BROKER, ALL):
+            yield lambda seed=seed: World(  # type: ignore[misc]
+                seed,
+                *([options.steps] if options.steps else []),
+                faults=faults,
+                extras=not options.plain,
+                engines=options.engines,
+                kept=kept,
+            )
+        if options.world in (QUORUM, ALL):
+            yield lambda seed=seed: QuorumWorld(  # type: ignore[misc]
+                seed,
+                *([options.steps] if options.steps else []),
+                voters=options.voters,
+                faults=faults,
+                kept=kept,
+            )
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m odradek.testing.sim", description=__doc__)
+    made.add_argument("--seed", type=int, default=1, help="the (first) seed")
+    made.add_argument("--count", type=int, default=1, help="how many seeds, from the first on")
+    made.add_argument(
+        "--world",
+        choices=(BROKER, QUORUM, ALL),
+        default=ALL,
+        help="a broker with its clients, a quorum, or first the one and then the other",
+    )
+    made.add_argument("--steps", type=int, default=0, help="batches or records to produce")
+    made.add_argument("--voters", type=int, default=0, help="of a quorum; 0: as the seed decides")
+    made.add_argument("--faults", default="", help="only these, separated by commas")
+    made.add_argument("--plain", action="store_true", help="only producing and reading")
+    made.add_argument(
         "--engines",
         choices=(NO_ENGINES, ONLY_ENGINES, BOTH),
         default=BOTH,
         help="applications of our own clients, besides the scripted ones or instead of them",
     )
-    parser.add_argument("--log", action="store_true", help="let the broker log to stderr")
-    parser.add_argument("--tape", action="store_true", help="explain seeds without violations too")
-    options = parser.parse_args(arguments)
+    made.add_argument("--keep", help="only these parts of the plan, as a shrunk run prints them")
+    made.add_argument("--no-shrink", action="store_true", help="explain a failed run as it was")
+    made.add_argument("--log", action="store_true", help="let the broker log to stderr")
+    made.add_argument("--tape", action="store_true", help="explain seeds without violations too")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    options = parser().parse_args(arguments)
     if not options.log:
         logging.disable(logging.CRITICAL)
-    kinds = [kind for kind in options.faults.split(",") if kind]
-    failed = 0
-    started, virtual_ns, events = time.perf_counter(), 0, 0
-    for seed in range(options.seed, options.seed + options.count):
-        world = World(
-            seed,
-            options.steps,
-            faults=kinds,
-            extras=not options.plain,
-            engines=options.engines,
-        )
-        outcome = run_seed(world)
+    outcomes: list[Outcome[Simulated]] = []
+    started = time.perf_counter()
+    for make in worlds(options):
+        outcome = run_seed(make())
+        outcomes.append(outcome)
         print(summary(outcome), flush=True)
+        if not outcome.kept and not options.no_shrink:
+            outcome = shrunk(outcome)
+            print(f"  shrunk to: {', '.join(outcome.world.parts()) or 'nothing but its clients'}")
         if not outcome.kept or options.tape:
             print("\n".join(explain(outcome)), flush=True)
-        failed += not outcome.kept
-        virtual_ns += outcome.world.scheduler.now_ns
-        events += outcome.world.scheduler.events
-    seconds = time.perf_counter() - started
-    print(
-        f"{options.count - failed} of {options.count} ok; {virtual_ns / SECOND:.0f} virtual seconds"
-        f" in {seconds:.1f} s ({virtual_ns / SECOND / seconds:.0f}x),"
-        f" {events / seconds:.0f} events per second",
-        file=sys.stderr,
-    )
-    return 1 if failed else 0
+    totals = Totals(outcomes, time.perf_counter() - started)
+    print("\n".join(totals.sites()), flush=True)
+    print(totals.line(), file=sys.stderr)
+    return 1 if totals.failed else 0
 
 
 if __name__ == "__main__":

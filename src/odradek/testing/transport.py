@@ -15,12 +15,15 @@ How a connection ends, as its peer sees it:
 | `blackhole`, or the power failed      | silence; only its own deadline notices                  |
 | it sends to a machine that restarted  | `ConnectionResetError`                                  |
 
+Between two hosts the bytes take a `ways.Way`, which may be cut, slow or breaking.
+
 Readiness is level-triggered, as `model.env.Network` requires: a transport that stays readable while
 it has read interest gets event after event.
 """
 
 from __future__ import annotations
 
+import errno
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +31,7 @@ from dataclasses import dataclass, field
 from odradek.model.env import Buffer, File
 from odradek.testing.prng import SplitMix64
 from odradek.testing.process import SimProcess
+from odradek.testing.ways import HeldSegment, Way
 
 
 @dataclass(slots=True)
@@ -64,6 +68,8 @@ class SimTransport:
     owner: SimProcess
     local: tuple[str, int]
     remote: tuple[str, int]
+    way: Way
+    """The way to the other end's host."""
     other: SimTransport | None = None
     vanishing: bool = False
     """True if data sent from this end never arrives."""
@@ -177,6 +183,14 @@ class SimTransport:
             self.inbox.clear()
             self.wake()
 
+    def reset(self) -> None:
+        """Reset both ends as a middle box does; data in flight is lost."""
+        self.owner.scheduler.reach("network: reset")
+        for end in (self, self.other):
+            if end is not None:
+                end.vanishing = True
+                end.fail(ConnectionResetError(errno.ECONNRESET, "cut"))
+
     def stall(self, until_ns: int) -> None:
         """Delay everything sent from this end until then."""
         self.stalled_until_ns = max(self.stalled_until_ns, until_ns)
@@ -192,19 +206,30 @@ class SimTransport:
     def _transmit(self, data: bytes) -> None:
         self.outstanding += len(data)
         crc = zlib.crc32(data)
-        self._carry("data", lambda end: end._arrived(data), crc)
+        self._carry("data", lambda end: end._arrived(data), crc, len(data))
 
-    def _carry(self, kind: str, arrive: Callable[[SimTransport], None], crc: int = 0) -> None:
-        other = self.other
+    def _carry(
+        self, kind: str, arrive: Callable[[SimTransport], None], crc: int = 0, size: int = 0
+    ) -> None:
+        other, now_ns, way = self.other, self.owner.scheduler.now_ns, self.way
         if other is None or self.vanishing:
             self.owner.scheduler.note(self.owner.name, f"{kind} lost", crc)
+            self.owner.scheduler.reach("network: data lost")
             return
-        at_ns = self.owner.scheduler.now_ns + self.link.latency(self.chance)
+        if way.cuts:
+            self.owner.scheduler.note(self.owner.name, f"{kind} held", crc)
+            self.owner.scheduler.reach("network: data held")
+            way.held.append(HeldSegment(self, lambda: self._carry(kind, arrive, crc, size)))
+            return
+        if way.reset_rate and self.chance.chance(way.reset_rate):
+            self.reset()
+            return
+        at_ns = way.departure_ns(now_ns, size) + way.latency(self.link, self.chance)
         at_ns = max(at_ns, self._last_arrival_ns, self.stalled_until_ns)
         # One nanosecond apart, because the order of events at the same instant is up to the seed.
         self._last_arrival_ns = at_ns + 1
-        way = f"{self.owner.name}>{other.owner.name}"
-        self.owner.scheduler.at(at_ns, way, kind, lambda: self._deliver(other, kind, arrive), crc)
+        name = f"{self.owner.name}>{other.owner.name}"
+        self.owner.scheduler.at(at_ns, name, kind, lambda: self._deliver(other, kind, arrive), crc)
 
     def _deliver(
         self, other: SimTransport, kind: str, arrive: Callable[[SimTransport], None]

@@ -50,6 +50,7 @@ SEND_LIMIT_NS = 200 * SECOND
 REST_LIMIT_NS = 200 * SECOND
 """Long, because engines wait up to 30 s for an answer, more than once."""
 END_LIMIT_NS = 60 * SECOND
+DEFAULT_STEPS = 100
 NO_ENGINES, ONLY_ENGINES, BOTH = "none", "only", "both"
 
 
@@ -71,6 +72,17 @@ class Report:
     acked: int
     lost: int
     read: int
+    durability: str = FSYNC
+
+    def summary(self) -> str:
+        """Return one line without the seed."""
+        return (
+            f"virtual {self.virtual_ns / SECOND:.1f} s  events {self.events}"
+            f"  durability {self.durability}"
+            f"  crashes {self.crashes} (power {self.power_losses})"
+            f"  sent {self.sent}  acked {self.acked}  lost={self.lost}"
+            f"  read {self.read}  digest {self.digest}"
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -81,7 +93,7 @@ class World:
     """
 
     seed: int
-    steps: int = 100
+    steps: int = DEFAULT_STEPS
     wire: Callable[[Schedule], Wiring] = real_broker
     faults: Sequence[str] = ()
     white_box: bool = True
@@ -90,6 +102,8 @@ class World:
     adjust: Callable[[Schedule], Schedule] = lambda plan: plan
     """Changes the drawn schedule, to test something rare."""
     engines: str = NO_ENGINES
+    kept: Sequence[str] | None = None
+    """Only these parts of the plan, None for all."""
     engine_clients: EngineClients = field(init=False)
     scheduler: Scheduler = field(init=False)
     fabric: Fabric = field(init=False)
@@ -109,6 +123,8 @@ class World:
             alone = self.engines == ONLY_ENGINES
             self.plan = with_engines(self.seed, self.plan, self.steps, alone=alone)
         self.plan = self.adjust(self.plan)
+        if self.kept is not None:
+            self.plan = self.plan.keeping(self.kept)
         self.scheduler = Scheduler(self.seed)
         self.fabric = Fabric(self.scheduler, self.plan.link)
         self.machine = SimMachine(
@@ -134,6 +150,49 @@ class World:
             self.scheduler.stream("nemesis"),
             crash_client=self.clients.crash,
             damaged=self._damaged,
+        )
+
+    # What `testing.sim` asks.
+
+    def describe(self) -> list[str]:
+        """Return the schedule as lines."""
+        plan = self.plan
+        topics = (f"{t.name}x{t.partitions} {dict(t.settings)}" for t in plan.topics)
+        return [
+            f"topics {', '.join(topics)}",
+            *(str(producer) for producer in plan.producers),
+            *(str(reader) for reader in plan.readers),
+            *(str(trimmer) for trimmer in plan.trimmers),
+            *(str(topic) for topic in plan.recreated),
+            f"{plan.link}",
+            f"{plan.pace}",
+            "faults:",
+        ]
+
+    def options(self) -> str:
+        """Return the options of the command that runs this again."""
+        text = f"--world broker --seed {self.seed} --steps {self.steps}"
+        text += f" --faults '{','.join(self.faults)}'" if self.faults else ""
+        text += "" if self.extras else " --plain"
+        text += f" --engines {self.engines}" if self.engines != BOTH else ""
+        return text + (f" --keep '{','.join(self.kept)}'" if self.kept is not None else "")
+
+    def parts(self) -> list[str]:
+        """Return the names of the optional parts of the plan."""
+        return self.plan.parts() if self.kept is None else list(self.kept)
+
+    def keeping(self, parts: Sequence[str]) -> World:
+        """Return a run of the same seed with these parts only."""
+        return World(
+            self.seed,
+            self.steps,
+            self.wire,
+            self.faults,
+            self.white_box,
+            self.extras,
+            self.adjust,
+            self.engines,
+            list(parts),
         )
 
     def run(self) -> Report:
@@ -190,6 +249,7 @@ class World:
             acked=history.acked(),
             lost=lost,
             read=sum(len(read.records) for read in history.reads),
+            durability=self.plan.durability,
         )
 
     # Phases.

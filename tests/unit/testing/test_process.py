@@ -1,6 +1,6 @@
 """A simulated process: its loop, its timer, its end."""
 
-from odradek.testing.process import Crash, SimProcess
+from odradek.testing.process import Crash, SimOffload, SimProcess
 from odradek.testing.scheduler import MS, SECOND, Scheduler, SimClock
 
 
@@ -106,3 +106,31 @@ def test_a_paused_process_gets_its_events_when_it_wakes() -> None:
     process.paused_until_ns = 400 * MS
     scheduler.run(SECOND)
     assert seen == [400 * MS]
+
+
+def test_a_stalled_process_gets_its_events_late_but_its_workers_go_on() -> None:
+    scheduler = Scheduler(1)
+    seen: list[tuple[str, int]] = []
+    process = process_of(scheduler)
+    process.stalled_until_ns = 400 * MS
+    process.post(10 * MS, "event", lambda: seen.append(("owner", scheduler.now_ns)))
+    SimOffload(process, scheduler.stream("workers")).submit(
+        lambda: seen.append(("worker", scheduler.now_ns)),
+        lambda _: seen.append(("done", scheduler.now_ns)),
+        lambda _: None,
+    )
+    scheduler.run(SECOND)
+    (worker, worked_ns), *owner = seen
+    assert worker == "worker" and worked_ns < 400 * MS
+    assert sorted(what for what, _ in owner) == ["done", "owner"]
+    assert all(at_ns >= 400 * MS for _, at_ns in owner)
+
+
+def test_every_event_is_observed() -> None:
+    scheduler, seen = Scheduler(1), []
+    process = process_of(scheduler)
+    process.observe = lambda: seen.append(scheduler.now_ns)
+    process.post(1, "event", lambda: None)
+    process.post(5, "event", lambda: None)
+    scheduler.run(SECOND)
+    assert seen == [1, 5]

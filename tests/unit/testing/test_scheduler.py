@@ -89,3 +89,47 @@ def test_clocks_of_a_machine_may_be_wrong_but_monotonic_is_monotonic() -> None:
     clock.wall_skew_ms -= 10_000
     assert clock.wall_ms() == wall + 2000 - 10_000
     assert clock.at_ns(2500) == 2 * SECOND
+
+
+def test_a_drifting_clock_gains_time_and_tells_when_it_shows_a_time() -> None:
+    scheduler = Scheduler(1)
+    clock = SimClock(scheduler, monotonic_base_ms=500)
+    wall = clock.wall_ms()
+    scheduler.run(2 * SECOND)
+    clock.set_drift(10_000)
+    assert clock.monotonic_ms() == 2500
+    scheduler.run(12 * SECOND)
+    assert clock.monotonic_ms() == 12_600
+    assert clock.wall_ms() == wall + 12_100
+    due_ns = clock.at_ns(20_000)
+    clock.set_drift(10_000)
+    assert abs(clock.at_ns(20_000) - due_ns) <= 1
+    scheduler.run(clock.at_ns(20_000))
+    assert clock.monotonic_ms() == 20_000
+    clock.set_drift(0)
+    scheduler.run(scheduler.now_ns + SECOND)
+    assert clock.monotonic_ms() == 21_000
+    assert clock.at_ns(21_000) <= scheduler.now_ns
+
+
+def test_a_slow_clock_never_goes_back() -> None:
+    scheduler = Scheduler(1)
+    clock = SimClock(scheduler)
+    seen = []
+    for drift_ppm in (-50_000, 50_000, 0, -20_000):
+        clock.set_drift(drift_ppm)
+        for _ in range(50):
+            scheduler.run(scheduler.now_ns + 700_001)
+            seen.append(clock.monotonic_ms())
+            assert scheduler.now_ns < clock.at_ns(seen[-1] + 1)
+    assert seen == sorted(seen)
+
+
+def test_a_restarted_clock_keeps_the_wall_time_it_has_gained() -> None:
+    scheduler = Scheduler(1)
+    clock = SimClock(scheduler, drift_ppm=50_000)
+    scheduler.run(20 * SECOND)
+    wall = clock.wall_ms()
+    clock.restart(7)
+    assert clock.wall_ms() == wall
+    assert clock.monotonic_ms() == 7 + 20_000

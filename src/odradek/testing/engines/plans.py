@@ -73,6 +73,20 @@ class EnginesPlan:
     groups: Sequence[GroupPlan]
     crashes: Sequence[EngineEvent]
 
+    def parts(self) -> list[str]:
+        """Return the names of the optional parts."""
+        readers = [reader.consuming.name for reader in self.readers]
+        return [*(s.name for s in self.senders), *readers, *(g.name for g in self.groups)]
+
+    def keeping(self, parts: Sequence[str]) -> EnginesPlan:
+        """Return the plan with these of its applications only."""
+        return replace(
+            self,
+            senders=[each for each in self.senders if each.name in parts],
+            readers=[each for each in self.readers if each.consuming.name in parts],
+            groups=[each for each in self.groups if each.name in parts],
+        )
+
 
 NO_PLAN = EnginesPlan((), (), (), (), ())
 

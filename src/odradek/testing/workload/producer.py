@@ -241,6 +241,7 @@ class SimProducer:
         if error == ErrorCode.NONE:
             self._acknowledged(lane, batch, answer)
             return
+        self._reach(error.name)
         self.last_error = f"{lane.partition}: {error.name} {answer.error_message}"
         ending = lane.partition.topic in self.history.topic_deletions
         if error in TOPIC_UNKNOWN and not ending:
@@ -273,7 +274,11 @@ class SimProducer:
     def _unanswered(self, lane: Lane, batch: LaneBatch, generation: int) -> None:
         if generation == self._generation and lane in self._lanes:
             batch.in_flight = False
+            self._reach("no answer")
             self._try_again(lane, batch)
+
+    def _reach(self, what: str) -> None:
+        self.client.process.scheduler.reach(f"producer: {what}")
 
     def _try_again(self, lane: Lane, batch: LaneBatch) -> None:
         if batch.send.attempts >= self.plan.max_attempts and not self.plan.idempotent:
@@ -293,6 +298,7 @@ class SimProducer:
     def _drained(self, lane: Lane, generation: int) -> None:
         if generation == self._generation and lane.in_flight == 0:
             lane.draining = False
+            self._reach("batches sent again")
             self._advance(lane)
 
     def _resolve(self, lane: Lane, batch: LaneBatch, outcome: str) -> None:

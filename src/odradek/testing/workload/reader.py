@@ -252,7 +252,7 @@ class SimReader:
                 for label, partitions in by_topic(forgotten)
             ],
         )
-        self.client.call(request, self.plan.version, FetchResponse, self._fetched, self._failed)
+        self.client.call(request, self.plan.version, FetchResponse, self._fetched, self._unanswered)
 
     def _wanted(self) -> list[TopicPartition]:
         """Return all partitions; sometimes one is left out once."""
@@ -275,6 +275,13 @@ class SimReader:
             ],
         )
 
+    def _reach(self, what: str) -> None:
+        self.client.process.scheduler.reach(f"reader: {what}")
+
+    def _unanswered(self) -> None:
+        self._reach("no answer")
+        self._failed()
+
     def _failed(self) -> None:
         self._session.lost()
         self._later()
@@ -282,6 +289,7 @@ class SimReader:
     def _fetched(self, response: FetchResponse) -> None:
         error = ErrorCode(response.error_code)
         if error != ErrorCode.NONE:
+            self._reach("a session starts over" if error in SESSION_ERRORS else error.name)
             if not (self.plan.sessions and error in SESSION_ERRORS):
                 self.history.surprise("refused", f"{self.plan.name}: fetch answered {error.name}")
             self._failed()
@@ -304,6 +312,8 @@ class SimReader:
 
     def _take(self, tp: TopicPartition, data: PartitionData) -> None:
         error = ErrorCode(data.error_code)
+        if error != ErrorCode.NONE:
+            self._reach(error.name)
         if self._is_over(tp, error):
             return
         if error == ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -52,6 +52,23 @@ FAULTS = (
     "disk full",
     "clock jump",
 )
+MACHINE_FAULTS = (*FAULTS, "stop", "owner stall", "clock drift")
+"""The faults of a machine among several."""
+LINK_FAULTS = (
+    "split",
+    "one-way",
+    "mute",
+    "deaf",
+    "bridge",
+    "ring",
+    "client cut",
+    "flapping",
+    "swizzle",
+    "slow links",
+    "breaking links",
+    "half-open links",
+)
+"""The faults of the ways between several machines: see `testing.link_faults`."""
 POWER = "power loss at a crash point"
 HARD_FAULTS = (POWER, POWER, POWER, POWER, "power loss", "power loss", "power loss after an ack")
 SIZES = (
@@ -75,6 +92,8 @@ class FaultPlan:
     kind: str
     length_ns: int
     number: int
+    machine: int = 1
+    """The machine that it hits; a fault of links hits what its number decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +120,30 @@ class Schedule:
     def forgetful(self) -> set[str]:
         """Return the topics whose records may be deleted."""
         return {topic.name for topic in self.topics if topic.retention or topic.trimmed}
+
+    def parts(self) -> list[str]:
+        """Return the names of the optional parts: faults and clients."""
+        engines = self.engines.parts() if self.engines else []
+        return [
+            *(f"fault{n}" for n in range(len(self.faults))),
+            *(producer.name for producer in self.producers),
+            *(reader.name for reader in self.readers),
+            *(trimmer.name for trimmer in self.trimmers),
+            *(topic.name for topic in self.recreated),
+            *engines,
+        ]
+
+    def keeping(self, parts: Sequence[str]) -> Schedule:
+        """Return the schedule with these of its optional parts only."""
+        return replace(
+            self,
+            faults=[fault for n, fault in enumerate(self.faults) if f"fault{n}" in parts],
+            producers=[each for each in self.producers if each.name in parts],
+            readers=[each for each in self.readers if each.name in parts],
+            trimmers=[each for each in self.trimmers if each.name in parts],
+            recreated=[each for each in self.recreated if each.name in parts],
+            engines=self.engines.keeping(parts) if self.engines else None,
+        )
 
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(t.name, p) for t in self.topics for p in range(t.partitions)]
@@ -204,6 +247,34 @@ def draw_faults(chance: SplitMix64, horizon_ns: int, only: Sequence[str] = ()) -
             at_ns = plans[-1].at_ns + plans[-1].length_ns + chance.between(0, 200) * MS
         length_ns = chance.between(1, chance.pick((20, 200, 4000))) * MS
         plans.append(FaultPlan(at_ns, chance.pick(kinds), length_ns, chance.below(1 << 30)))
+    return sorted(plans, key=lambda plan: (plan.at_ns, plan.number))
+
+
+def draw_machine_faults(
+    chance: SplitMix64, horizon_ns: int, machines: int, only: Sequence[str] = ()
+) -> list[FaultPlan]:
+    """Draw the faults of several machines and of the links between them.
+
+    A seed draws a few kinds. Now and then all machines are hit at once, as by a power failure.
+    """
+    if chance.chance(60):
+        return []
+    known = MACHINE_FAULTS + LINK_FAULTS
+    several = LINK_FAULTS if machines > 1 else ("cut",)
+    kinds = [chance.pick(MACHINE_FAULTS + HARD_FAULTS) for _ in range(chance.between(1, 3))]
+    kinds += [chance.pick(several) for _ in range(chance.between(0, 3))]
+    kinds = [kind for kind in only if kind in known] or kinds
+    plans: list[FaultPlan] = []
+    for _ in range(chance.between(1, 14)):
+        at_ns = chance.between(50 * MS, horizon_ns)
+        if plans and chance.chance(400):
+            at_ns = plans[-1].at_ns + chance.between(0, 500) * MS
+        length_ns = chance.between(1, chance.pick((200, 2_000, 6_000))) * MS
+        kind, number = chance.pick(kinds), chance.below(1 << 30)
+        hit = [chance.between(1, machines)]
+        if kind not in LINK_FAULTS and chance.chance(100):
+            hit = list(range(1, machines + 1))
+        plans += [FaultPlan(at_ns, kind, length_ns, number + one, one) for one in hit]
     return sorted(plans, key=lambda plan: (plan.at_ns, plan.number))
 
 
