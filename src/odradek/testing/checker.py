@@ -17,7 +17,7 @@ records that a reader received:
 - *in order*: a producer's acknowledged batches in a partition are in the order it made them;
 - *in real time*: a batch invoked after another was acknowledged has the higher offset;
 - *one value per offset*: two reads never disagree;
-- *high watermark*: never goes back for one reader, never below what is read;
+- *high watermark*: never goes back for one reader of one broker, never below what is read;
 - no *surprises*: see `testing.history.Surprise`.
 
 `Removals` judges what is missing. These records may be missing at the end:
@@ -273,10 +273,11 @@ class Checker:
                     )
 
     def _check_high_watermarks(self) -> None:
-        seen: dict[tuple[str, TopicPartition], Read] = {}
+        seen: dict[tuple[str, TopicPartition, str], Read] = {}
         for read in self.history.reads:
-            before = seen.get((read.reader, read.partition))
-            seen[read.reader, read.partition] = read
+            # A new leader learns of the high watermark later than the reader.
+            before = seen.get((read.reader, read.partition, read.broker))
+            seen[read.reader, read.partition, read.broker] = read
             comparable = before and (self.durability == FSYNC or before.losses == read.losses)
             if before and comparable and read.high_watermark < before.high_watermark:
                 self._say(

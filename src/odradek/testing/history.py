@@ -77,6 +77,8 @@ class Read:
     """The requested offset."""
     size: int = 0
     """The bytes of the batches."""
+    broker: str = ""
+    """The host that answered."""
 
 
 @dataclass(slots=True, eq=False)

@@ -33,7 +33,7 @@ SHRINK_RUNS = 60
 BROKER, QUORUM, ALL = "broker", "quorum", "all"
 
 
-class Report(Protocol):
+class Verdict(Protocol):
     """The result of a run."""
 
     @property
@@ -58,7 +58,7 @@ class Simulated(Protocol):
     @property
     def history(self) -> History: ...
 
-    def run(self) -> Report: ...
+    def run(self) -> Verdict: ...
 
     def describe(self) -> list[str]:
         """Return the plan as lines."""
@@ -81,7 +81,7 @@ class Outcome(Generic[W]):
     """The result of a run: a report, or the exception that ended it."""
 
     world: W
-    report: Report | None
+    report: Verdict | None
     error: SimulationError | None
     seconds: float
 

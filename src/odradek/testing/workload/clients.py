@@ -13,16 +13,16 @@ from uuid import UUID
 
 from odradek.model.topics import TopicPartition
 from odradek.testing.history import History, Send
-from odradek.testing.machine import HOST, PORT
+from odradek.testing.machine import PORT, host_of
 from odradek.testing.network import Fabric
 from odradek.testing.process import SimProcess
 from odradek.testing.scheduler import MS, Scheduler, SimClock
+from odradek.testing.workload.cluster_client import ClusterClient
 from odradek.testing.workload.producer import ProducerPlan, SimProducer
 from odradek.testing.workload.reader import ReaderPlan, SimReader
 from odradek.testing.workload.schedule import Schedule, draw_life, draw_reader
 from odradek.testing.workload.topics import TopicCreator, TopicLife, TopicLives
 from odradek.testing.workload.trimmer import SimTrimmer
-from odradek.testing.workload.wire import WireClient
 
 
 @dataclass(slots=True, eq=False)
@@ -62,11 +62,15 @@ class ScriptedClients:
             self.lives.append(lives)
             lives.start()
 
-    def _client(self, name: str) -> WireClient:
+    def _client(self, name: str) -> ClusterClient:
         process = SimProcess(self.scheduler, name, SimClock(self.scheduler))
         network = self.fabric.network(process, name)
         chance = self.scheduler.stream(f"client/{name}")
-        return WireClient(process, network, chance, HOST, PORT, chance.pick((700, 2000, 5000)))
+        timeout_ms = chance.pick((700, 2000, 5000))
+        hosts = [host_of(number) for number in range(1, self.plan.machines + 1)]
+        if len(hosts) > 1:
+            chance.shuffle(hosts)
+        return ClusterClient(process, network, chance, hosts, PORT, self.topics, timeout_ms)
 
     # Clients of the topics that are not deleted.
 

@@ -36,8 +36,8 @@ from odradek.protocol.api.produce import (
 from odradek.testing.history import Content, Header, History, Send
 from odradek.testing.prng import SplitMix64
 from odradek.testing.scheduler import MS
+from odradek.testing.workload.cluster_client import ClusterClient
 from odradek.testing.workload.topics import TOPIC_UNKNOWN, TopicLife
-from odradek.testing.workload.wire import WireClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ SEQUENCE_LOST = (
 class SimProducer:
     """Runs a plan; it is finished when every batch is resolved."""
 
-    client: WireClient
+    client: ClusterClient
     history: History
     plan: ProducerPlan
     topics: Mapping[str, TopicLife]
@@ -204,7 +204,8 @@ class SimProducer:
         batch.send.last_sent_ns = self.client.process.scheduler.now_ns
         generation = self._generation
         answered = self.plan.acks != 0
-        self.client.call(
+        self.client.call_leader(
+            lane.partition,
             self._request(batch),
             self.plan.version,
             ProduceResponse if answered else None,
@@ -243,8 +244,9 @@ class SimProducer:
             return
         self._reach(error.name)
         self.last_error = f"{lane.partition}: {error.name} {answer.error_message}"
+        self.client.note_error(lane.partition, error)
         ending = lane.partition.topic in self.history.topic_deletions
-        if error in TOPIC_UNKNOWN and not ending:
+        if error in TOPIC_UNKNOWN and not (ending or self.client.several):
             self.history.surprise("refused", f"{self.plan.name} to {lane.partition}: {error.name}")
         if error == ErrorCode.KAFKA_STORAGE_ERROR and lane.partition in self.history.damaged:
             self._leave(lane)

@@ -44,8 +44,8 @@ from odradek.protocol.api.list_offsets import (
 )
 from odradek.testing.history import Content, History, Read, Start
 from odradek.testing.scheduler import MS
+from odradek.testing.workload.cluster_client import MOVED, ClusterClient
 from odradek.testing.workload.topics import TOPIC_UNKNOWN, TopicLife, by_topic
-from odradek.testing.workload.wire import WireClient
 
 LATEST, EARLIEST = -1, -2
 SESSIONLESS, FULL = -1, 0
@@ -111,7 +111,7 @@ class SimFetchSession:
 class SimReader:
     """Runs a plan. `positions`: the next offset to fetch; `ends`: where a final reader stops."""
 
-    client: WireClient
+    client: ClusterClient
     history: History
     plan: ReaderPlan
     topics: Mapping[str, TopicLife]
@@ -119,7 +119,8 @@ class SimReader:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     stopped: bool = False
     _asked_ns: int = 0
-    _session: SimFetchSession = field(default_factory=SimFetchSession)
+    _sessions: dict[str, SimFetchSession] = field(default_factory=dict)
+    """By broker."""
     _out_of_range: list[TopicPartition] = field(default_factory=list)
 
     def start(self) -> None:
@@ -151,7 +152,13 @@ class SimReader:
     # Ends and starts.
 
     def _ask(self, what: int, partitions: Sequence[TopicPartition]) -> None:
-        """Ask for the end (`LATEST`) or the start (`EARLIEST`) of these partitions."""
+        """Ask for the end (`LATEST`) or the start (`EARLIEST`) of these partitions.
+
+        Those that have another leader than the first one are asked for later.
+        """
+        led = self.client.by_leader(partitions)
+        if led:
+            partitions = led[0][1]
         topics = [
             ListOffsetsTopic(
                 name=self.topics[label].name,
@@ -163,7 +170,8 @@ class SimReader:
             for label, asked in by_topic(partitions)
         ]
         asked_ns = self._now_ns()
-        self.client.call(
+        self.client.call_leader(
+            partitions[0],
             ListOffsetsRequest(replica_id=-1, topics=topics),
             7,
             ListOffsetsResponse,
@@ -186,6 +194,7 @@ class SimReader:
                 if self._is_over(tp, error):
                     continue
                 if error != ErrorCode.NONE:
+                    self.client.note_error(tp, error)
                     self._ask_later(what, partitions)
                     return
                 if what == LATEST:
@@ -231,17 +240,28 @@ class SimReader:
         if self._out_of_range:
             self._ask(EARLIEST, list(self._out_of_range))
             return
+        led = self.client.by_leader(self.plan.partitions)
+        if sum(len(mine) for _, mine in led) < len(self.plan.partitions):
+            topics = list(dict.fromkeys(tp.topic for tp in self.plan.partitions))
+            self.client.find_leaders(topics, self._later)
+            if not led:
+                return
+        host, listed = led[0] if len(led) == 1 else self.client.chance.pick(led)
+        self._fetch_from(host, listed)
+
+    def _fetch_from(self, host: str, listed: list[TopicPartition]) -> None:
+        """Fetch these partitions from their leader."""
         forgotten: list[TopicPartition] = []
-        listed = list(self.plan.partitions)
+        session = self._sessions.setdefault(host, SimFetchSession())
         if self.plan.sessions:
-            listed, forgotten = self._session.to_list(self._wanted(), self.positions)
+            listed, forgotten = session.to_list(self._wanted(listed), self.positions)
         self._asked_ns = self._now_ns()
         request = FetchRequest(
             max_wait_ms=self.plan.max_wait_ms,
             min_bytes=self.plan.min_bytes,
             max_bytes=self.plan.max_bytes,
-            session_id=self._session.id,
-            session_epoch=self._session.epoch if self.plan.sessions else SESSIONLESS,
+            session_id=session.id,
+            session_epoch=session.epoch if self.plan.sessions else SESSIONLESS,
             topics=[self._fetch_topic(label, asked) for label, asked in by_topic(listed)],
             forgotten_topics_data=[
                 ForgottenTopic(
@@ -252,14 +272,20 @@ class SimReader:
                 for label, partitions in by_topic(forgotten)
             ],
         )
-        self.client.call(request, self.plan.version, FetchResponse, self._fetched, self._unanswered)
+        self.client.wire(host).call(
+            request,
+            self.plan.version,
+            FetchResponse,
+            lambda response: self._fetched(host, session, response),
+            lambda: self._unanswered(host, session),
+        )
 
-    def _wanted(self) -> list[TopicPartition]:
+    def _wanted(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Return all partitions; sometimes one is left out once."""
         if self.plan.final or not self.client.chance.chance(100):
-            return list(self.plan.partitions)
-        without = self.client.chance.pick(self.plan.partitions)
-        return [tp for tp in self.plan.partitions if tp != without] or [without]
+            return partitions
+        without = self.client.chance.pick(partitions)
+        return [tp for tp in partitions if tp != without] or [without]
 
     def _fetch_topic(self, label: str, partitions: Sequence[TopicPartition]) -> FetchTopic:
         return FetchTopic(
@@ -268,6 +294,7 @@ class SimReader:
             partitions=[
                 FetchPartition(
                     partition=tp.partition,
+                    current_leader_epoch=self.client.epoch_of(tp),
                     fetch_offset=self.positions[tp],
                     partition_max_bytes=self.plan.partition_max_bytes,
                 )
@@ -278,39 +305,43 @@ class SimReader:
     def _reach(self, what: str) -> None:
         self.client.process.scheduler.reach(f"reader: {what}")
 
-    def _unanswered(self) -> None:
+    def _unanswered(self, host: str, session: SimFetchSession) -> None:
         self._reach("no answer")
-        self._failed()
+        for tp in self.plan.partitions:
+            leader = self.client.leaders.get(tp)
+            if leader is not None and leader.host == host:
+                del self.client.leaders[tp]
+        self._failed(session)
 
-    def _failed(self) -> None:
-        self._session.lost()
+    def _failed(self, session: SimFetchSession) -> None:
+        session.lost()
         self._later()
 
-    def _fetched(self, response: FetchResponse) -> None:
+    def _fetched(self, host: str, session: SimFetchSession, response: FetchResponse) -> None:
         error = ErrorCode(response.error_code)
         if error != ErrorCode.NONE:
             self._reach("a session starts over" if error in SESSION_ERRORS else error.name)
             if not (self.plan.sessions and error in SESSION_ERRORS):
                 self.history.surprise("refused", f"{self.plan.name}: fetch answered {error.name}")
-            self._failed()
+            self._failed(session)
             return
         if self.plan.sessions:
-            self._session.answered(response.session_id)
+            session.answered(response.session_id)
             if self.client.chance.chance(30):
-                self._session.lost()
+                session.lost()
         labels = {self.topics[tp.topic].id: tp.topic for tp in self.plan.partitions}
         names = {self.topics[tp.topic].name: tp.topic for tp in self.plan.partitions}
         for topic in response.responses:
             label = names[topic.topic] if topic.topic else labels[topic.topic_id]
             for partition in topic.partitions:
-                self._take(TopicPartition(label, partition.partition_index), partition)
+                self._take(TopicPartition(label, partition.partition_index), partition, host)
         self._later()
 
     def _later(self) -> None:
         delay_ms = self.client.chance.between(*self.plan.pause_ms)
         self.client.process.post(delay_ms * MS, "fetch", self._fetch)
 
-    def _take(self, tp: TopicPartition, data: PartitionData) -> None:
+    def _take(self, tp: TopicPartition, data: PartitionData, host: str) -> None:
         error = ErrorCode(data.error_code)
         if error != ErrorCode.NONE:
             self._reach(error.name)
@@ -324,7 +355,9 @@ class SimReader:
                 self.positions[tp] = 0
             return
         if error != ErrorCode.NONE:
-            if not error.retriable or error in TOPIC_UNKNOWN:
+            self.client.note_error(tp, error)
+            moved = self.client.several and error in MOVED
+            if not moved and (not error.retriable or error in TOPIC_UNKNOWN):
                 self.history.surprise("refused", f"{self.plan.name} of {tp}: {error.name}")
             return
         position = self.positions[tp]
@@ -336,13 +369,14 @@ class SimReader:
                 reader=self.plan.name,
                 partition=tp,
                 at_ns=self._now_ns(),
-                losses=self.history.losses_until(self.client.connected_ns),
+                losses=self.history.losses_until(self.client.connected_ns(host)),
                 records=records,
                 high_watermark=data.high_watermark,
                 final=self.plan.final,
                 asked_ns=self._asked_ns,
                 position=position,
                 size=len(data.records) if isinstance(data.records, ByteRange) else 0,
+                broker=host,
             )
         )
 

@@ -114,6 +114,7 @@ class Schedule:
     trimmers: Sequence[TrimmerPlan] = ()
     sessions: bool = False
     """Final readers use incremental fetch sessions."""
+    machines: int = 1
     engines: EnginesPlan | None = None
     """Applications of our own clients: see `testing.engines`."""
 

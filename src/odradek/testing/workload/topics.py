@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 from uuid import UUID
 
 from odradek.model.errors import ErrorCode
@@ -37,8 +38,32 @@ from odradek.protocol.api.delete_topics import (
 from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.testing.checker import RetentionRule
 from odradek.testing.history import History, TopicDeletion
+from odradek.testing.prng import SplitMix64
+from odradek.testing.process import SimProcess
 from odradek.testing.scheduler import MS
-from odradek.testing.workload.wire import WireClient
+
+
+class Caller(Protocol):
+    """A client that calls any broker (`workload.cluster_client`, or one connection)."""
+
+    @property
+    def process(self) -> SimProcess: ...
+
+    @property
+    def chance(self) -> SplitMix64: ...
+
+    @property
+    def several(self) -> bool: ...
+
+    def call(
+        self,
+        request: Any,
+        version: int,
+        response_type: type[Any] | None,
+        answered: Callable[[Any], None],
+        failed: Callable[[], None],
+    ) -> None: ...
+
 
 TOPIC_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -54,6 +79,7 @@ class TopicPlan:
     """The retention of its settings, if they delete records."""
     trimmed: bool = False
     """True if a trimmer deletes its records."""
+    replicas: int = 1
     spans_ms: tuple[int, ...] = ()
     """The lengths of its lives, except the last."""
 
@@ -79,7 +105,7 @@ def by_topic(partitions: Sequence[TopicPartition]) -> list[tuple[str, list[Topic
 class TopicCreator:
     """Creates one topic, checks it with Metadata, then calls `ready`."""
 
-    client: WireClient
+    client: Caller
     history: History
     plan: TopicPlan
     ready: Callable[[UUID], None]
@@ -93,7 +119,7 @@ class TopicCreator:
         topic = CreatableTopic(
             name=self.plan.name,
             num_partitions=self.plan.partitions,
-            replication_factor=1,
+            replication_factor=self.plan.replicas,
             assignments=[],
             configs=[CreatableTopicConfig(name=n, value=v) for n, v in self.plan.settings],
         )
@@ -126,7 +152,11 @@ class TopicCreator:
         topic = response.topics[0]
         error = ErrorCode(topic.error_code)
         if error != ErrorCode.NONE:
-            if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self.acknowledged is not None:
+            unknown = error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if self.client.several and self.acknowledged is not None:
+                self._later(self.ask)  # Not every broker knows of it yet.
+                return
+            if unknown and self.acknowledged is not None:
                 self.history.surprise(
                     "refused", f"topic {self.plan.name} is gone after its creation"
                 )
@@ -169,7 +199,7 @@ DELETE_VERSION = 6
 class TopicLives:
     """Creates a topic, and deletes it and creates it again as its plan says."""
 
-    client: WireClient
+    client: Caller
     history: History
     plan: TopicPlan
     born: Callable[[TopicLife], None]

@@ -26,9 +26,9 @@ from odradek.protocol.api.list_offsets import (
 )
 from odradek.testing.history import History, Start, Trim
 from odradek.testing.scheduler import MS
+from odradek.testing.workload.cluster_client import MOVED, ClusterClient
 from odradek.testing.workload.reader import EARLIEST, LATEST
 from odradek.testing.workload.topics import TopicLife
-from odradek.testing.workload.wire import WireClient
 
 INCONCLUSIVE = (
     ErrorCode.KAFKA_STORAGE_ERROR,
@@ -51,7 +51,7 @@ class TrimmerPlan:
 class SimTrimmer:
     """Runs a plan until it is `stopped`."""
 
-    client: WireClient
+    client: ClusterClient
     history: History
     plan: TrimmerPlan
     topics: Mapping[str, TopicLife]
@@ -82,6 +82,7 @@ class SimTrimmer:
         def answered(response: ListOffsetsResponse) -> None:
             found = response.topics[0].partitions[0]
             if found.error_code != ErrorCode.NONE:
+                self.client.note_error(tp, ErrorCode(found.error_code))
                 self._later()
                 return
             if what == EARLIEST:
@@ -91,7 +92,7 @@ class SimTrimmer:
             received(found.offset)
 
         request = ListOffsetsRequest(replica_id=-1, topics=[topic])
-        self.client.call(request, 7, ListOffsetsResponse, answered, self._later)
+        self.client.call_leader(tp, request, 7, ListOffsetsResponse, answered, self._later)
 
     def _cut(self, tp: TopicPartition, start: int, end: int) -> None:
         target = self.client.chance.between(min(start, end), end)
@@ -99,7 +100,8 @@ class SimTrimmer:
         self.history.trims.append(trim)
         partition = DeleteRecordsPartition(partition_index=tp.partition, offset=target)
         topic = DeleteRecordsTopic(name=self.topics[tp.topic].name, partitions=[partition])
-        self.client.call(
+        self.client.call_leader(
+            tp,
             DeleteRecordsRequest(topics=[topic], timeout_ms=1500),
             self.plan.version,
             DeleteRecordsResponse,
@@ -121,7 +123,8 @@ class SimTrimmer:
             )
         else:
             trim.outcome = "info"
-            if error not in INCONCLUSIVE:
+            self.client.note_error(trim.partition, error)
+            if error not in INCONCLUSIVE and not (self.client.several and error in MOVED):
                 self.history.surprise("refused", f"trimming {trim.partition}: {error.name}")
         self._later()
 

@@ -58,6 +58,8 @@ class WireClient:
     connections: int = 0
     connected_ns: int = -1
     """The time at which the current connection was made."""
+    several: bool = False
+    """One connection knows one broker."""
     _transport: SimTransport | None = None
     _connecting: bool = False
     _generation: int = 0
