@@ -24,7 +24,12 @@ from odradek.controller.brokers import allocate_producer_ids
 from odradek.controller.decision import Decision
 from odradek.controller.features import SUPPORTED_FEATURES
 from odradek.controller.image import MetadataImage
-from odradek.controller.metadata_log import MetadataLog, RecordsTooLarge
+from odradek.controller.metadata_log import MetadataLog
+from odradek.controller.quorum_controller import (
+    NotController,
+    QuorumController,
+    RecordsTooLarge,
+)
 from odradek.controller.topics import create_topics
 from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.log.log_directory import LogDirectory
@@ -91,6 +96,11 @@ class Broker:
         return self.config.node_id
 
     @property
+    def controller(self) -> QuorumController:
+        """The decisions about metadata, while this node leads the quorum."""
+        return self.metadata.controller
+
+    @property
     def image(self) -> MetadataImage:
         """The committed metadata."""
         return self.metadata.committed
@@ -108,16 +118,21 @@ class Broker:
     def respond_when_committed(
         self,
         context: RequestContext,
-        decision: Decision[T],
+        decide: Callable[[MetadataImage], Decision[T]],
         timeout_ms: int,
         failed: Callable[[ErrorCode], T],
     ) -> T | DelayedResponse:
-        """Submit a decision's records, and respond when they are committed and new partitions open.
+        """Decide on the pending image, submit the records, and respond when they are committed and
+        new partitions open.
 
-        `failed` makes the response if the records cannot be written.
+        `failed` makes the response if this node is not the controller, or no longer when the
+        records would be committed, or if they cannot be written.
         """
         try:
-            offset = self.metadata.submit(decision.records)
+            decision = decide(self.controller.pending)
+            offset = self.controller.submit(decision.records)
+        except NotController:
+            return failed(ErrorCode.NOT_CONTROLLER)
         except RecordsTooLarge:
             return failed(ErrorCode.POLICY_VIOLATION)
         except OSError as error:
@@ -131,6 +146,7 @@ class Broker:
             lambda: context.respond(decision.response),
             lambda: context.respond(failed(ErrorCode.REQUEST_TIMED_OUT)),
             {each.topic_id for each in decision.records if isinstance(each, PartitionRecord)},
+            lambda: context.respond(failed(ErrorCode.NOT_CONTROLLER)),
         )
 
     def after_commit(
@@ -140,17 +156,27 @@ class Broker:
         committed: Callable[[], None],
         timed_out: Callable[[], None],
         topics: Collection[UUID] = (),
+        dropped: Callable[[], None] | None = None,
     ) -> DelayedResponse:
         """Call `committed` once metadata is committed up to `offset` and the partitions of `topics`
-        are open, or `timed_out` after the timeout.
+        are open, or `timed_out` after the timeout; or `dropped` (by default `timed_out`) if this
+        node loses the decisions before that.
         """
+        epoch = self.controller.epoch
 
         def is_done() -> bool:
             if self.metadata.committed_offset < offset:
                 return False
             return not self.opening or self.opening.keys().isdisjoint(topics)
 
-        operation = DelayedCommit(timeout_ms, is_done, committed, timed_out)
+        def is_dropped() -> bool:
+            controller = self.controller
+            leads = controller.is_active and controller.epoch == epoch
+            return not leads and self.metadata.committed_offset < offset
+
+        operation = DelayedCommit(
+            timeout_ms, is_done, is_dropped, committed, timed_out, dropped or timed_out
+        )
         return DelayedResponse(self.commit_purgatory, operation, (METADATA,))
 
     def commit_advanced(self) -> None:
@@ -160,9 +186,12 @@ class Broker:
     def auto_create_topics(self, names: Sequence[str]) -> int | None:
         """Create topics that a request named, unless they are being created already.
 
-        Return the offset whose commit creates them; None if the records could not be written.
+        Return the offset whose commit creates them; None if the records could not be written, or
+        this node is not the controller.
         """
-        pending = self.metadata.pending
+        if not self.controller.is_active:
+            return None
+        pending = self.controller.pending
         brokers = len(pending.brokers)
         request = CreateTopicsRequest(
             topics=[creatable_topic(name, self.config, brokers) for name in names]
@@ -179,8 +208,8 @@ class Broker:
                 first.error_message,
             )
         try:
-            return self.metadata.submit(decision.records)
-        except (OSError, RecordsTooLarge) as error:
+            return self.controller.submit(decision.records)
+        except (OSError, RecordsTooLarge, NotController) as error:
             log.error("creating %d topics, the first %s, failed: %s", len(names), names[0], error)
             return None
 
@@ -208,26 +237,34 @@ METADATA = "metadata"
 
 
 class DelayedCommit(DelayedOperation):
-    """A response that waits for a commit of metadata: calls `committed`, or `timed_out`."""
+    """A response that waits for a commit of metadata: calls `committed`, `timed_out`, or `dropped`
+    once the records cannot be committed any more for this node.
+    """
 
     def __init__(
         self,
         delay_ms: int,
         is_done: Callable[[], bool],
+        is_dropped: Callable[[], bool],
         committed: Callable[[], None],
         timed_out: Callable[[], None],
+        dropped: Callable[[], None],
     ) -> None:
         super().__init__(max(1, delay_ms))
         self.is_done = is_done
+        self.is_dropped = is_dropped
         self.committed = committed
         self.timed_out = timed_out
+        self.dropped = dropped
 
     def try_complete(self) -> bool:
-        return self.is_done() and self.force_complete()
+        return (self.is_done() or self.is_dropped()) and self.force_complete()
 
     def on_complete(self) -> None:
         if self.is_done():
             self.committed()
+        elif self.is_dropped():
+            self.dropped()
         else:
             self.timed_out()
 
@@ -251,10 +288,14 @@ class ProducerIdManager:
         return self._granted.popleft() if self._granted else None
 
     def request_block(self) -> int:
-        """Submit a record for a block unless one is pending. Return the offset of its commit."""
+        """Submit a record for a block unless one is pending. Return the offset of its commit.
+
+        Raises `OSError` and `NotController`.
+        """
         if not self._pending:
-            decision = allocate_producer_ids(self._metadata.pending, self._node_id)
+            controller = self._metadata.controller
+            decision = allocate_producer_ids(controller.pending, self._node_id)
             block = decision.response
-            offset = self._metadata.submit(decision.records)
+            offset = controller.submit(decision.records)
             self._pending.append((offset, range(block.first, block.first + block.size)))
         return self._pending[-1][0]

@@ -45,6 +45,9 @@ from odradek.network.connection import ConnectionLimits
 from odradek.network.loop_load import LoopLoad
 from odradek.network.process_usage import ProcessUsage
 from odradek.network.server import BugHook, SocketServer
+from odradek.raft.quorum_state import QuorumStateDamaged
+from odradek.raft.raft_log import QuorumPlace, WrongQuorum
+from odradek.raft.replicas import ReplicaKey
 from odradek.replication.partition import Durability
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import SystemTimer
@@ -185,6 +188,7 @@ class Node:
         buffers = SocketBuffers(config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
         self.address = self.sockets.listen(listener.host, listener.port, buffers).address
         try:
+            self._join_quorum()
             self._register()
             self._apply_broker_settings(self.metadata.committed)
             self.partitions.open_all()
@@ -206,17 +210,20 @@ class Node:
             self.housekeeping.save_durable_ends()
 
     def _open_metadata(self) -> MetadataLog:
+        meta = self.directory.meta
         try:
             metadata, problems = open_metadata_log(
                 self.env,
+                self.timer,
                 self.directory.path,
-                self.directory.meta.cluster_id,
+                meta.cluster_id,
+                QuorumPlace(ReplicaKey(self.config.node_id, meta.directory_id)),
                 self.config,
                 fence=self.directory.fence,
                 cache=self.directory.cache,
                 failed=self._disk_failed,
             )
-        except (LogDamaged, OSError) as error:
+        except (LogDamaged, QuorumStateDamaged, WrongQuorum, OSError) as error:
             raise StartFailed(f"cluster metadata: {error}") from error
         for problem in problems:
             log.warning("%s", problem)
@@ -239,15 +246,23 @@ class Node:
         )
         return GroupCoordinator(config, runtime, transitions)
 
+    def _join_quorum(self) -> None:
+        self.metadata.controller.on_change.append(self.broker.commit_advanced)
+        try:
+            self.metadata.start()
+        except (LogDamaged, OSError) as error:
+            raise StartFailed(f"cluster metadata: {error}") from error
+
     def _register(self) -> None:
         """Register this broker in the metadata with its advertised address."""
         advertised = self.config.effective_advertised_listeners()[0]
         port = advertised.port or self.address[1]
         host = self._own_host if advertised.is_wildcard else advertised.host
         self.endpoint = Endpoint(advertised.name, host, port, PLAINTEXT)
-        self.metadata.submit(bootstrap(self.metadata.pending, self.config))
+        controller = self.metadata.controller
+        controller.submit(bootstrap(controller.pending, self.config))
         registration = register_broker(
-            self.metadata.pending,
+            controller.pending,
             self.config.node_id,
             epoch=self.metadata.end_offset,
             incarnation_id=new_uuid(self.env.random),
@@ -256,9 +271,9 @@ class Node:
             log_dirs=[self.directory.meta.directory_id],
             clean=self.directory.was_clean,
         )
-        self.metadata.submit(registration.records)
+        controller.submit(registration.records)
         try:
-            self.metadata.commit_now()
+            controller.commit_now()
         except OSError as error:
             raise StartFailed(f"cluster metadata: {error}") from error
 

@@ -7,6 +7,8 @@ is left out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeVar
 from uuid import UUID
 
 from odradek.controller.image import ConfigResource, MetadataImage, ResourceType, TopicImage
@@ -61,6 +63,26 @@ class MetadataDelta:
         delta.producer_ids = image.next_producer_id > 0
         return delta
 
+    @classmethod
+    def between(cls, before: MetadataImage, after: MetadataImage) -> MetadataDelta:
+        """Return the delta from one image to another, for a node that gets a snapshot."""
+        delta = cls()
+        old = {topic.id: topic for topic in before.topics.values()}
+        for _, topic in sorted(after.topics.items()):
+            known = old.pop(topic.id, None)
+            if known is None:
+                delta.created[topic.id] = None
+                continue
+            for number, partition in topic.partitions.items():
+                if known.partitions.get(number) != partition:
+                    delta.partitions[topic.id, number] = None
+        delta.deleted = old
+        delta.configs = dict.fromkeys(_changed(before.configs, after.configs))
+        delta.brokers = dict.fromkeys(_changed(before.brokers, after.brokers))
+        delta.features = dict.fromkeys(_changed(before.features, after.features))
+        delta.producer_ids = before.next_producer_id != after.next_producer_id
+        return delta
+
     def add(self, image: MetadataImage, record: object) -> None:
         """Add the change of a record that will be replayed on `image` next."""
         if isinstance(record, TopicRecord):
@@ -101,3 +123,12 @@ class MetadataDelta:
             del self.created[topic_id]
         else:
             self.deleted[topic_id] = topic
+
+
+K = TypeVar("K", ConfigResource, int, str)
+
+
+def _changed(before: Mapping[K, object], after: Mapping[K, object]) -> list[K]:
+    """Return the keys whose values differ, in order."""
+    keys = sorted(before.keys() | after.keys())
+    return [key for key in keys if before.get(key) != after.get(key)]

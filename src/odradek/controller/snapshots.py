@@ -1,12 +1,10 @@
 """Snapshots of the metadata image, which keep the metadata log short.
 
-A snapshot is a file in KRaft's format:
+A snapshot is a file in KRaft's format (see `raft.snapshot_files` for its name):
 
-    <end offset, 20 digits>-<epoch, 10 digits>.checkpoint
-
-    control batch   SNAPSHOT_HEADER   version i16 0, timestamp of the last record i64, tags
-    batches         the records of `MetadataImage.records`, with offsets from 1 on
-    control batch   SNAPSHOT_FOOTER   version i16 0, tags
+    control batch   SNAPSHOT_HEADER, and the voters if the log has records of them
+    batches         the records of `MetadataImage.records`, with the offsets after that
+    control batch   SNAPSHOT_FOOTER
 
 It contains the records of the log before the end offset. It is valid only if every batch has a
 correct checksum and it ends with the footer. It is written under another name and renamed, so a
@@ -28,7 +26,6 @@ the error, and the next snapshot that is due tries again. Owner thread.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -39,55 +36,42 @@ from odradek.log.log import Log
 from odradek.log.retention import Deletion, delete_old_segments
 from odradek.model.env import Disk, Env
 from odradek.model.errors import ProtocolError
-from odradek.protocol.control_records import ControlRecordType, marker_key, read_control_record
+from odradek.protocol.quorum_records import (
+    KRaftVersionRecord,
+    QuorumRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    control_batch,
+    quorum_records_in,
+)
 from odradek.protocol.record_batch import UNREADABLE, batches, is_intact
-from odradek.protocol.record_batch_builder import RecordBatchBuilder
+from odradek.raft.raft_client import RaftClient
+from odradek.raft.raft_records import voters_record
+from odradek.raft.replicas import VoterSet
+from odradek.raft.snapshot_files import SnapshotId, list_snapshots
 
-NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 RECORDS_PER_BATCH = 2_000
-NO_TAGS = b"\x00"
-VERSION = b"\x00\x00"
 
 
 class BadSnapshot(Exception):
     """The snapshot file is damaged."""
 
 
-class SnapshotId(NamedTuple):
-    """A snapshot of the log's records before `end_offset`, the last of which is of `epoch`."""
-
-    end_offset: int
-    epoch: int
-
-    @property
-    def file_name(self) -> str:
-        return f"{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
-
-
-def list_snapshots(disk: Disk, directory: str) -> list[SnapshotId]:
-    """Return the snapshots in a directory, oldest first."""
-    found = (NAME.fullmatch(name) for name in disk.list(directory))
-    return sorted(SnapshotId(int(match[1]), int(match[2])) for match in found if match)
-
-
-def encode(image: MetadataImage, timestamp_ms: int) -> bytes:
-    """Return the contents of the file. `timestamp_ms`: of the last record in it."""
-    header = VERSION + timestamp_ms.to_bytes(8, "big", signed=True) + NO_TAGS
-    parts = [_control(ControlRecordType.SNAPSHOT_HEADER, header, 0, timestamp_ms)]
-    offset = 1
+def encode(image: MetadataImage, timestamp_ms: int, voters: VoterSet | None = None) -> bytes:
+    """Return the contents of the file. `timestamp_ms`: of the last record in it. `voters`: those in
+    the log's records, None if there are none.
+    """
+    head: list[QuorumRecord] = [SnapshotHeaderRecord(last_contained_log_timestamp=timestamp_ms)]
+    if voters is not None:
+        head += [KRaftVersionRecord(k_raft_version=1), voters_record(voters)]
+    parts = [control_batch(head, timestamp_ms)]
+    offset = len(head)
     records = image.records()
     while chunk := list(islice(records, RECORDS_PER_BATCH)):
         parts.append(batch_of(chunk, timestamp_ms, base_offset=offset, leader_epoch=0))
         offset += len(chunk)
-    footer = VERSION + NO_TAGS
-    parts.append(_control(ControlRecordType.SNAPSHOT_FOOTER, footer, offset, timestamp_ms))
+    parts.append(control_batch([SnapshotFooterRecord()], timestamp_ms, base_offset=offset))
     return b"".join(parts)
-
-
-def _control(kind: ControlRecordType, value: bytes, offset: int, timestamp_ms: int) -> bytes:
-    builder = RecordBatchBuilder(base_offset=offset, leader_epoch=0, control=True)
-    builder.append(marker_key(kind), value, timestamp=timestamp_ms)
-    return builder.build()
 
 
 def decode(data: bytes, cluster_id: str) -> MetadataImage:
@@ -102,19 +86,21 @@ def decode(data: bytes, cluster_id: str) -> MetadataImage:
 
 
 def _records(data: bytes) -> Iterator[object]:
-    kinds: list[ControlRecordType] = []
+    has_begun = has_ended = False
     for header in batches(data):
         if not is_intact(data, header):
             raise BadSnapshot(f"the batch at byte {header.position} fails its checksum")
         if header.is_control:
-            kinds.append(read_control_record(data, header).type)
+            for _, record in quorum_records_in(data, header):
+                has_begun = has_begun or isinstance(record, SnapshotHeaderRecord)
+                has_ended = has_ended or isinstance(record, SnapshotFooterRecord)
             continue
-        if kinds != [ControlRecordType.SNAPSHOT_HEADER]:
+        if not has_begun or has_ended:
             raise BadSnapshot(
                 f"records at byte {header.position} are not between header and footer"
             )
         yield from records_in(data, header)
-    if kinds != [ControlRecordType.SNAPSHOT_HEADER, ControlRecordType.SNAPSHOT_FOOTER]:
+    if not (has_begun and has_ended):
         raise BadSnapshot("it does not begin with a header and end with a footer")
 
 
@@ -147,40 +133,38 @@ class MetadataSnapshots:
     def __init__(
         self,
         env: Env,
-        log: Log,
-        epoch: int,
+        raft: RaftClient,
         last: SnapshotId,
         *,
         max_bytes_between: int,
         max_interval_ms: int,
-        in_service: Callable[[], bool],
-        log_rolled: Callable[[], None],
         postponed: Callable[[str, BaseException], None],
     ) -> None:
-        """`in_service`: returns True while the log may be changed; `log_rolled`: called when the
-        log needs a flush; `postponed`: called with a failed step and its error.
-        """
+        """`postponed`: called with a failed step and its error."""
         self._env = env
-        self._log = log
-        self._epoch = epoch
+        self._raft = raft
+        self._log: Log = raft.log
         self._last = last
         self._max_bytes = max_bytes_between
         self._max_interval_ms = max_interval_ms
-        self._in_service = in_service
-        self._log_rolled = log_rolled
         self._postpone = postponed
         self._begun_ms = env.clock.monotonic_ms()
-        self._bytes_since = log.size
+        self._bytes_since = raft.log.size
         self._writing = False
         self._removing = False
+
+    def installed(self, snapshot: SnapshotId) -> None:
+        """Go on from a snapshot that was fetched."""
+        self._last = snapshot
+        self._bytes_since = 0
 
     @property
     def idle(self) -> bool:
         """True if no work is on a worker."""
         return not (self._writing or self._removing)
 
-    def appended(self, count: int) -> None:
-        """Count bytes that were appended to the log."""
+    def committed(self, count: int) -> None:
+        """Count bytes of the log that were committed."""
         self._bytes_since += count
 
     def begin_if_due(self, committed: MetadataImage, end_offset: int) -> bool:
@@ -197,7 +181,9 @@ class MetadataSnapshots:
     def begin(self, committed: MetadataImage, end_offset: int) -> None:
         """Write the committed image on a worker, then shorten the log."""
         assert not self._writing, "one snapshot at a time"
-        identity = SnapshotId(end_offset, self._epoch)
+        state = self._raft.core.log
+        identity = SnapshotId(end_offset, state.epoch_before(end_offset))
+        voters = self._raft.recorded_voters_at(end_offset)
         path = f"{self._log.directory}/{identity.file_name}"
         image = committed.copy()
         now_ms = self._env.clock.wall_ms()
@@ -208,7 +194,7 @@ class MetadataSnapshots:
 
         def work() -> list[SnapshotId]:
             disk = self._env.disk
-            disk.replace_file(path, encode(image, now_ms))
+            disk.replace_file(path, encode(image, now_ms, voters))
             found = list_snapshots(disk, self._log.directory)
             for old in found[:-SNAPSHOTS_KEPT]:
                 disk.remove(f"{self._log.directory}/{old.file_name}")
@@ -223,17 +209,20 @@ class MetadataSnapshots:
 
     def _written(self, identity: SnapshotId, kept: Sequence[SnapshotId]) -> None:
         self._writing = False
-        self._last = identity
-        if not self._in_service() or len(kept) < SNAPSHOTS_KEPT:
+        self._last = max(self._last, identity)
+        log, oldest = self._log, kept[0].end_offset
+        shortens = log.log_start_offset < oldest <= log.high_watermark and not log.truncating
+        if self._raft.failure is not None or len(kept) < SNAPSHOTS_KEPT or not shortens:
             return
-        self._log.raise_log_start(kept[0].end_offset)
+        self._raft.snapshot_taken(kept[0])
+        log.raise_log_start(oldest)
         now_ms = self._env.clock.wall_ms()
         try:
             self._log.roll(now_ms)
         except OSError as error:
             self._postpone("roll", error)
             return
-        self._log_rolled()
+        self._raft.flush_soon()
         deletion = delete_old_segments(self._log, now_ms)
         if deletion is not None:
             self._remove(deletion)

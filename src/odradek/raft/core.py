@@ -23,7 +23,6 @@ two rarely meet; a leader that starts again as the only voter stands for electio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from odradek.raft.effects import (
@@ -57,7 +56,7 @@ from odradek.raft.effects import (
     WriteSnapshot,
 )
 from odradek.raft.leader import Leader, ParkedFetch, VoterChange
-from odradek.raft.log_state import LogState, OffsetAndEpoch, RaftBatch
+from odradek.raft.log_state import NO_OFFSET, LogState, OffsetAndEpoch, RaftBatch
 from odradek.raft.messages import (
     BeginQuorumEpochRequest,
     Destination,
@@ -83,6 +82,7 @@ from odradek.raft.roles import (
     Role,
     Unattached,
 )
+from odradek.raft.value import value
 
 NONE: Final = RaftError.NONE
 FORGET_OBSERVER_MS: Final = 300_000
@@ -96,7 +96,7 @@ class RaftRandom(Protocol):
         """Return a number from `start` up to but not including `stop`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RaftConfig:
     """Times of the quorum in milliseconds, named as Kafka's settings `controller.quorum.*`."""
 
@@ -109,7 +109,7 @@ class RaftConfig:
     """The pause between the pre-votes of two voters that lost their connection to the leader."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaderChange:
     """The first record of an epoch (Kafka's LeaderChangeMessage), for the shell to encode."""
 
@@ -139,14 +139,18 @@ class Raft:
         *,
         endpoints: tuple[QuorumEndpoint, ...] = (),
         bootstrap: Sequence[QuorumEndpoint] = (),
+        record_voters: bool = False,
     ) -> None:
-        """`bootstrap`: addresses to ask for the leader, besides the voters'."""
+        """`bootstrap`: addresses to ask for the leader, besides the voters'. `record_voters`: the
+        voters are in no record yet, and the first leader writes them.
+        """
         self.me = me
         self.config = config
         self.log = log
         self.election = election
         self.endpoints = endpoints
         self._bootstrap = tuple(bootstrap)
+        self._record_voters = record_voters
         self._random = random
         self._effects: list[Effect] = []
         self._now = 0
@@ -391,7 +395,12 @@ class Raft:
         self.role = role
         voters = tuple(sorted(self.log.voters.ids))
         change = LeaderChange(self.me.id, voters, tuple(sorted(candidate.granted)))
-        self._append(RaftBatch(self.log.end_offset, 1, self.epoch, change))
+        if self._record_voters and self.log.voters_offset == NO_OFFSET:
+            # As in Kafka, one batch: LEADER_CHANGE, KRAFT_VERSION, KRAFT_VOTERS.
+            recorded = self.log.voters
+            self._append(RaftBatch(self.log.end_offset, 3, self.epoch, change, recorded))
+        else:
+            self._append(RaftBatch(self.log.end_offset, 1, self.epoch, change))
         self._begin_quorum_epoch(role)
 
     def _resign(self) -> None:
@@ -640,14 +649,14 @@ class Raft:
         if superseded is not None:
             self._answer_fetch(superseded.token, superseded.request)
         log = self.log
-        head = RaftFetchResponse(NONE, self.epoch, self.me.id, self.endpoints, log.high_watermark)
+        head = (NONE, self.epoch, self.me.id, self.endpoints, log.high_watermark)
         offset, last_epoch = request.fetch_offset, request.last_fetched_epoch
         if log.needs_snapshot(offset, last_epoch):
             role.fetched(request.replica, 0, self._now)
-            return replace(head, snapshot=log.start)
+            return RaftFetchResponse(*head, snapshot=log.start)
         diverging = log.divergence(offset, last_epoch)
         if diverging is not None:
-            return replace(head, diverging=diverging)
+            return RaftFetchResponse(*head, diverging=diverging)
         role.fetched(request.replica, offset, self._now)
         self._advance_high_watermark(role)
         if not isinstance(self.role, Leader):  # It removed itself, and that is committed now.

@@ -7,8 +7,6 @@ needs no disk: `Flush` asks for it, and `Flushed` tells when it is there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from odradek.raft.log_state import OffsetAndEpoch, RaftBatch
 from odradek.raft.messages import (
     Destination,
@@ -18,9 +16,10 @@ from odradek.raft.messages import (
     RaftResponse,
 )
 from odradek.raft.replicas import ReplicaKey, Voter, VoterSet
+from odradek.raft.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ElectionState:
     """What a replica must remember of elections (Kafka's quorum-state file)."""
 
@@ -32,12 +31,12 @@ class ElectionState:
 # Events
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tick:
     """Time has passed: the replica's `deadline` is reached."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Received:
     """A request arrived; `token` names it in its reply."""
 
@@ -45,7 +44,7 @@ class Received:
     request: RaftRequest
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answered:
     """A response to a request that this replica sent."""
 
@@ -54,7 +53,7 @@ class Answered:
     response: RaftResponse
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Failed:
     """A request got no response: no connection, or none in time."""
 
@@ -62,14 +61,14 @@ class Failed:
     request: RaftRequest
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Disconnected:
     """The connection to or from a replica was closed by the other end."""
 
     replica_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Flushed:
     """The log is on disk up to `end_offset`; `truncations` is that of the `Flush`."""
 
@@ -77,7 +76,7 @@ class Flushed:
     truncations: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Propose:
     """The leader's own records for the log. They begin at the log's end offset."""
 
@@ -86,14 +85,14 @@ class Propose:
     payload: object
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotTaken:
     """A snapshot of the committed records before `snapshot` is on disk; the log begins there."""
 
     snapshot: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotFetched:
     """A fetched snapshot is whole and on disk; `voters` are those in it."""
 
@@ -101,7 +100,7 @@ class SnapshotFetched:
     voters: VoterSet
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AddVoter:
     """Make an observer a voter (KIP-853)."""
 
@@ -109,7 +108,7 @@ class AddVoter:
     voter: Voter
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RemoveVoter:
     """Take a voter out of the voter set (KIP-853)."""
 
@@ -117,7 +116,7 @@ class RemoveVoter:
     key: ReplicaKey
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UpdateVoter:
     """Change the endpoints of a voter (KIP-853)."""
 
@@ -125,7 +124,7 @@ class UpdateVoter:
     voter: Voter
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resign:
     """Give up the leadership, before a stop: the voters are told to elect another leader."""
 
@@ -150,35 +149,35 @@ Event = (
 # Effects
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SaveElection:
     """Write the election state to disk and sync it before going on."""
 
     state: ElectionState
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Append:
     """Append batches to the log."""
 
     batches: tuple[RaftBatch, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Flush:
     """Sync everything appended so far, and tell by `Flushed`."""
 
     truncations: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Truncate:
     """Remove the records from `offset` on, durably, before going on."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Send:
     """Send a request; `Answered` or `Failed` comes back."""
 
@@ -186,7 +185,7 @@ class Send:
     request: RaftRequest
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reply:
     """Answer a request that was received."""
 
@@ -194,7 +193,7 @@ class Reply:
     response: RaftResponse
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReplyRecords:
     """Answer a fetch with the records from its offset on, as they are in the log now."""
 
@@ -205,7 +204,7 @@ class ReplyRecords:
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReplySnapshot:
     """Answer with a piece of a snapshot, or that the snapshot is gone."""
 
@@ -215,7 +214,7 @@ class ReplySnapshot:
     leader_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WriteSnapshot:
     """Write a fetched piece of a snapshot; the last one, `complete`, asks for `SnapshotFetched`."""
 
@@ -225,21 +224,21 @@ class WriteSnapshot:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class InstallSnapshot:
     """Empty the log, durably, so that it begins after the snapshot."""
 
     snapshot: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Committed:
     """The records before `high_watermark` are committed."""
 
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaderChanged:
     """Another leader, or none, is known for this epoch."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from odradek.raft.log_state import LogState
 from odradek.raft.messages import RaftError, RaftFetchRequest, VoterChangeResponse
-from odradek.raft.replicas import ReplicaKey, Voter, VoterSet
+from odradek.raft.replicas import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 
 
 @dataclass(slots=True)
@@ -158,6 +158,13 @@ class Leader:
         One change at a time, and only after a record of this epoch is committed: else two
         majorities that do not overlap are possible.
         """
+        for voter in self.log.voters:
+            if voter.key.directory_id == UNKNOWN_DIRECTORY or not voter.endpoints:
+                return VoterChangeResponse(
+                    RaftError.UNSUPPORTED_VERSION,
+                    f"voter {voter.key.id} is known by the settings of the nodes, and not by a "
+                    "record with its directory and address",
+                )
         if not self.has_committed:
             return VoterChangeResponse(
                 RaftError.REQUEST_TIMED_OUT, "the leader has not committed a record of its epoch"

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from odradek.raft.replicas import VoterSet
+from odradek.raft.value import value
 
 NO_OFFSET: Final = -1
 
@@ -29,7 +29,7 @@ class OffsetAndEpoch(NamedTuple):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RaftBatch:
     """One batch of the metadata log. The core looks at everything but `payload`.
 

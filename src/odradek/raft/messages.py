@@ -7,11 +7,11 @@ cluster id.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 
 from odradek.raft.log_state import OffsetAndEpoch, RaftBatch
 from odradek.raft.replicas import QuorumEndpoint, ReplicaKey
+from odradek.raft.value import value
 
 
 class RaftError(Enum):
@@ -26,9 +26,11 @@ class RaftError(Enum):
     VOTER_NOT_FOUND = "this replica is not in the voter set"
     REQUEST_TIMED_OUT = "the quorum cannot change its voters now"
     INVALID_REQUEST = "the change is not possible"
+    UNSUPPORTED_VERSION = "the voters are not records of the log"
+    INCONSISTENT_CLUSTER_ID = "the request is of another cluster"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoteRequest:
     """Asks `voter` for its vote, or with `pre_vote` whether it would vote (KIP-996)."""
 
@@ -39,7 +41,7 @@ class VoteRequest:
     pre_vote: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoteResponse:
     """Answers a `VoteRequest`."""
 
@@ -49,7 +51,7 @@ class VoteResponse:
     granted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BeginQuorumEpochRequest:
     """Tells `voter` that `leader` leads the epoch."""
 
@@ -59,7 +61,7 @@ class BeginQuorumEpochRequest:
     endpoints: tuple[QuorumEndpoint, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EndQuorumEpochRequest:
     """Tells the voters that the leader of the epoch resigned; the first of `successors` is the one
     with the longest log.
@@ -70,7 +72,7 @@ class EndQuorumEpochRequest:
     successors: tuple[ReplicaKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QuorumEpochResponse:
     """Answers `BeginQuorumEpochRequest` and `EndQuorumEpochRequest`."""
 
@@ -79,7 +81,7 @@ class QuorumEpochResponse:
     leader_id: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RaftFetchRequest:
     """Asks the leader for the records from `fetch_offset` on, and says what this replica has on
     disk: everything before `fetch_offset`.
@@ -93,7 +95,7 @@ class RaftFetchRequest:
     max_wait_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RaftFetchResponse:
     """Answers a fetch: batches, or where the logs diverge, or the snapshot to fetch."""
 
@@ -107,7 +109,7 @@ class RaftFetchResponse:
     snapshot: OffsetAndEpoch | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchSnapshotRequest:
     """Asks the leader for a piece of a snapshot."""
 
@@ -117,7 +119,7 @@ class FetchSnapshotRequest:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FetchSnapshotResponse:
     """Answers a `FetchSnapshotRequest`. `missing` if the leader no longer has the snapshot."""
 
@@ -130,7 +132,7 @@ class FetchSnapshotResponse:
     missing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VoterChangeResponse:
     """Answers a change of the voter set, with the reason of a refusal."""
 
@@ -154,9 +156,9 @@ RaftResponse = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Destination:
     """Where a request goes: a voter or the leader by id, or an address that was only configured."""
 
     replica_id: int | None
-    endpoints: tuple[QuorumEndpoint, ...] = field(default=(), compare=False)
+    endpoints: tuple[QuorumEndpoint, ...] = ()

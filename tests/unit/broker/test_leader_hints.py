@@ -61,7 +61,7 @@ def two_brokers() -> MemoryBroker:
     memory = MemoryBroker(node_id="1")
     metadata = memory.node.broker.metadata
     other = register_broker(
-        metadata.pending,
+        metadata.controller.pending,
         THERE,
         epoch=metadata.end_offset,
         incarnation_id=UUID(int=2),
@@ -70,7 +70,7 @@ def two_brokers() -> MemoryBroker:
         log_dirs=[UUID(int=22)],
         clean=True,
     )
-    metadata.submit(other.records)
+    metadata.controller.submit(other.records)
     memory.run_until_idle()
     topic = CreatableTopic(
         name="orders",

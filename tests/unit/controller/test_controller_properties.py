@@ -15,7 +15,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from odradek.controller.brokers import allocate_producer_ids, register_broker
 from odradek.controller.configs import incremental_alter_configs
 from odradek.controller.image import MetadataImage
-from odradek.controller.snapshots import list_snapshots
 from odradek.controller.topics import create_partitions, create_topics, delete_topics
 from odradek.model.topics import new_uuid
 from odradek.protocol.api import incremental_alter_configs as incremental
@@ -26,6 +25,7 @@ from odradek.protocol.api.create_partitions import (
 )
 from odradek.protocol.api.create_topics import CreateTopicsRequest
 from odradek.protocol.api.delete_topics import DeleteTopicsRequest
+from odradek.raft.snapshot_files import list_snapshots
 from unit.controller.cluster_making import CLUSTER, a_topic
 from unit.controller.metadata_node import DIRECTORY, MetadataNode
 
@@ -60,12 +60,12 @@ class Metadata(RuleBasedStateMachine):
     def submit(self, records: list[object]) -> None:
         for record in records:
             self.model.replay(record)
-        self.node.log.submit(records)
+        self.node.controller.submit(records)
 
     @rule(broker_id=st.integers(1, 3), clean=st.booleans())
     def register(self, broker_id: int, clean: bool) -> None:
         decision = register_broker(
-            self.node.log.pending,
+            self.node.controller.pending,
             broker_id,
             epoch=self.node.log.end_offset,
             incarnation_id=new_uuid(self.random),
@@ -82,13 +82,17 @@ class Metadata(RuleBasedStateMachine):
     ) -> None:
         topics = [a_topic(name, partitions, factor, configs=configs) for name in names]
         request = CreateTopicsRequest(topics=topics)
-        decision = create_topics(self.node.log.pending, request, self.node.config, self.random)
+        decision = create_topics(
+            self.node.controller.pending, request, self.node.config, self.random
+        )
         self.submit(decision.records)
 
     @rule(name=NAMES, assignments=st.lists(st.tuples(st.integers(-1, 2), BROKERS), max_size=3))
     def create_assigned(self, name: str, assignments: list[tuple[int, list[int]]]) -> None:
         request = CreateTopicsRequest(topics=[a_topic(name, assignments=assignments)])
-        decision = create_topics(self.node.log.pending, request, self.node.config, self.random)
+        decision = create_topics(
+            self.node.controller.pending, request, self.node.config, self.random
+        )
         self.submit(decision.records)
 
     @rule(
@@ -103,12 +107,12 @@ class Metadata(RuleBasedStateMachine):
             timeout_ms=1,
             validate_only=False,
         )
-        self.submit(create_partitions(self.node.log.pending, request, self.random).records)
+        self.submit(create_partitions(self.node.controller.pending, request, self.random).records)
 
     @rule(names=st.lists(NAMES, max_size=3))
     def delete(self, names: list[str]) -> None:
         request = DeleteTopicsRequest(topic_names=names, timeout_ms=1)
-        self.submit(delete_topics(self.node.log.pending, request, 5, enabled=True).records)
+        self.submit(delete_topics(self.node.controller.pending, request, 5, enabled=True).records)
 
     @rule(kind=st.sampled_from([2, 4, 8]), name=NAMES | st.just("1"), changes=CHANGES)
     def alter(self, kind: int, name: str, changes: list[tuple[str, int, str | None]]) -> None:
@@ -123,12 +127,14 @@ class Metadata(RuleBasedStateMachine):
         request = incremental.IncrementalAlterConfigsRequest(
             resources=[resource], validate_only=False
         )
-        decision = incremental_alter_configs(self.node.log.pending, request, self.node.config)
+        decision = incremental_alter_configs(
+            self.node.controller.pending, request, self.node.config
+        )
         self.submit(decision.records)
 
     @rule()
     def allocate(self) -> None:
-        decision = allocate_producer_ids(self.node.log.pending, 1)
+        decision = allocate_producer_ids(self.node.controller.pending, 1)
         assert decision.response.first == self.model.next_producer_id
         self.submit(decision.records)
 
@@ -154,7 +160,7 @@ class Metadata(RuleBasedStateMachine):
 
     @invariant()
     def pending_has_all_submitted_records(self) -> None:
-        assert self.node.log.pending == self.model
+        assert self.node.controller.pending == self.model
         assert self.node.log.committed_offset <= self.node.log.end_offset
 
     def teardown(self) -> None:

@@ -19,6 +19,8 @@ from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ProtocolError
 from odradek.protocol.metadata_records import decode_record, encode_record
 from odradek.protocol.record_batch import batches
+from odradek.raft.quorum_state import QuorumStateDamaged
+from odradek.raft.raft_log import WrongQuorum
 from unit.controller.cluster_making import CLUSTER, a_topic, an_image, create
 from unit.controller.metadata_node import MetadataNode
 
@@ -128,7 +130,7 @@ def test_a_damaged_directory_has_the_committed_image_or_is_refused(whose: str, c
             disk.replace_file(path, damaged(random, data) if path in wrong else data)
         try:
             found = MetadataNode(disk).log.committed
-        except LogDamaged:
+        except (LogDamaged, QuorumStateDamaged, WrongQuorum):
             continue
         except Exception as error:
             raise AssertionError(f"{name}: {sorted(wrong)}: {error!r}") from error

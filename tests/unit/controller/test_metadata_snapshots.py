@@ -7,14 +7,13 @@ import pytest
 from odradek.controller.image import MetadataImage
 from odradek.controller.snapshots import (
     BadSnapshot,
-    SnapshotId,
     decode,
     encode,
-    list_snapshots,
     load_newest,
 )
 from odradek.log.memory_disk import MemoryDisk
 from odradek.protocol.record_batch import batches
+from odradek.raft.snapshot_files import SnapshotId, list_snapshots
 from unit.controller.cluster_making import CLUSTER, a_topic, an_image, create
 
 

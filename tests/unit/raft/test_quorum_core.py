@@ -49,7 +49,7 @@ from odradek.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from odradek.raft.replicas import ReplicaKey, Voter, VoterSet
+from odradek.raft.replicas import QuorumEndpoint, ReplicaKey, Voter, VoterSet
 from odradek.raft.roles import Candidate, Follower, Prospective, Resigned, Unattached
 
 NONE = RaftError.NONE
@@ -61,7 +61,7 @@ def key(node: int) -> ReplicaKey:
 
 
 def voters(*ids: int) -> VoterSet:
-    return VoterSet(Voter(key(n)) for n in ids)
+    return VoterSet(Voter(key(n), (QuorumEndpoint("CLUSTER", f"node{n}", 9),)) for n in ids)
 
 
 class Least:

@@ -18,5 +18,9 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse | DelayedResponse:
-    decision = alter_partition_reassignments(broker.metadata.pending, request, broker.config)
-    return broker.respond_when_committed(context, decision, request.timeout_ms, refused)
+    return broker.respond_when_committed(
+        context,
+        lambda image: alter_partition_reassignments(image, request, broker.config),
+        request.timeout_ms,
+        refused,
+    )

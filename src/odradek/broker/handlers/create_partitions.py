@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse | DelayedResponse:
-    decision = create_partitions(broker.metadata.pending, request, broker.random)
     return broker.respond_when_committed(
-        context, decision, request.timeout_ms, lambda error: failed(request, error)
+        context,
+        lambda image: create_partitions(image, request, broker.random),
+        request.timeout_ms,
+        lambda error: failed(request, error),
     )
 
 

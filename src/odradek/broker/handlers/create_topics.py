@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse | DelayedResponse:
-    decision = create_topics(broker.metadata.pending, request, broker.config, broker.random)
     return broker.respond_when_committed(
-        context, decision, request.timeout_ms, lambda error: failed(request, error)
+        context,
+        lambda image: create_topics(image, request, broker.config, broker.random),
+        request.timeout_ms,
+        lambda error: failed(request, error),
     )
 
 

@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse | DelayedResponse:
-    decision = delete_topics(
-        broker.metadata.pending,
-        request,
-        context.version,
-        enabled=broker.config.delete_topic_enable,
-    )
     return broker.respond_when_committed(
-        context, decision, request.timeout_ms, lambda error: failed(request, error)
+        context,
+        lambda image: delete_topics(
+            image, request, context.version, enabled=broker.config.delete_topic_enable
+        ),
+        request.timeout_ms,
+        lambda error: failed(request, error),
     )
 
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse | DelayedResponse:
-    decision = elect_leaders(broker.metadata.pending, request, broker.config)
     return broker.respond_when_committed(
-        context, decision, request.timeout_ms, lambda error: refused(request, error)
+        context,
+        lambda image: elect_leaders(image, request, broker.config),
+        request.timeout_ms,
+        lambda error: refused(request, error),
     )

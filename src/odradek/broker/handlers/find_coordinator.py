@@ -61,8 +61,10 @@ def handle(
     if request.key_type != GROUP or is_open(broker):
         return answer()
     offset = broker.auto_create_topics([CONSUMER_OFFSETS])
-    topic = broker.metadata.pending.topic(CONSUMER_OFFSETS)
-    if offset is None or topic is None:
+    if offset is None:
+        return answer()
+    topic = broker.controller.pending.topic(CONSUMER_OFFSETS)
+    if topic is None:
         return answer()
 
     def respond() -> None:

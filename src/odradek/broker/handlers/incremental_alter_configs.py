@@ -25,9 +25,11 @@ TIMEOUT_MS = 30_000
 def handle(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse | DelayedResponse:
-    decision = incremental_alter_configs(broker.metadata.pending, request, broker.config)
     return broker.respond_when_committed(
-        context, decision, TIMEOUT_MS, lambda error: failed(request, error)
+        context,
+        lambda image: incremental_alter_configs(image, request, broker.config),
+        TIMEOUT_MS,
+        lambda error: failed(request, error),
     )
 
 

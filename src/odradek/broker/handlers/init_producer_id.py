@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.context import DelayedResponse
 from odradek.broker.handlers.find_coordinator import NO_TRANSACTIONS
+from odradek.controller.quorum_controller import NotController
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -45,6 +46,8 @@ def handle(
         offset = broker.producer_id_manager.request_block()
     except OSError:
         return failed(ErrorCode.KAFKA_STORAGE_ERROR)
+    except NotController:
+        return failed(NO_BLOCK_YET)
     return broker.after_commit(
         offset, TIMEOUT_MS, committed, lambda: context.respond(failed(NO_BLOCK_YET))
     )

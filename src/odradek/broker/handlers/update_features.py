@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse | DelayedResponse:
-    decision = update_features(
-        broker.metadata.pending,
-        request,
-        context.version,
-        broker.supported_features,
-        broker.node_id,
+    return broker.respond_when_committed(
+        context,
+        lambda image: update_features(
+            image, request, context.version, broker.supported_features, broker.node_id
+        ),
+        request.timeout_ms,
+        refused,
     )
-    return broker.respond_when_committed(context, decision, request.timeout_ms, refused)

@@ -1,0 +1,287 @@
+"""RaftClient: the quorum's core over real logs, with elections, crashes, snapshots and changes."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from odradek.log.fence import LogDirFailure
+from odradek.log.memory_disk import MemoryDisk
+from odradek.raft.core import NotLeader
+from odradek.raft.effects import AddVoter, RemoveVoter
+from odradek.raft.messages import RaftError, RaftResponse
+from odradek.raft.raft_log import WrongQuorum
+from odradek.raft.replicas import ReplicaKey, VoterSet
+from odradek.raft.snapshot_files import list_snapshots
+from unit.raft.raft_nodes import (
+    DIRECTORY,
+    Nodes,
+    RaftNode,
+    endpoint,
+    three_voters,
+    voter,
+)
+
+
+def alone(disk: MemoryDisk | None = None) -> tuple[Nodes, RaftNode]:
+    nodes = Nodes()
+    return nodes, nodes.add(1, disk)
+
+
+def bytes_of(node: RaftNode) -> bytes:
+    names = [name for name in node.disk.list(DIRECTORY) if name.endswith(".log")]
+    return b"".join(node.disk.read_file(f"{DIRECTORY}/{name}") for name in names)
+
+
+def test_an_only_voter_leads_at_once_and_commits_what_is_on_its_disk() -> None:
+    nodes, node = alone()
+    assert node.raft.is_leader
+    assert node.raft.has_applied_epoch
+    end = node.append("a", "b")
+    assert node.values == []
+    nodes.run(5)
+    assert node.values == ["a", "b"]
+    assert node.raft.applied_offset == end
+    assert node.raft.idle
+
+
+def test_an_only_voter_replays_everything_when_it_starts_again() -> None:
+    nodes, node = alone()
+    node.append("a")
+    nodes.run(5)
+    again = nodes.restart(1)
+    assert again.values == ["a"]
+    assert again.raft.epoch == node.raft.epoch + 1
+
+
+def test_three_voters_elect_one_leader_and_commit_everywhere() -> None:
+    nodes = three_voters()
+    leader = nodes.elect()
+    leader.append("a", "b")
+    leader.append("c")
+    nodes.until(lambda: all(n.values == ["a", "b", "c"] for n in nodes.nodes.values()))
+    assert [n.raft.is_leader for n in nodes.nodes.values()].count(True) == 1
+    assert len({bytes_of(node) for node in nodes.nodes.values()}) == 1
+
+
+def test_what_a_majority_has_survives_its_leader() -> None:
+    nodes = three_voters()
+    first = nodes.elect()
+    first.append("a")
+    nodes.until(lambda: first.values == ["a"])
+    first.kill()
+    second = nodes.elect()
+    assert second.id != first.id
+    second.append("b")
+    others = [node for node in nodes.nodes.values() if node.alive]
+    nodes.until(lambda: all(node.values == ["a", "b"] for node in others))
+    again = nodes.restart(first.id)
+    nodes.until(lambda: again.values == ["a", "b"])
+
+
+def test_what_only_a_deposed_leader_has_is_truncated() -> None:
+    nodes = three_voters()
+    first = nodes.elect()
+    first.append("a")
+    nodes.until(lambda: all(node.values == ["a"] for node in nodes.nodes.values()))
+    nodes.cut.add(first.id)
+    first.append("never committed")
+    nodes.run(20)
+    second = nodes.elect()
+    second.append("b")
+    nodes.until(lambda: second.values == ["a", "b"])
+    nodes.cut.clear()
+    nodes.until(lambda: first.values == ["a", "b"])
+    assert not first.raft.is_leader
+    nodes.run(50)
+    assert bytes_of(first) == bytes_of(second)
+
+
+def test_a_replica_that_is_far_behind_gets_a_snapshot_and_goes_on_from_it() -> None:
+    nodes = three_voters()
+    leader = nodes.elect()
+    behind = next(node for node in nodes.nodes.values() if node is not leader)
+    nodes.cut.add(behind.id)
+    for number in range(20):
+        leader.append(f"v{number}")
+        nodes.run(10)
+    nodes.until(lambda: len(leader.values) == 20)
+    snapshot = leader.take_snapshot()
+    leader.append("after")
+    nodes.cut.clear()
+    nodes.until(lambda: behind.values == [*(f"v{n}" for n in range(20)), "after"])
+    assert list_snapshots(behind.disk, DIRECTORY) == [snapshot]
+    assert behind.raft.log.log_start_offset == snapshot.end_offset
+    again = nodes.restart(behind.id)
+    nodes.until(lambda: again.values == leader.values)
+
+
+def test_a_process_that_ended_between_snapshot_and_log_goes_on_from_the_snapshot() -> None:
+    nodes = three_voters()
+    leader = nodes.elect()
+    leader.append("a", "b")
+    nodes.until(lambda: leader.values == ["a", "b"])
+    behind = next(node for node in nodes.nodes.values() if node is not leader)
+    snapshot = leader.take_snapshot()
+    behind.kill()
+    disk = MemoryDisk()
+    disk.make_directory(DIRECTORY)
+    name = f"{DIRECTORY}/{snapshot.file_name}"
+    disk.replace_file(name, leader.disk.read_file(name))
+    state = f"{DIRECTORY}/quorum-state"
+    disk.replace_file(state, behind.disk.read_file(state))
+    again = nodes.add(behind.id, disk, **behind.place)
+    assert again.raft.log.log_end_offset == snapshot.end_offset
+    leader = nodes.elect()
+    leader.append("c")
+    nodes.until(lambda: again.values == ["a", "b", "c"])
+
+
+def test_observers_become_voters_of_a_quorum_that_began_with_one() -> None:
+    nodes, first = alone()
+    answers: list[RaftResponse] = []
+
+    def reply(response: RaftResponse, _: object) -> None:
+        answers.append(response)
+
+    for number in (2, 3):
+        nodes.add(number, bootstrap=(endpoint(1),))
+    first.append("a")
+    nodes.until(lambda: all(node.values == ["a"] for node in nodes.nodes.values()))
+    nodes.run(100)
+    first.raft.change_voters(AddVoter(reply, voter(2)))
+    nodes.until(lambda: len(answers) == 1)
+    first.raft.change_voters(AddVoter(reply, voter(3)))
+    nodes.until(lambda: len(answers) == 2)
+    assert [answer.error for answer in answers] == [RaftError.NONE] * 2
+    nodes.run(600)
+    assert {n.raft.core.log.voters.ids for n in nodes.nodes.values()} == {frozenset({1, 2, 3})}
+    first.kill()
+    leader = nodes.elect()
+    assert leader.id in (2, 3)
+    leader.append("b")
+    nodes.until(lambda: leader.values == ["a", "b"])
+    again = nodes.restart(1)
+    assert again.raft.core.log.voters.get(2) == voter(2)
+    nodes.until(lambda: again.values == ["a", "b"])
+
+
+def test_voters_in_a_snapshot_outlive_the_log_that_recorded_them() -> None:
+    nodes, first = alone()
+    first.append("a")
+    nodes.run(5)
+    first.take_snapshot()
+    nodes.run(5)
+    again = nodes.restart(1)
+    assert again.raft.core.log.voters.get(1) == voter(1)
+    assert again.raft.recorded_voters_at(again.raft.end_offset) is not None
+    assert again.values == ["a"]
+
+
+def test_voters_that_only_settings_name_do_not_change() -> None:
+    nodes = three_voters()
+    leader = nodes.elect()
+    answers: list[RaftResponse] = []
+    leader.raft.change_voters(
+        RemoveVoter(lambda response, _: answers.append(response), ReplicaKey(2))
+    )
+    nodes.run(5)
+    assert [answer.error for answer in answers] == [RaftError.UNSUPPORTED_VERSION]
+
+
+def test_only_the_leader_appends_and_only_in_its_epoch() -> None:
+    nodes = three_voters()
+    leader = nodes.elect()
+    follower = next(node for node in nodes.nodes.values() if node is not leader)
+    with pytest.raises(NotLeader):
+        follower.append("a")
+    with pytest.raises(NotLeader):
+        leader.raft.append(leader.raft.epoch - 1, ["a"], b"")
+
+
+class RefusingDisk(MemoryDisk):
+    """A disk that fails one kind of change to files of one name, with one error."""
+
+    refused = ("", "")
+    code = errno.ENOSPC
+
+    def effect(self, kind: str, path: str) -> None:
+        if kind == self.refused[0] and path.endswith(self.refused[1]):
+            raise OSError(self.code, "the disk refuses", path)
+        super().effect(kind, path)
+
+
+def test_a_full_disk_refuses_a_leaders_records_as_if_they_had_not_come() -> None:
+    disk = RefusingDisk()
+    nodes, node = alone(disk)
+    nodes.run(5)
+    end = node.raft.end_offset
+    disk.refused = ("append", ".log")
+    with pytest.raises(OSError, match="refuses"):
+        node.append("a")
+    assert node.raft.end_offset == end
+    disk.refused = ("", "")
+    node.append("b")
+    nodes.run(5)
+    assert node.values == ["b"]
+
+
+def test_a_full_disk_of_a_follower_only_delays_it() -> None:
+    nodes = three_voters()
+    leader = nodes.elect()
+    follower = next(node for node in nodes.nodes.values() if node is not leader)
+    follower.kill()
+    disk = RefusingDisk()
+    again = nodes.add(follower.id, disk, **follower.place)
+    disk.refused = ("append", ".log")
+    leader.append("a")
+    nodes.run(300)
+    assert again.values == []
+    disk.refused = ("", "")
+    nodes.until(lambda: again.values == ["a"])
+    assert again.failures == []
+
+
+def test_a_replica_that_cannot_save_its_vote_does_not_give_it() -> None:
+    nodes = three_voters()
+    leader = nodes.elect()
+    others = [node.id for node in nodes.nodes.values() if node is not leader]
+    for node in nodes.nodes.values():
+        node.kill()
+    disk = RefusingDisk()
+    disk.code = errno.EIO
+    wiped = nodes.add(others[0], disk, **leader.place)
+    disk.refused = ("replace", "quorum-state")
+    candidate = nodes.restart(others[1])
+    nodes.run(2_000)
+    assert isinstance(wiped.failures[0], LogDirFailure)
+    assert not disk.exists(f"{DIRECTORY}/quorum-state")
+    assert not candidate.raft.is_leader
+
+
+def test_a_node_that_followed_others_does_not_lead_alone() -> None:
+    nodes, first = alone()
+    observer = nodes.add(2, bootstrap=(endpoint(1),))
+    first.append("a")
+    nodes.until(lambda: observer.values == ["a"])
+    observer.kill()
+    names = [name for name in observer.disk.list(DIRECTORY) if name != "quorum-state"]
+    for name in names:  # As if it had ended before it fetched the record of the voters.
+        observer.disk.remove(f"{DIRECTORY}/{name}")
+    with pytest.raises(WrongQuorum, match=r"followed node 1"):
+        Nodes().add(2, observer.disk, endpoints=())
+
+
+def test_a_directory_that_led_alone_is_not_taken_into_a_configured_quorum() -> None:
+    nodes = Nodes()
+    node = nodes.add(1, endpoints=())
+    node.append("a")
+    nodes.run(5)
+    node.kill()
+    node.disk.remove(f"{DIRECTORY}/quorum-state")  # Older versions had none.
+    with pytest.raises(WrongQuorum, match="AddRaftVoter"):
+        Nodes().add(1, node.disk, voters=VoterSet([voter(1), voter(2), voter(3)]))
+    again = Nodes().add(1, node.disk, endpoints=())
+    assert again.raft.is_leader
+    assert again.values == ["a"]
