@@ -24,7 +24,7 @@ T = TypeVar("T")
 MAX_RECORDS_PER_DECISION = 10_000
 TOO_MANY_RECORDS = f"A request may change {MAX_RECORDS_PER_DECISION} partitions at most."
 MAX_MESSAGE_LENGTH = 2_000
-RECORDS_PER_PART = 100
+RECORDS_PER_PART = 50
 Parts = Generator[list[object], None, T]
 
 

@@ -211,39 +211,18 @@ class PartitionRegistration:
         """Return the partition after a change. A leader in it is an election, even the same one."""
         elected = change.leader != NO_LEADER_CHANGE
         recovery = change.leader_recovery_state
-        return replace(
-            self,
-            replicas=self.replicas if change.replicas is None else tuple(change.replicas),
-            directories=(
-                self.directories if change.directories is None else tuple(change.directories)
-            ),
-            isr=self.isr if change.isr is None else tuple(change.isr),
-            leader=change.leader if elected else self.leader,
-            leader_epoch=self.leader_epoch + elected,
-            partition_epoch=self.partition_epoch + 1,
-            removing_replicas=(
-                self.removing_replicas
-                if change.removing_replicas is None
-                else tuple(change.removing_replicas)
-            ),
-            adding_replicas=(
-                self.adding_replicas
-                if change.adding_replicas is None
-                else tuple(change.adding_replicas)
-            ),
-            leader_recovery_state=(
-                self.leader_recovery_state if recovery == NO_RECOVERY_STATE_CHANGE else recovery
-            ),
-            elr=(
-                self.elr
-                if change.eligible_leader_replicas is None
-                else tuple(change.eligible_leader_replicas)
-            ),
-            last_known_elr=(
-                self.last_known_elr
-                if change.last_known_elr is None
-                else tuple(change.last_known_elr)
-            ),
+        return PartitionRegistration(
+            kept(self.replicas, change.replicas),
+            self.directories if change.directories is None else tuple(change.directories),
+            kept(self.isr, change.isr),
+            change.leader if elected else self.leader,
+            self.leader_epoch + elected,
+            self.partition_epoch + 1,
+            kept(self.removing_replicas, change.removing_replicas),
+            kept(self.adding_replicas, change.adding_replicas),
+            self.leader_recovery_state if recovery == NO_RECOVERY_STATE_CHANGE else recovery,
+            kept(self.elr, change.eligible_leader_replicas),
+            kept(self.last_known_elr, change.last_known_elr),
         )
 
     def directory(self, replica: int) -> UUID:
@@ -267,6 +246,11 @@ class PartitionRegistration:
             eligible_leader_replicas=list(self.elr) or None,
             last_known_elr=list(self.last_known_elr) or None,
         )
+
+
+def kept(present: tuple[int, ...], changed: list[int] | None) -> tuple[int, ...]:
+    """Return the replicas of a list after a change, in which None stands for no change."""
+    return present if changed is None else tuple(changed)
 
 
 @dataclass(slots=True)

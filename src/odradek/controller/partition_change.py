@@ -54,8 +54,8 @@ class Election(IntEnum):
 class ElectionRules:
     """What the brokers' states and the settings of an image say about its elections.
 
-    `broker`: this broker's configuration in the committed image. The states of brokers are read
-    once: make the rules anew after other records were replayed on the image.
+    `broker`: this broker's configuration in the committed image. States of brokers and settings
+    are read once: make the rules anew after other records were replayed on the image.
     """
 
     def __init__(self, image: MetadataImage, broker: BrokerConfig) -> None:
@@ -67,6 +67,8 @@ class ElectionRules:
         )
         self._broker = broker
         self._least_for_all = image.broker_config(None).get(BrokerConfig.min_insync_replicas.name)
+        self._min_isr: dict[UUID, int] = {}
+        self._elections: dict[UUID, Election] = {}
 
     def is_online(self, partition: PartitionRegistration, replica: int) -> bool:
         """True if a present replica may be in sync and lead."""
@@ -88,21 +90,25 @@ class ElectionRules:
 
         The value for all brokers comes from the image: that of the configuration is behind it.
         """
-        name = BrokerConfig.min_insync_replicas.name
-        text = self.image.topic_config(topic.name).get(name, self._least_for_all)
-        least = self._broker.min_insync_replicas
-        if text is not None:
-            least = BrokerConfig.min_insync_replicas.parse(text)
-        return min(least, len(topic.partitions[0].replicas))
+        least = self._min_isr.get(topic.id)
+        if least is None:
+            setting = BrokerConfig.min_insync_replicas
+            text = self.image.topic_config(topic.name).get(setting.name, self._least_for_all)
+            least = self._broker.min_insync_replicas if text is None else setting.parse(text)
+            least = self._min_isr[topic.id] = min(least, len(topic.partitions[0].replicas))
+        return least
 
     def election(self, topic: TopicImage) -> Election:
         """Return how the controller elects leaders of the topic without being asked."""
-        name = BrokerConfig.unclean_leader_election_enable.name
-        text = self.image.topic_config(topic.name).get(name)
-        unclean = self._broker.unclean_leader_election_enable
-        if text is not None:
-            unclean = BrokerConfig.unclean_leader_election_enable.parse(text)
-        return Election.UNCLEAN if unclean else Election.ONLINE
+        election = self._elections.get(topic.id)
+        if election is None:
+            setting = BrokerConfig.unclean_leader_election_enable
+            text = self.image.topic_config(topic.name).get(setting.name)
+            unclean = self._broker.unclean_leader_election_enable
+            unclean = unclean if text is None else setting.parse(text)
+            election = Election.UNCLEAN if unclean else Election.ONLINE
+            self._elections[topic.id] = election
+        return election
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +133,16 @@ class PartitionChange:
 
     @classmethod
     def of(
-        cls, partition: PartitionRegistration, election: Election = Election.ONLINE
+        cls,
+        partition: PartitionRegistration,
+        election: Election = Election.ONLINE,
+        isr: tuple[int, ...] | None = None,
     ) -> PartitionChange:
-        """Return the change that keeps everything, up to the election."""
+        """Return the change that keeps everything, up to the election and a given ISR."""
         return cls(
             partition,
             partition.replicas,
-            partition.isr,
+            partition.isr if isr is None else isr,
             partition.adding_replicas,
             partition.removing_replicas,
             election,
@@ -181,6 +190,7 @@ class PartitionChange:
         if not isr and not rules.keeps_elr and not self.lost:
             isr = before.isr  # The last one in sync is the only one that may lead again.
         directories = self._directories(rules.image)
+        stay = directories is before.directories or directories == before.directories
         last = self._last_known_leader(rules, leader)
         record = PartitionChangeRecord(
             partition_id=number,
@@ -191,7 +201,7 @@ class PartitionChange:
             removing_replicas=changed(self.removing_replicas, before.removing_replicas),
             adding_replicas=changed(self.adding_replicas, before.adding_replicas),
             leader_recovery_state=recovery,
-            directories=None if directories == before.directories else list(directories),
+            directories=None if stay else list(directories),
             eligible_leader_replicas=changed(elr, before.elr),
             last_known_elr=changed(last, before.last_known_elr),
         )
@@ -199,7 +209,10 @@ class PartitionChange:
         return None if record == nothing else record
 
     def _directories(self, image: MetadataImage) -> tuple[UUID, ...]:
-        known = dict(zip(self.partition.replicas, self.partition.directories, strict=True))
+        before = self.partition
+        if self.replicas is before.replicas and not self.lost:
+            return before.directories
+        known = dict(zip(before.replicas, before.directories, strict=True))
         known.update(self.lost)
         return tuple(
             known[replica] if replica in known else default_directory(image, replica)

@@ -33,7 +33,7 @@ from odradek.controller.image import (
 )
 from odradek.controller.partition_change import Election, ElectionRules, PartitionChange
 
-PARTITIONS_PER_PART = 2_000
+PARTITIONS_PER_PART = 1_000
 Decide = Callable[[ElectionRules, TopicImage, int, PartitionRegistration], object | None]
 """Returns the record of what shall become of a partition, or None."""
 
@@ -49,11 +49,8 @@ def pass_over(
     rules, looked = ElectionRules(image, config()), 0
     records: list[object] = []
     for topic_id in list(image.topics_by_id):
-        number = 0
-        while (topic := image.topics_by_id.get(topic_id)) is not None:
-            partition = topic.partitions.get(number)
-            if partition is None:
-                break
+        topic, number = image.topics_by_id.get(topic_id), 0
+        while topic is not None and (partition := topic.partitions.get(number)) is not None:
             record = decide(rules, topic, number, partition)
             number += 1
             looked += 1
@@ -62,6 +59,7 @@ def pass_over(
             if looked >= PARTITIONS_PER_PART or len(records) >= RECORDS_PER_PART:
                 yield records
                 rules, looked, records = ElectionRules(image, config()), 0, []
+                topic = image.topics_by_id.get(topic_id)
     if records:
         yield records
 
@@ -73,8 +71,7 @@ def repair(
     if rules.all_online(partition):
         return None
     isr = tuple(each for each in partition.isr if rules.is_online(partition, each))
-    change = replace(PartitionChange.of(partition, rules.election(topic)), isr=isr)
-    return change.record(rules, topic, number)
+    return PartitionChange.of(partition, rules.election(topic), isr).record(rules, topic, number)
 
 
 def rebalance(

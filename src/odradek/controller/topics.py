@@ -255,13 +255,14 @@ class _Creation:
 
 def check_replication_factor(image: MetadataImage, factor: int) -> None:
     """Raise `ApiError` unless there are enough brokers for this replication factor."""
-    if factor > len(image.brokers):
+    usable = [broker for broker in image.brokers.values() if broker.usable]
+    if factor > len(usable):
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {factor} time(s): the target replication factor "
-            f"cannot be reached because only {len(image.brokers)} broker(s) are registered.",
+            f"cannot be reached because only {len(usable)} broker(s) are registered.",
         )
-    if all(broker.fenced for broker in image.brokers.values()):
+    if all(broker.fenced for broker in usable):
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {factor} time(s): all brokers are fenced.",

@@ -7,7 +7,6 @@ import random
 import pytest
 
 from odradek.config.broker import BrokerConfig
-from odradek.controller.replica_placement import place_replicas
 from odradek.controller.topics import create_topics
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
@@ -210,14 +209,3 @@ def test_the_records_of_a_topic_are_in_kafkas_order() -> None:
         PartitionRecord,
         PartitionRecord,
     ]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_replicas_are_distinct_and_spread_over_racks_with_even_leaders(seed: int) -> None:
-    racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
-    image = an_image(*racks, racks=racks)
-    placed = place_replicas(image.brokers.values(), 60, 3, random.Random(seed))
-    assert all(len(set(replicas)) == 3 for replicas in placed)
-    assert all(len({racks[broker] for broker in replicas[:2]}) == 2 for replicas in placed[:6])
-    leads = [sum(replicas[0] == broker for replicas in placed) for broker in racks]
-    assert leads == [10] * 6

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.controller.features import update_features
+from odradek.controller.features import SUPPORTED_FEATURES, update_features
 from odradek.controller.image import MetadataImage
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.update_features import (
@@ -117,3 +117,26 @@ def test_version_0_says_by_a_flag_that_a_downgrade_is_allowed(image: MetadataIma
     key.allow_downgrade = True
     accepted = update_features(image, request, 0, SUPPORTED, 1).response
     assert [(each.feature, each.error_code) for each in accepted.results] == [("other.version", 0)]
+
+
+def test_the_level_of_eligible_leader_replicas_may_go_up_and_down() -> None:
+    image = an_image(1, 2)
+    name = "eligible.leader.replicas.version"
+
+    def finalize(level: int, kind: int) -> int:
+        request = UpdateFeaturesRequest(
+            feature_updates=[
+                FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+            ]
+        )
+        decision = update_features(image, request, 2, SUPPORTED_FEATURES, 1)
+        replay_all(image, decision.records)
+        return decision.response.error_code
+
+    assert finalize(2, UPGRADE) == ErrorCode.INVALID_UPDATE_VERSION
+    assert finalize(1, UPGRADE) == 0
+    assert image.keeps_eligible_leader_replicas
+    assert finalize(0, SAFE) == 0
+    assert not image.keeps_eligible_leader_replicas
+    image.brokers[2] = replace(image.brokers[2], features=(("metadata.version", 30, 30),))
+    assert finalize(1, UPGRADE) == ErrorCode.INVALID_UPDATE_VERSION, "broker 2 does not support it"
