@@ -14,6 +14,8 @@ from odradek.log.index import IndexCache
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.byte_ranges import FileSlice
 from odradek.model.env import Disk, Env, Network
+from odradek.protocol.api_keys import MESSAGES
+from odradek.protocol.codec import decode, encode
 from odradek.protocol.quorum_records import (
     KRaftVersionRecord,
     SnapshotFooterRecord,
@@ -23,18 +25,19 @@ from odradek.protocol.quorum_records import (
 from odradek.protocol.record_batch import batches, records_of
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
 from odradek.raft.core import RaftConfig
-from odradek.raft.messages import (
-    Destination,
-    RaftFetchRequest,
-    RaftFetchResponse,
-    RaftRequest,
-    RaftResponse,
-)
+from odradek.raft.messages import Destination, RaftRequest, RaftResponse
 from odradek.raft.raft_client import CommittedBatch, RaftClient
 from odradek.raft.raft_log import METADATA_DIRECTORY, QuorumPlace, open_raft_client
-from odradek.raft.raft_records import raft_batches, voters_record
+from odradek.raft.raft_records import voters_record
 from odradek.raft.replicas import QuorumEndpoint, ReplicaKey, Voter, VoterSet
 from odradek.raft.snapshot_files import SnapshotId, list_snapshots
+from odradek.raft.wire import (
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+    joined,
+)
 from odradek.timing.timer import SystemTimer
 
 T = TypeVar("T")
@@ -60,6 +63,15 @@ def batch_of(values: Sequence[str]) -> bytes:
     for value in values:
         builder.append(None, value.encode(), timestamp=0)
     return builder.build()
+
+
+def over_the_wire(message: T) -> T:
+    """Encode a message and decode it again, in the newest version of its API."""
+    cls = type(message)
+    (version,) = {
+        api.versions[1] for api in MESSAGES.values() if cls in (api.request, api.response)
+    }
+    return decode(cls, version, b"".join(joined(part) for part in encode(message, version)))
 
 
 class Clock:
@@ -232,27 +244,18 @@ class RaftNode:
                 what()
 
         def arrived(response: RaftResponse, records: Sequence[FileSlice]) -> None:
-            data = b"".join(piece.read() for piece in records)
+            data = over_the_wire(encode_response(message, response, records))
             for piece in records:
                 piece.release()
-            if data:
-                assert isinstance(request, RaftFetchRequest)
-                assert isinstance(response, RaftFetchResponse)
-                response = RaftFetchResponse(
-                    response.error,
-                    response.epoch,
-                    response.leader_id,
-                    response.leader_endpoints,
-                    response.high_watermark,
-                    tuple(raft_batches(data, request.fetch_offset, request.last_fetched_epoch)),
-                )
             if not self.nodes.cut & {self.id, target}:
-                self.nodes.later(1, lambda: once(lambda: answered(response)))
+                self.nodes.later(1, lambda: once(lambda: answered(decode_response(request, data))))
+
+        message = encode_request(request, "a-cluster")
 
         def deliver() -> None:
             other = self.nodes.nodes.get(target)
             if other is not None and other.alive and not self.nodes.cut & {self.id, target}:
-                other.raft.receive(request, arrived)
+                other.raft.receive(decode_request(over_the_wire(message)), arrived)
 
         self.nodes.later(1, deliver)
         self.nodes.later(2 * CONFIG.fetch_max_wait_ms, lambda: once(failed))
