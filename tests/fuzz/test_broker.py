@@ -20,7 +20,7 @@ from fuzz.budget import seeds
 from fuzz.mutations import mutated
 from fuzz.requests import Requests, Vocabulary
 from fuzz.tokens import joined, tokens_of
-from odradek.broker.apis import ROWS
+from odradek.broker.apis import CLIENT_ROWS
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
@@ -41,7 +41,7 @@ from odradek.testing.broker import Broker
 
 TOPICS = ("there", "here", "stamped")
 SETTINGS = {"auto.create.topics.enable": False, "num.partitions": 1}
-SERVED = [MESSAGES[row.key] for row in ROWS]
+SERVED = [MESSAGES[row.key] for row in CLIENT_ROWS]
 
 
 @pytest.fixture

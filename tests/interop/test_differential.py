@@ -16,7 +16,7 @@ from interop.differential.comparing import Difference, compare, unknown, unused
 from interop.differential.known_differences import KNOWN
 from interop.differential.peer import Peer, served_versions
 from interop.differential.scripts import SCRIPTS
-from odradek.broker.apis import ROWS
+from odradek.broker.apis import CLIENT_ROWS
 from odradek.protocol.api_keys import MESSAGES
 from odradek.testing.broker import Broker
 
@@ -39,7 +39,7 @@ def versions(ours: Broker, kafka: ApacheKafka) -> dict[int, range]:
             max(row.min_version, kafkas[row.key].start),
             min(row.max_version + 1, kafkas[row.key].stop),
         )
-        for row in ROWS
+        for row in CLIENT_ROWS
         if not row.is_own
     }
 
@@ -59,7 +59,7 @@ def peers(
 def test_only_versions_new_in_kafka_4_4_are_not_compared(versions: dict[int, range]) -> None:
     left_out = {
         (row.key, version)
-        for row in ROWS
+        for row in CLIENT_ROWS
         if not row.is_own
         for version in range(row.min_version, row.max_version + 1)
         if version not in versions[row.key]

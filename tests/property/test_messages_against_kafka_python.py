@@ -28,6 +28,7 @@ BETWEEN_NODES = {
     "BrokerHeartbeat",
     "BrokerRegistration",
     "EndQuorumEpoch",
+    "Envelope",
     "FetchSnapshot",
     "RemoveRaftVoter",
     "UnregisterBroker",

@@ -2,6 +2,11 @@
 
 ApiVersions responds with this table, with the rows of Odradek's own APIs only to our clients;
 `dispatch` decides by it, and the protocol page of the documentation is rendered from it.
+
+Any broker answers a request, unless its row is `of_controller`: then only the active controller
+does, and another broker sends it on (`forwarding`). Rows with `between_nodes` are served and listed
+to other nodes of the cluster only, on their listener.
+
 `authorisation` names the permissions that a principal needs on a broker with an authorizer; there
 is none yet, so everybody may do everything.
 """
@@ -10,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.broker.handlers import (
+    allocate_producer_ids,
     alter_configs,
     alter_partition_reassignments,
     api_versions,
@@ -36,6 +42,7 @@ from odradek.broker.handlers import (
     describe_user_scram_credentials,
     describe_waiting,
     elect_leaders,
+    envelope,
     fetch,
     find_coordinator,
     heartbeat,
@@ -59,6 +66,7 @@ from odradek.broker.handlers import (
     sync_group,
     update_features,
 )
+from odradek.model.errors import ErrorCode
 from odradek.protocol.api_keys import FIRST_OWN_KEY, MESSAGES
 
 if TYPE_CHECKING:
@@ -66,6 +74,7 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 Handle = Callable[["Broker", "RequestContext", Any], Any]
+Failed = Callable[[Any, ErrorCode], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,9 @@ class Api:
     handle: Handle
     authorisation: str
     advertised_min: int
+    failed: Failed | None = None
+    """For the active controller's APIs: makes the response to a request that cannot reach it."""
+    between_nodes: bool = False
 
     @property
     def is_own(self) -> bool:
@@ -94,6 +106,9 @@ def row(
     handle: Handle,
     authorisation: str,
     advertised_min: int | None = None,
+    *,
+    failed: Failed | None = None,
+    between_nodes: bool = False,
 ) -> Api:
     message = MESSAGES[key]
     least, most = versions
@@ -107,7 +122,25 @@ def row(
         handle,
         authorisation,
         least if advertised_min is None else advertised_min,
+        failed,
+        between_nodes,
     )
+
+
+class ControllersHandler(Protocol):
+    """A module of `handlers` for an API that only the active controller answers."""
+
+    def handle(self, broker: Broker, context: RequestContext, request: Any, /) -> Any: ...
+
+    def failed(self, request: Any, error: ErrorCode, /) -> Any:
+        """Make the response with this error for all that was requested."""
+        ...
+
+
+def of_controller(
+    key: int, versions: tuple[int, int], handler: ControllersHandler, authorisation: str
+) -> Api:
+    return row(key, versions, handler.handle, authorisation, failed=handler.failed)
 
 
 ROWS = (
@@ -128,8 +161,8 @@ ROWS = (
     row(16, (0, 5), list_groups.handle, "Describe on Cluster or Group"),
     row(17, (0, 1), sasl_handshake.handle, "none"),
     row(18, (0, 5), api_versions.handle, "none"),
-    row(19, (2, 7), create_topics.handle, "Create on Cluster or Topic"),
-    row(20, (1, 6), delete_topics.handle, "Delete on Topic"),
+    of_controller(19, (2, 7), create_topics, "Create on Cluster or Topic"),
+    of_controller(20, (1, 6), delete_topics, "Delete on Topic"),
     row(21, (0, 2), delete_records.handle, "Delete on Topic"),
     row(22, (0, 5), init_producer_id.handle, "IdempotentWrite on Cluster"),
     row(23, (2, 4), offset_for_leader_epoch.handle, "Describe on Topic"),
@@ -137,27 +170,30 @@ ROWS = (
     row(30, (1, 3), create_acls.handle, "Alter on Cluster"),
     row(31, (1, 3), delete_acls.handle, "Alter on Cluster"),
     row(32, (1, 4), describe_configs.handle, "DescribeConfigs on Topic or Cluster"),
-    row(33, (0, 2), alter_configs.handle, "AlterConfigs on Topic or Cluster"),
+    of_controller(33, (0, 2), alter_configs, "AlterConfigs on Topic or Cluster"),
     row(35, (1, 5), describe_log_dirs.handle, "Describe on Cluster"),
     row(36, (0, 2), sasl_authenticate.handle, "none"),
-    row(37, (0, 3), create_partitions.handle, "Alter on Topic"),
+    of_controller(37, (0, 3), create_partitions, "Alter on Topic"),
     row(42, (0, 3), delete_groups.handle, "Delete on Group"),
-    row(43, (0, 2), elect_leaders.handle, "Alter on Cluster"),
-    row(44, (0, 1), incremental_alter_configs.handle, "AlterConfigs on Topic or Cluster"),
-    row(45, (0, 1), alter_partition_reassignments.handle, "Alter on Cluster"),
-    row(46, (0, 0), list_partition_reassignments.handle, "Describe on Cluster"),
+    of_controller(43, (0, 2), elect_leaders, "Alter on Cluster"),
+    of_controller(44, (0, 1), incremental_alter_configs, "AlterConfigs on Topic or Cluster"),
+    of_controller(45, (0, 1), alter_partition_reassignments, "Alter on Cluster"),
+    of_controller(46, (0, 0), list_partition_reassignments, "Describe on Cluster"),
     row(47, (0, 0), offset_delete.handle, "Delete on Group; Read on Topic"),
     row(48, (0, 1), describe_client_quotas.handle, "DescribeConfigs on Cluster"),
     row(50, (0, 0), describe_user_scram_credentials.handle, "Describe on Cluster"),
-    row(55, (0, 2), describe_quorum.handle, "Describe on Cluster"),
-    row(57, (0, 2), update_features.handle, "Alter on Cluster"),
+    of_controller(55, (0, 2), describe_quorum, "Describe on Cluster"),
+    of_controller(57, (0, 2), update_features, "Alter on Cluster"),
+    row(58, (0, 0), envelope.handle, "ClusterAction on Cluster", between_nodes=True),
     row(60, (0, 2), describe_cluster.handle, "Describe on Cluster"),
     row(61, (0, 0), describe_producers.handle, "Read on Topic"),
     row(66, (0, 2), list_transactions.handle, "Describe on TransactionalId"),
+    row(67, (0, 0), allocate_producer_ids.handle, "ClusterAction on Cluster", between_nodes=True),
     row(74, (0, 1), list_config_resources.handle, "DescribeConfigs on Cluster"),
     row(75, (0, 0), describe_topic_partitions.handle, "Describe on Topic"),
     row(20_000, (0, 0), describe_waiting.handle, "Describe on Cluster"),
     row(20_001, (0, 0), describe_metrics.handle, "Describe on Cluster"),
 )
 
+CLIENT_ROWS = tuple(api for api in ROWS if not api.between_nodes)
 APIS: dict[int, Api] = {api.key: api for api in ROWS}

@@ -1,26 +1,27 @@
 """The broker as its handlers see it: settings, metadata, partitions, groups, sessions.
 
 It holds the parts that `node` has wired, and adds what several handlers need: responses that wait
-for a commit of metadata (`DelayedCommit`), automatic creation of topics, and producer ids, which
-are taken from blocks that committed records grant, so that none is given twice.
+for a commit of metadata (`DelayedCommit`), automatic creation of topics, and the way to the active
+controller, which is this broker itself unless it is one of several (`join_cluster`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from odradek.broker.context import DelayedResponse, RequestContext
+from odradek.broker.controller_channel import ActiveController, ControllerChannel, FindController
 from odradek.broker.fetch_sessions import FetchSessionCache
+from odradek.broker.forwarding import Forwarding
 from odradek.broker.offsets_topic import creatable_topic
+from odradek.broker.producer_ids import ProducerIdManager
 from odradek.broker.request_metrics import RequestMetrics
 from odradek.broker.sliced_answers import SlicedAnswers
 from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfigs
-from odradek.controller.brokers import allocate_producer_ids
 from odradek.controller.decision import Decision
 from odradek.controller.features import SUPPORTED_FEATURES
 from odradek.controller.image import MetadataImage
@@ -35,7 +36,8 @@ from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.log.log_directory import LogDirectory
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
-from odradek.protocol.api.create_topics import CreateTopicsRequest
+from odradek.network_client.broker_connections import BrokerConnections, Purpose
+from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.metadata_records import PartitionRecord
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer
@@ -76,7 +78,15 @@ class Broker:
         self.fetch_sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, env.random
         )
-        self.producer_id_manager = ProducerIdManager(metadata, config.node_id)
+        self.producer_id_manager = ProducerIdManager(
+            metadata, config.node_id, timer, self.commit_advanced
+        )
+        self.forwarding: Forwarding | None = None
+        """Sends on what only the active controller answers; None while that is always this node."""
+        self._controllers: ControllerChannel | None = None
+        self._find_controller: FindController = self._controller_here
+        self._creating: set[str] = set()
+        """Topics that the active controller was asked to create."""
         self.opening: dict[UUID, int] = {}
         """Committed topics with partitions still to be opened, and the number of those."""
         self.commit_purgatory = DelayedOperationPurgatory("Commit", timer)
@@ -112,6 +122,59 @@ class Broker:
             for broker in self.image.brokers.values()
             if not broker.fenced
         ]
+
+    # -- the active controller ---------------------------------------------------------------------
+
+    def join_cluster(self, connections: BrokerConnections, active: FindController) -> None:
+        """Follow an active controller that may be another node, which `active` finds: this node
+        only while its own controller `is_active`.
+
+        Whoever learns of another controller or epoch calls `controller_changed`.
+        """
+        self._find_controller = active
+        own_id = self.node_id
+        self._controllers = ControllerChannel(
+            self.timer, connections.client(Purpose.CONTROLLER), active, own_id
+        )
+        forwarded = ControllerChannel(
+            self.timer, connections.client(Purpose.FORWARDING), active, own_id
+        )
+        self.forwarding = Forwarding(forwarded, self.is_active_controller)
+        self.producer_id_manager.ask_controller(
+            self._controllers, self.is_active_controller, self.broker_epoch
+        )
+
+    def controller_changed(self) -> None:
+        """Send what waits for a controller to the new one."""
+        self.producer_id_manager.controller_changed()
+        if self._controllers is not None:
+            self._controllers.controller_changed()
+        if self.forwarding is not None:
+            self.forwarding.channel.controller_changed()
+
+    def leave_cluster(self) -> None:
+        """End what waits for the controller: the broker stops."""
+        if self._controllers is not None:
+            self._controllers.close()
+        if self.forwarding is not None:
+            self.forwarding.channel.close()
+
+    def active_controller(self) -> ActiveController | None:
+        """The active controller, as far as this broker knows; None if it knows none."""
+        return self._find_controller()
+
+    def _controller_here(self) -> ActiveController | None:
+        controller = self.controller
+        return ActiveController(self.node_id, controller.epoch) if controller.is_active else None
+
+    def is_active_controller(self) -> bool:
+        controller = self._find_controller()
+        return controller is not None and controller.node_id == self.config.node_id
+
+    def broker_epoch(self) -> int:
+        """The epoch of this broker's registration; -1 while there is none."""
+        registration = self.image.brokers.get(self.node_id)
+        return -1 if registration is None else registration.epoch
 
     # -- metadata ----------------------------------------------------------------------------------
 
@@ -179,6 +242,20 @@ class Broker:
         )
         return DelayedResponse(self.commit_purgatory, operation, (METADATA,))
 
+    def after_grant(
+        self, timeout_ms: int, granted: Callable[[], None], timed_out: Callable[[], None]
+    ) -> DelayedResponse:
+        """Call `granted` once there are producer ids, or `timed_out` after the timeout."""
+        operation = DelayedCommit(
+            timeout_ms,
+            self.producer_id_manager.has_ids,
+            lambda: False,
+            granted,
+            timed_out,
+            timed_out,
+        )
+        return DelayedResponse(self.commit_purgatory, operation, (METADATA,))
+
     def commit_advanced(self) -> None:
         """The committed offset moved, or a topic is open: check the responses that wait."""
         self.commit_purgatory.check_and_complete(METADATA)
@@ -187,31 +264,41 @@ class Broker:
         """Create topics that a request named, unless they are being created already.
 
         Return the offset whose commit creates them; None if the records could not be written, or
-        this node is not the controller.
+        if another node was asked to create them, or no node decides now.
         """
+        if self.forwarding is not None and not self.is_active_controller():
+            self._ask_for_topics(self.forwarding, names)
+            return None
         if not self.controller.is_active:
             return None
         pending = self.controller.pending
-        brokers = len(pending.brokers)
-        request = CreateTopicsRequest(
-            topics=[creatable_topic(name, self.config, brokers) for name in names]
-        )
+        request = self._creation(names, len(pending.brokers))
         decision = create_topics(pending, request, self.config, self.random)
-        known = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-        refused = [each for each in decision.response.topics if each.error_code not in known]
-        if refused:
-            first = refused[0]
-            log.warning(
-                "%d topics were not created; the first, %s: %s",
-                len(refused),
-                first.name,
-                first.error_message,
-            )
+        log_refused(decision.response)
         try:
             return self.controller.submit(decision.records)
         except (OSError, RecordsTooLarge, NotController) as error:
             log.error("creating %d topics, the first %s, failed: %s", len(names), names[0], error)
             return None
+
+    def _creation(self, names: Sequence[str], brokers: int) -> CreateTopicsRequest:
+        topics = [creatable_topic(name, self.config, brokers) for name in names]
+        return CreateTopicsRequest(topics=topics, timeout_ms=CREATION_TIMEOUT_MS)
+
+    def _ask_for_topics(self, forwarding: Forwarding, names: Sequence[str]) -> None:
+        """Let the active controller create topics, unless it was asked to and has not answered."""
+        new = [name for name in names if name not in self._creating]
+        if not new or len(self._creating) + len(new) > CREATING_MAX:
+            return
+        self._creating.update(new)
+
+        def ended(response: CreateTopicsResponse | None) -> None:
+            self._creating.difference_update(new)
+            if response is not None:
+                log_refused(response)
+
+        brokers = len(self.image.brokers)
+        forwarding.call(self._creation(new, brokers), CreateTopicsResponse, ended)
 
     # -- the data directory ------------------------------------------------------------------------
 
@@ -230,6 +317,24 @@ class Broker:
         except OSError as error:
             log.error("reading the size of the data volume failed: %s", error)
             return -1, -1
+
+
+CREATION_TIMEOUT_MS = 30_000
+CREATING_MAX = 10_000
+"""Topics that the controller is being asked for at one time."""
+
+
+def log_refused(response: CreateTopicsResponse) -> None:
+    """Log that topics were not created which a request named in passing."""
+    known = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    refused = [each for each in response.topics if each.error_code not in known]
+    if refused:
+        log.warning(
+            "%d topics were not created; the first, %s: %s",
+            len(refused),
+            refused[0].name,
+            refused[0].error_message,
+        )
 
 
 METADATA = "metadata"
@@ -270,32 +375,3 @@ class DelayedCommit(DelayedOperation):
 
     def on_expiration(self) -> None:
         """Nothing to do: `on_complete` calls `timed_out`."""
-
-
-class ProducerIdManager:
-    """The producer ids of this broker. A block is used only once its record is committed."""
-
-    def __init__(self, metadata: MetadataLog, node_id: int) -> None:
-        self._metadata = metadata
-        self._node_id = node_id
-        self._granted: deque[int] = deque()
-        self._pending: deque[tuple[int, range]] = deque()
-
-    def next_id(self) -> int | None:
-        """The next id; None if there is none until a block is committed: see `request_block`."""
-        while self._pending and self._pending[0][0] <= self._metadata.committed_offset:
-            self._granted.extend(self._pending.popleft()[1])
-        return self._granted.popleft() if self._granted else None
-
-    def request_block(self) -> int:
-        """Submit a record for a block unless one is pending. Return the offset of its commit.
-
-        Raises `OSError` and `NotController`.
-        """
-        if not self._pending:
-            controller = self._metadata.controller
-            decision = allocate_producer_ids(controller.pending, self._node_id)
-            block = decision.response
-            offset = controller.submit(decision.records)
-            self._pending.append((offset, range(block.first, block.first + block.size)))
-        return self._pending[-1][0]

@@ -52,6 +52,7 @@ class RequestContext:
         "began_ns",
         "collect",
         "exchange",
+        "from_node",
         "header",
         "metrics",
         "route",
@@ -78,6 +79,8 @@ class RequestContext:
         """Gets the response to a part of a long request, instead of the client; None if the part
         has none.
         """
+        self.from_node = False
+        """True if it came over the listener of the cluster's nodes."""
         self.began_ns = self.waits_since_ns = NOT_WAITING
         """The beginning of the request and of its wait, once it waits."""
 
@@ -109,6 +112,13 @@ class RequestContext:
         if self.waits_since_ns != NOT_WAITING:
             self._end_wait()
         self.exchange.respond(parts)
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send a response that is encoded with its header, without the length."""
+        self.metrics.response_bytes.observe(len(frame))
+        if self.waits_since_ns != NOT_WAITING:
+            self._end_wait()
+        self.exchange.respond([len(frame).to_bytes(4, "big") + frame])
 
     def no_response(self) -> None:
         """End the request without a response (Produce with `acks=0`)."""

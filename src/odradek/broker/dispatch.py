@@ -36,7 +36,7 @@ from odradek.broker.long_requests import (
     LongRequests,
 )
 from odradek.broker.request_metrics import ErrorPaths, error_paths
-from odradek.model.errors import ProtocolError, UnservedRequest
+from odradek.model.errors import ErrorCode, ProtocolError, UnservedRequest
 from odradek.protocol.codec import reader, writer
 from odradek.protocol.frame import RequestHeader, decode_request_header, response_is_flexible
 from odradek.protocol.generated_writer import Part
@@ -58,6 +58,10 @@ class Route:
     flexible_response: bool
     errors: ErrorPaths | None
     """Where a response has error codes; None if its handler counts them."""
+    of_controller: bool
+    """Only the active controller answers it."""
+    between_nodes: bool
+    """Served only to other nodes of the cluster."""
 
 
 _routes: Final[dict[int, Route]] = {}
@@ -81,6 +85,8 @@ def _new_route(key: int, version: int) -> Route | None:
         writer(api.response, version),
         response_is_flexible(key, version),
         None if key in COUNT_THEIR_ERRORS else error_paths(api.response),
+        api.failed is not None,
+        api.between_nodes,
     )
     _routes[key << 16 | version] = made
     return made
@@ -106,10 +112,14 @@ def partition_count(request: Any) -> int:
 
 
 class Dispatcher:
-    """The network's handler: receives every frame of every connection, on the owner thread."""
+    """The network's handler: receives every frame of every connection, on the owner thread.
 
-    def __init__(self, broker: Broker) -> None:
+    `between_nodes`: the connections are those of other nodes of the cluster, on their listener.
+    """
+
+    def __init__(self, broker: Broker, between_nodes: bool = False) -> None:
         self.broker = broker
+        self.between_nodes = between_nodes
         self._metrics = broker.request_metrics
         self._stopwatch = broker.request_metrics.stopwatch
         self.long_requests = LongRequests(broker.env.call_soon)
@@ -127,24 +137,26 @@ class Dispatcher:
         frame = exchange.frame
         header, position = decode_request_header(frame)
         found = route(header.api_key, header.api_version)
-        if found is None:
+        if found is None or (found.between_nodes and not self.between_nodes):
             self._refuse_version(exchange, header)
             return
         metrics = self._metrics.by_key[header.api_key]
         metrics.request_bytes.observe(len(frame) + LENGTH_BYTES)
         context = RequestContext(found, header, exchange, metrics, stopwatch)
+        context.from_node = self.between_nodes
         if len(frame) > FETCH_FRAME_BYTES and header.api_key == FETCH_KEY:
             self._check_fetch(len(frame))
-        is_long = len(frame) > LONG_FRAME_BYTES and header.api_key in SPLITS
         request: Any = None
-        if not is_long or header.api_key == PRODUCE_KEY:
-            request = found.read(frame, position)
-            is_long = is_long and partition_count(request) > PART_ELEMENTS
         answer: Any = CALLBACK_RESPONSE
-        if is_long:
-            self.long_requests.begin(LongRequest(self.broker, context, position, request))
-        else:
-            answer = found.handle(self.broker, context, request)
+        if not found.of_controller or not self._is_taken(context, position):
+            is_long = len(frame) > LONG_FRAME_BYTES and header.api_key in SPLITS
+            if not is_long or header.api_key == PRODUCE_KEY:
+                request = found.read(frame, position)
+                is_long = is_long and partition_count(request) > PART_ELEMENTS
+            if is_long:
+                self.long_requests.begin(LongRequest(self.broker, context, position, request))
+            else:
+                answer = found.handle(self.broker, context, request)
         if isinstance(answer, DelayedResponse):
             exchange.frame = b""  # It may wait for long; the operation keeps what it needs.
             done = answer.purgatory.try_complete_else_watch(answer.operation, answer.keys)
@@ -174,6 +186,36 @@ class Dispatcher:
                 f"a Fetch of {size} bytes, and the cluster has {partitions} partitions"
             )
 
+    def _is_taken(self, context: RequestContext, position: int) -> bool:
+        """True if a request of the active controller's was sent on to it: this node is another."""
+        forwarding = self.broker.forwarding
+        return forwarding is not None and forwarding.takes(self, context, position)
+
+    def fail(self, context: RequestContext, position: int, error: ErrorCode) -> None:
+        """Answer a request of the active controller's with an error, in the form of its API.
+
+        Raises `ProtocolError` if the request is malformed.
+        """
+        found = context.route
+        failed = found.api.failed
+        assert failed is not None, "only for the active controller's requests"
+        frame = context.exchange.frame
+        if len(frame) <= LONG_FRAME_BYTES or found.api.key not in SPLITS:
+            context.respond(failed(found.read(frame, position), error))
+            return
+        context.route = Route(
+            found.api,
+            found.version,
+            found.read,
+            lambda broker, part_context, part: failed(part, error),
+            found.write,
+            found.flexible_response,
+            found.errors,
+            found.of_controller,
+            found.between_nodes,
+        )
+        self.long_requests.begin(LongRequest(self.broker, context, position))
+
     def _refuse_version(self, exchange: RequestExchange, header: RequestHeader) -> None:
         if header.api_key == API_VERSIONS_KEY:
             lowest = route(API_VERSIONS_KEY, 0)
@@ -184,6 +226,10 @@ class Dispatcher:
             return
         self._metrics.count_unserved(header.api_key, header.api_version)
         api = APIS.get(header.api_key)
+        if api is not None and api.between_nodes and not self.between_nodes:
+            raise UnservedRequest(
+                f"request for key {header.api_key}: it is served to nodes of the cluster only"
+            )
         served = f"served are {api.min_version}-{api.max_version}" if api else "it is not served"
         raise UnservedRequest(
             f"request for key {header.api_key} in version {header.api_version}: {served}"

@@ -70,6 +70,7 @@ from odradek.protocol.api.describe_waiting import (
 )
 from odradek.protocol.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from odradek.protocol.api.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+from odradek.protocol.api.envelope import EnvelopeRequest, EnvelopeResponse
 from odradek.protocol.api.fetch import FetchRequest, FetchResponse
 from odradek.protocol.api.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -185,6 +186,7 @@ MESSAGES: dict[int, ApiMessages] = {
         api_messages(DescribeQuorumRequest, DescribeQuorumResponse),
         api_messages(AlterPartitionRequest, AlterPartitionResponse),
         api_messages(UpdateFeaturesRequest, UpdateFeaturesResponse),
+        api_messages(EnvelopeRequest, EnvelopeResponse),
         api_messages(FetchSnapshotRequest, FetchSnapshotResponse),
         api_messages(DescribeClusterRequest, DescribeClusterResponse),
         api_messages(DescribeProducersRequest, DescribeProducersResponse),

@@ -10,7 +10,7 @@ from clients.asking import create, until
 from clients.bad_input.filling import Filling, Sized, error_codes, request_frame
 from clients.wire import Wire
 from fuzz.tokens import Token, joined, sized
-from odradek.broker.apis import ROWS, Api
+from odradek.broker.apis import CLIENT_ROWS, Api
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -63,7 +63,7 @@ def wire(known: Wire) -> Wire:
     return known
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", CLIENT_ROWS, ids=lambda row: row.name)
 def test_arrays_of_any_length_are_answered(wire: Wire, row: Api) -> None:
     for version in range(row.min_version, row.max_version + 1):
         for times in (0, 1, 2, 5):
@@ -71,14 +71,14 @@ def test_arrays_of_any_length_are_answered(wire: Wire, row: Api) -> None:
             wire.ask(request, version, row.response)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", CLIENT_ROWS, ids=lambda row: row.name)
 def test_the_same_element_twice_is_answered_as_once_or_refused(wire: Wire, row: Api) -> None:
     for version in range(row.min_version, row.max_version + 1):
         once, twice = (errors(wire, row, version, times) for times in (1, 2))
         assert twice == REFUSED_TWICE.get(row.name, once), f"v{version}"
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", CLIENT_ROWS, ids=lambda row: row.name)
 def test_null_where_it_is_not_allowed_closes_the_connection(
     broker: Broker, wire: Wire, row: Api
 ) -> None:

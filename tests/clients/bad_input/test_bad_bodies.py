@@ -9,7 +9,7 @@ import pytest
 from clients.bad_input.filling import Filling, frame, request_frame
 from clients.bad_input.memory import MIB
 from clients.wire import Wire, request_bytes
-from odradek.broker.apis import ROWS, Api
+from odradek.broker.apis import CLIENT_ROWS, Api
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.describe_topic_partitions import (
@@ -26,7 +26,7 @@ from odradek.protocol.primitives import uvarint
 from odradek.testing.broker import Broker
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", CLIENT_ROWS, ids=lambda row: row.name)
 def test_bytes_after_a_request_are_skipped_by_every_api(known: Wire, row: Api) -> None:
     for version in {row.min_version, row.max_version}:
         request = Filling(version, 0, "", ZERO_UUID).message(row.request)
@@ -34,7 +34,7 @@ def test_bytes_after_a_request_are_skipped_by_every_api(known: Wire, row: Api) -
         assert known.frame() is not None, f"v{version}"
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", CLIENT_ROWS, ids=lambda row: row.name)
 def test_a_truncated_request_closes_its_connection(broker: Broker, row: Api) -> None:
     for version in {row.min_version, row.max_version}:
         request = Filling(version, 1, "name", ZERO_UUID).message(row.request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.controller.reassignments import alter_partition_reassignments, refused
+from odradek.model.errors import ErrorCode
 from odradek.protocol.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -24,3 +25,9 @@ def handle(
         request.timeout_ms,
         refused,
     )
+
+
+def failed(
+    request: AlterPartitionReassignmentsRequest, error: ErrorCode
+) -> AlterPartitionReassignmentsResponse:
+    return refused(error)

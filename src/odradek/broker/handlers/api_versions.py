@@ -1,7 +1,8 @@
 """ApiVersions: v0-5.
 
 Lists the rows of `apis`; those of Odradek's own (keys from 20000) only to clients that give our
-software name (KIP-511), so that the response to any other client is as if there were none. The
+software name (KIP-511), so that the response to any other client is as if there were none; and
+those between nodes of the cluster only on the listener of the nodes. The
 response has header version 0 in every version: clients read it before they know which versions the
 broker supports. A request in an unknown version gets the response in version 0 with
 UNSUPPORTED_VERSION and the versions of this key; with an empty list clients would stay at version
@@ -50,7 +51,8 @@ def handle(
         error_code=0,
         api_keys=served(
             own=context.version >= FIRST_VERSION_WITH_SOFTWARE
-            and request.client_software_name == SOFTWARE_NAME
+            and request.client_software_name == SOFTWARE_NAME,
+            between_nodes=context.from_node,
         ),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=least, max_version=most)
@@ -65,14 +67,15 @@ def handle(
     )
 
 
-def served(*, own: bool) -> list[ApiVersion]:
-    """Return the versions of the APIs, with those of Odradek's own if `own`."""
+def served(*, own: bool, between_nodes: bool = False) -> list[ApiVersion]:
+    """Return the versions of the APIs, with those of Odradek's own if `own`, and those that only
+    nodes of the cluster use if `between_nodes`."""
     from odradek.broker.apis import ROWS  # late: the table imports this module
 
     return [
         ApiVersion(api_key=api.key, min_version=api.advertised_min, max_version=api.max_version)
         for api in ROWS
-        if own or not api.is_own
+        if (own or not api.is_own) and (between_nodes or not api.between_nodes)
     ]
 
 

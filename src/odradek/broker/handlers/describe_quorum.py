@@ -57,6 +57,10 @@ def handle(
     )
 
 
+def failed(request: DescribeQuorumRequest, error: ErrorCode) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(error_code=error, error_message=error.text, topics=[])
+
+
 def described(broker: Broker, no_message: str | None) -> DescribedQuorumPartition:
     now_ms = broker.clock.wall_ms()
     voter = ReplicaState(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.controller.leader_election import elect_leaders, refused
+from odradek.model.errors import ErrorCode
 from odradek.protocol.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 if TYPE_CHECKING:
@@ -19,5 +20,9 @@ def handle(
         context,
         lambda image: elect_leaders(image, request, broker.config),
         request.timeout_ms,
-        lambda error: refused(request, error),
+        lambda error: failed(request, error),
     )
+
+
+def failed(request: ElectLeadersRequest, error: ErrorCode) -> ElectLeadersResponse:
+    return refused(request, error)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.context import DelayedResponse
 from odradek.broker.handlers.find_coordinator import NO_TRANSACTIONS
+from odradek.broker.producer_ids import WANTED_MS
 from odradek.controller.quorum_controller import NotController
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from odradek.broker.broker import Broker
     from odradek.broker.context import RequestContext
 
-TIMEOUT_MS = 30_000
 NO_BLOCK_YET = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """No block of ids was granted in time; clients retry upon this error."""
 
@@ -43,14 +43,12 @@ def handle(
         context.respond(failed(NO_BLOCK_YET) if taken is None else granted(taken))
 
     try:
-        offset = broker.producer_id_manager.request_block()
+        broker.producer_id_manager.request_block()
     except OSError:
         return failed(ErrorCode.KAFKA_STORAGE_ERROR)
     except NotController:
         return failed(NO_BLOCK_YET)
-    return broker.after_commit(
-        offset, TIMEOUT_MS, committed, lambda: context.respond(failed(NO_BLOCK_YET))
-    )
+    return broker.after_grant(WANTED_MS, committed, lambda: context.respond(failed(NO_BLOCK_YET)))
 
 
 def granted(producer_id: int) -> InitProducerIdResponse:

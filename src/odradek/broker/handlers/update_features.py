@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.controller.features import refused, update_features
+from odradek.model.errors import ErrorCode
 from odradek.protocol.api.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
@@ -23,3 +24,7 @@ def handle(
         request.timeout_ms,
         refused,
     )
+
+
+def failed(request: UpdateFeaturesRequest, error: ErrorCode) -> UpdateFeaturesResponse:
+    return refused(error)
