@@ -20,9 +20,11 @@ PREFIX = "odradek-tests-"
 LONGEST_ROOT = 24
 """Spark's names of sockets have 42 bytes and the paths of sockets at most 103, on macOS."""
 SPARK_DEFAULTS = """\
-spark.driver.defaultJavaOptions -Djava.io.tmpdir={directory}
-spark.executor.defaultJavaOptions -Djava.io.tmpdir={directory}
+spark.driver.defaultJavaOptions {options}
+spark.executor.defaultJavaOptions {options}
 """
+JAVA_OPTIONS = "-Djava.io.tmpdir={directory} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Also what is best for virtual machines that live for seconds."""
 
 
 def temporary_root() -> Path:
@@ -50,7 +52,8 @@ class TemporaryFiles:
         environment["SPARK_CONF_DIR"] = str(self.directory / "spark-conf")
         tempfile.tempdir = None
         (self.directory / "spark-conf").mkdir()
-        defaults = SPARK_DEFAULTS.format(directory=self.directory)
+        options = JAVA_OPTIONS.format(directory=self.directory)
+        defaults = SPARK_DEFAULTS.format(options=options)
         (self.directory / "spark-conf" / "spark-defaults.conf").write_text(defaults)
 
     def remove(self) -> None:

@@ -22,14 +22,14 @@ from pathlib import Path
 import pyspark
 
 from odradek.spark.java import java_home
+from temporary_files import JAVA_OPTIONS
 
 SPARK_HOME = Path(pyspark.__file__).parent
 READY_SECONDS = 300
 STOP_SECONDS = 60
 KEPT = ("PATH", "HOME", "TMPDIR", "SPARK_LOCAL_DIRS", "SPARK_CONF_DIR")
 DAEMON_OPTIONS = (
-    f"-Djava.io.tmpdir={tempfile.gettempdir()} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
-    "-Dspark.master.rest.enabled=false"
+    f"{JAVA_OPTIONS.format(directory=tempfile.gettempdir())} -Dspark.master.rest.enabled=false"
 )
 WORKER_OPTIONS = " ".join(
     f"-Dspark.worker.cleanup.{name}"

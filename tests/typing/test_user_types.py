@@ -198,7 +198,7 @@ odradek.aio.Consumer("orders", brokers="a:1", auto_ofset_reset="earliest")  # wr
 """
 
 
-def mypy(program: Path) -> set[int]:
+def mypy(program: Path, cache: Path) -> set[int]:
     """The lines that mypy complains of."""
     command = [
         sys.executable,
@@ -208,7 +208,6 @@ def mypy(program: Path) -> set[int]:
         "--no-error-summary",
         "--show-column-numbers",
     ]
-    cache = program.parent / "cache"
     done = subprocess.run(
         [*command, f"--cache-dir={cache}", "--config-file=", program.name],
         cwd=program.parent,
@@ -221,7 +220,7 @@ def mypy(program: Path) -> set[int]:
     return {int(line.split(":")[1]) for line in errors}
 
 
-def pyright(program: Path) -> set[int]:
+def pyright(program: Path, _cache: Path) -> set[int]:
     """The lines that pyright complains of."""
     settings = program.parent / "pyrightconfig.json"
     source = str(Path(odradek.__file__).parents[1])
@@ -247,10 +246,16 @@ def pyright(program: Path) -> set[int]:
     return {each["range"]["start"]["line"] + 1 for each in found["generalDiagnostics"]}
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What mypy knows of the packages that both programs import."""
+    return tmp_path_factory.mktemp("mypy")
+
+
 @pytest.mark.parametrize("check", [mypy, pyright], ids=["mypy", "pyright"])
 @pytest.mark.parametrize("program", [RIGHT, WRONG], ids=["right", "wrong"])
-def test_a_users_program(check: object, program: str, tmp_path: Path) -> None:
+def test_a_users_program(check: object, program: str, tmp_path: Path, cache: Path) -> None:
     assert callable(check)
     (tmp_path / "program.py").write_text(program)
     wrong = {n for n, line in enumerate(program.splitlines(), 1) if line.endswith("# wrong")}
-    assert check(tmp_path / "program.py") == wrong
+    assert check(tmp_path / "program.py", cache) == wrong

@@ -15,7 +15,15 @@ from click.testing import CliRunner
 from odradek import leaves
 from odradek.cli.main import main
 from odradek.spark import environment_archive
-from odradek.spark.environment_archive import PackFailed, copy_odradek, name_of, point_at, required
+from odradek.spark.environment_archive import (
+    PackFailed,
+    clean,
+    copy_odradek,
+    name_of,
+    point_at,
+    required,
+    site_packages,
+)
 
 
 def packed(target: Path, **options: Any) -> None:
@@ -92,3 +100,17 @@ def test_bin_python_links_to_the_interpreter_of_the_workers(tmp_path: Path) -> N
     assert "home = /opt/python/bin\n" in (tmp_path / "pyvenv.cfg").read_text()
     with pytest.raises(PackFailed, match="a path on the workers begins with /"):
         point_at(tmp_path, Path("python3"))
+
+
+def test_scripts_and_the_test_suites_of_large_packages_are_left_out(tmp_path: Path) -> None:
+    site = site_packages(tmp_path)
+    kept = [tmp_path / "bin" / "python3", site / "pandas" / "core" / "frame.py"]
+    kept += [site / "users_own" / "tests" / "data.py", site / "numpy" / "testing" / "__init__.py"]
+    left_out = [tmp_path / "bin" / "activate", site / "pandas" / "tests" / "test_frame.py"]
+    left_out += [site / "numpy" / "_core" / "tests" / "test_x.py"]
+    left_out += [site / "pyarrow" / "include" / "arrow" / "api.h"]
+    for path in kept + left_out:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    clean(tmp_path)
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(kept)

@@ -1,0 +1,168 @@
+"""Run all tests but the interop ones: `python -m scripts.all_tests`.
+
+There are three lines of parts, which run at the same time, so that one computes while the others
+wait for processes and timers:
+
+    everything without Spark, then the leaves' own tests once more interpreted, if they ran compiled
+    Spark on this machine
+    Spark on a standalone cluster of processes, with an archive of `odradek spark pack`
+
+The output of the first line appears as it comes, and that of the others after it. The last lines
+name the parts that failed.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from typing import IO
+
+from odradek import leaves
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTEST = (sys.executable, "-m", "pytest", "-q", "--dist", "loadfile")
+WITHOUT_SPARK = "not interop and not spark and not cluster"
+
+
+def say(text: str) -> None:
+    print(f"test: {text}", file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One run of pytest."""
+
+    name: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def parts_without_spark() -> list[Part]:
+    parts = [
+        Part(
+            "units, properties, real clients, the command, the simulator",
+            ("-n", "2", "-m", WITHOUT_SPARK),
+        )
+    ]
+    if leaves.is_compiled_from_these_sources():
+        interpreted = {"ODRADEK_INTERPRETED": "1"}
+        arguments = ("-n", "2", *leaves_tests())
+        parts.append(Part("the leaves once more, interpreted", arguments, interpreted))
+    return parts
+
+
+def leaves_tests() -> list[str]:
+    """Return the tests that reach the leaves in this process, by the leaves' packages."""
+    packages = sorted({leaf.split(".")[1] for leaf in leaves.LEAVES})
+    return [*(f"tests/unit/{package}" for package in packages), "tests/property"]
+
+
+class Line(Thread):
+    """Runs its parts one after the other. `output`, if given, gets what they print."""
+
+    def __init__(self, parts: Sequence[Part], output: IO[bytes] | None) -> None:
+        super().__init__()
+        self.parts = parts
+        self.output = output
+        self.failed: list[str] = []
+        self.stopped = False
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self) -> None:
+        for part in self.parts:
+            if self.stopped:
+                return
+            say(part.name)
+            started = time.monotonic()
+            code = self._run(part)
+            passed = "passed" if code == 0 else "FAILED"
+            say(f"{part.name}: {passed} in {time.monotonic() - started:.0f} s")
+            if code:
+                self.failed.append(part.name)
+
+    def _run(self, part: Part) -> int:
+        environment = {**os.environ, **part.environment}
+        # Each process would compile all test modules again.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        self._process = subprocess.Popen(
+            [*PYTEST, *part.arguments],
+            cwd=ROOT,
+            env=environment,
+            stdout=self.output,
+            stderr=self.output,
+            start_new_session=True,
+        )
+        return self._process.wait()
+
+    def stop(self) -> None:
+        """Interrupt the part that runs, with its processes; there is no next one."""
+        self.stopped = True
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGINT)
+
+
+def run_all(lines: Sequence[Line]) -> None:
+    """Run the lines to their end. After Ctrl-C or SIGTERM they are stopped: `KeyboardInterrupt`."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for line in lines:
+        line.start()
+    try:
+        for line in lines:
+            line.join()
+    except KeyboardInterrupt:
+        for line in lines:
+            line.stop()
+        for line in lines:
+            line.join()
+        raise
+
+
+def main() -> int:
+    started = time.monotonic()
+    with ExitStack() as stack:
+        lines = [
+            Line(parts_without_spark(), None),
+            Line(
+                [Part("Spark", ("-m", "spark", "tests/spark"))],
+                stack.enter_context(tempfile.TemporaryFile()),
+            ),
+            Line(
+                [Part("a Spark cluster", ("-m", "cluster", "tests/cluster"))],
+                stack.enter_context(tempfile.TemporaryFile()),
+            ),
+        ]
+        try:
+            run_all(lines)
+        except KeyboardInterrupt:
+            say("interrupted")
+            return 130
+        for line in lines:
+            if line.output is not None:
+                line.output.seek(0)
+                shutil.copyfileobj(line.output, sys.stdout.buffer)
+    sys.stdout.flush()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    failed = [name for line in lines for name in line.failed]
+    for name in failed:
+        say(f"FAILED: {name}")
+    minutes, seconds = divmod(round(time.monotonic() - started), 60)
+    say(
+        f"{'failed' if failed else 'passed'} in {minutes}:{seconds:02}, "
+        f"with {(used.ru_utime + used.ru_stime) / 60:.1f} minutes of processor time"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
