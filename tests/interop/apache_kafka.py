@@ -7,10 +7,12 @@ own, with a small heap. It is started once for a test session and ended by its p
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -19,9 +21,11 @@ from types import TracebackType
 from typing import Self
 
 POM = Path(__file__).with_name("pom.xml")
-START_TIMEOUT_S = 60
-TOOL_TIMEOUT_S = 60
+START_TIMEOUT_S = 300
+TOOL_TIMEOUT_S = 300
 LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+TEMPORARY = f"-Djava.io.tmpdir={tempfile.gettempdir()}"
+"""Libraries unpack native code there; a process that is killed leaves it."""
 # Tools run for a second or two: the first compiler tier and the simplest collector start fastest.
 TOOL_OPTIONS = (
     "-Xmx256m",
@@ -29,6 +33,7 @@ TOOL_OPTIONS = (
     "-XX:+UseSerialGC",
     "-Xshare:auto",
     LOG_LEVEL,
+    TEMPORARY,
 )
 GROUP_SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -36,7 +41,7 @@ GROUP_SETTINGS = {
     "group.max.size": "6",
 }
 """Settings of groups with short delays and low limits, so that scripts need not wait."""
-NODE_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", LOG_LEVEL)
+NODE_OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", LOG_LEVEL, TEMPORARY)
 
 
 class KafkaMissing(Exception):
@@ -52,23 +57,25 @@ def class_path(cache: Path, pom: Path = POM) -> str:
             )
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:16]
     remembered = cache / f"class-path-{digest}.txt"
-    if remembered.exists():
-        jars = remembered.read_text()
-        if all(Path(jar).exists() for jar in jars.split(":")):
-            return jars
+    # Maven's repository is not made for two processes that fill it.
+    with (Path(tempfile.gettempdir()) / "odradek-maven.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if remembered.exists():
+            jars = remembered.read_text()
+            if all(Path(jar).exists() for jar in jars.split(":")):
+                return jars
+        return resolved(pom, remembered)
+
+
+def resolved(pom: Path, remembered: Path) -> str:
+    """Have Maven get the jars, and return them. Raises `KafkaMissing`."""
     done = subprocess.run(
         [
-            "mvn",
-            "-q",
-            "-B",
-            "-f",
-            pom,
-            "dependency:build-classpath",
+            *("mvn", "-q", "-B", "-f", pom, "dependency:build-classpath"),
             f"-Dmdep.outputFile={remembered}",
         ],
         capture_output=True,
         text=True,
-        timeout=300,
         check=False,
     )
     if done.returncode != 0:
