@@ -33,6 +33,8 @@ from odradek import leaves
 ROOT = Path(__file__).resolve().parent.parent
 PYTEST = (sys.executable, "-m", "pytest", "-q", "--dist", "loadfile")
 WITHOUT_SPARK = "not interop and not spark and not cluster"
+NO_LEAVES = "tests/property/test_raft_model.py"
+"""What these tests examine has no leaves."""
 
 
 def say(text: str) -> None:
@@ -57,7 +59,7 @@ def parts_without_spark() -> list[Part]:
     ]
     if leaves.is_compiled_from_these_sources():
         interpreted = {"ODRADEK_INTERPRETED": "1"}
-        arguments = ("-n", "2", *leaves_tests())
+        arguments = ("-n", "2", *leaves_tests(), "--ignore", NO_LEAVES)
         parts.append(Part("the leaves once more, interpreted", arguments, interpreted))
     return parts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from scripts.all_tests import ROOT, Line, Part, leaves_tests
+from scripts.all_tests import Line, Part
 
 
 def test_a_failed_part_is_named_and_the_next_one_runs(tmp_path: Path) -> None:
@@ -33,9 +33,3 @@ def test_a_part_gets_its_environment(tmp_path: Path) -> None:
         line = Line([Part("environment", arguments, {"GIVEN": "x"})], output)
         line.run()
     assert line.failed == []
-
-
-def test_each_package_with_leaves_has_tests() -> None:
-    directories = [ROOT / name for name in leaves_tests()]
-    assert [directory for directory in directories if not directory.is_dir()] == []
-    assert ROOT / "tests" / "unit" / "log" in directories

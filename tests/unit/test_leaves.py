@@ -11,6 +11,7 @@ import pytest
 
 import odradek
 from odradek import leaves
+from scripts.all_tests import NO_LEAVES, ROOT, leaves_tests
 
 
 @pytest.fixture
@@ -79,8 +80,8 @@ def test_every_leaf_has_a_source() -> None:
 
 
 def test_every_package_with_leaves_is_also_tested_interpreted() -> None:
-    """The last step of `scripts/test` names the directories."""
-    script = Path(__file__).parents[2] / "scripts" / "test"
-    _, _, interpreted = script.read_text().partition("ODRADEK_INTERPRETED=1")
+    directories = [ROOT / name for name in leaves_tests()]
+    assert [directory for directory in directories if not directory.is_dir()] == []
     packages = {leaf.split(".")[1] for leaf in leaves.LEAVES}
-    assert [name for name in sorted(packages) if f"tests/unit/{name}" not in interpreted] == []
+    assert {ROOT / "tests" / "unit" / name for name in packages} <= set(directories)
+    assert (ROOT / NO_LEAVES).exists()
