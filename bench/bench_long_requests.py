@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,7 @@ def all_rows(bench: LongRequestBench) -> None:
                     Shown("p99_ms", "ms, p99 of others"),
                     Shown("total_ms", "ms, the long request"),
                 ],
-                lambda node, long=long: others_wait(node, long),  # type: ignore[misc]
+                partial(others_wait, long=long),
                 nodes,
             )
 

@@ -32,7 +32,7 @@ is an object that does nothing. Nothing of this is imported unless a program imp
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -142,10 +142,7 @@ def end_span(span: Span, error: BaseException | None) -> None:
 
 def count_of(values: object) -> int | None:
     """Return the number of records of a `send_many` or `send_arrow`; None if nobody knows yet."""
-    try:
-        return len(values)  # type: ignore[arg-type]
-    except TypeError:
-        return None
+    return len(values) if isinstance(values, Sized) else None
 
 
 class TracingInterceptor(ProducerInterceptor):

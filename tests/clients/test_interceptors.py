@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -411,7 +410,10 @@ class TestAsyncio:
                 brokers=broker.bootstrap, interceptors=[tracing]
             ) as producer:
                 sending = asyncio.create_task(producer.enqueue("missing", "v"))
-                await asyncio.sleep(0.05)
+                while not tracing.of("send"):
+                    await asyncio.sleep(
+                        0
+                    )  # A turn of the loop, in which the record begins to wait.
                 sending.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await sending
@@ -422,17 +424,21 @@ class TestAsyncio:
         errors = [type(error) for _, error, _ in tracing.of("acknowledged")]
         assert errors == [asyncio.CancelledError, BufferFull]
 
-    def test_an_interceptor_that_sleeps_blocks_the_loop_that_long(
+    def test_the_loop_does_not_turn_while_an_interceptor_works(
         self, broker: Broker, new_topic: Any
     ) -> None:
         topic = new_topic()
         turns_in_interceptor: list[int] = []
         turns = 0
 
-        class Sleeping(ProducerInterceptor):
+        class Working(ProducerInterceptor):
             def on_send(self, record: ProducerRecord) -> ProducerRecord:
                 before = turns
-                time.sleep(0.05)
+                # Another thread wakes the loop, which could turn now if it were free.
+                loop = asyncio.get_running_loop()
+                other = threading.Thread(target=loop.call_soon_threadsafe, args=(list,))
+                other.start()
+                other.join()
                 turns_in_interceptor.append(turns - before)
                 return record
 
@@ -447,7 +453,7 @@ class TestAsyncio:
 
             turning = asyncio.create_task(turn())
             async with odradek.aio.Producer(
-                brokers=broker.bootstrap, interceptors=[Sleeping()]
+                brokers=broker.bootstrap, interceptors=[Working()]
             ) as producer:
                 assert (await producer.send(topic, "v")).offset == 0
             turning.cancel()

@@ -68,7 +68,7 @@ class Housekeeping:
         self._clock = RetentionClock(env.clock.wall_ms(), env.clock.monotonic_ms())
         self._stopped = False
         self.deleted_segments = self.deleted_bytes = 0
-        """What retention has taken out of the logs."""
+        """Counts of what retention has taken out of the logs."""
         self._every(config.log_retention_check_interval_ms, self.retention)
         self._every(config.log_flush_offset_checkpoint_interval_ms, self.recovery_points)
         self._every(PRODUCER_CHECK_MS, self.expire_producers)

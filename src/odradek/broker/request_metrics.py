@@ -1,4 +1,4 @@
-"""What is counted of requests, by API: times, sizes and errors.
+"""Counts of requests, by API: times, sizes and errors.
 
     the last reading ──── receiving, decoding, handling ──── answered, or begins to wait
         of the loop            `handling`                        │ waits: `delayed`

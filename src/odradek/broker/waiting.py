@@ -1,4 +1,4 @@
-"""What waits in a broker: requests, timers, groups, and logs that wait for the disk.
+"""DescribeWaiting as slices: the requests, timers, groups and logs that wait in a broker.
 
 `describe_waiting` looks at one part after the other, some hundred things at a time, and yields in
 between so that others have a turn. It only reads: nothing is completed, moved, opened or kept, and

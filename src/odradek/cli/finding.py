@@ -1,4 +1,4 @@
-"""What one check of `odradek doctor` found."""
+"""Findings: the result of one check of `odradek doctor`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `odradek doctor` looks at in the machine: disk, clock, descriptors, ports.
+"""Checks of the machine by `odradek doctor`: disk, clock, descriptors, ports.
 
 A function that begins with `judge` decides from values that were read; the others read them.
 """

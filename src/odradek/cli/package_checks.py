@@ -1,4 +1,4 @@
-"""What `odradek doctor` looks at in the installation: versions, compiled leaves, Java.
+"""Checks of the installation by `odradek doctor`: versions, compiled leaves, Java.
 
 Nothing is imported to learn its version: PySpark alone would take a second.
 """

@@ -1,4 +1,4 @@
-"""What `odradek top` shows: samples of a cluster, and the rows of its views. No input, no output.
+"""The figures of `odradek top`: samples of a cluster, and the rows of its views. No I/O.
 
     Sample, Sample ─► figures ─► Figures: one table of `Row`s for each view
 

@@ -134,19 +134,19 @@ class ConsumerInterceptor:
         """The consumer was closed, after its last commit: nothing more is called."""
 
 
-I = TypeVar("I", ProducerInterceptor, ConsumerInterceptor)  # noqa: E741
+InterceptorT = TypeVar("InterceptorT", ProducerInterceptor, ConsumerInterceptor)
 
 LIST = "What to do: give objects, such as interceptors=[Audit()]"
 
 
-def checked_interceptors(given: object, base: type[I]) -> list[I]:
+def checked_interceptors(given: object, base: type[InterceptorT]) -> list[InterceptorT]:
     """Return the interceptors that a client's constructor got; None is none. Raises
     `ConfigError`."""
     if given is None:
         return []
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise ConfigError(f"interceptors is {given!r}, not a list of interceptors. {LIST}")
-    checked: list[I] = []
+    checked: list[InterceptorT] = []
     for each in given:
         if not isinstance(each, base):
             raise ConfigError(f"interceptor {each!r} is no object of a {base.__name__}. {LIST}")

@@ -1,4 +1,4 @@
-"""What this process uses of the machine: processor time, memory, descriptors.
+"""ProcessUsage: the processor time, memory and descriptors that this process uses.
 
 On Linux from `/proc/self`; elsewhere memory and descriptors are unknown. Reading takes some tens of
 microseconds. Linux before 6.2 does not tell the number of open descriptors, so they are counted, a

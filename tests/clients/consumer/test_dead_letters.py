@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -55,6 +54,18 @@ def all_of(broker: Broker, topic: str) -> list[Record[bytes, bytes]]:
 def committed(broker: Broker, group: str) -> dict[TopicPartition, int]:
     with Admin(brokers=broker.bootstrap) as admin:
         return {each: at.offset for each, at in admin.group_offsets(group).items()}
+
+
+class NotedLetters(list[DecodeError]):
+    """The dead letters of an Arrow batch, and the event that there is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived = threading.Event()
+
+    def append(self, letter: DecodeError) -> None:
+        super().append(letter)
+        self.arrived.set()
 
 
 class TestWhatIsWritten:
@@ -215,12 +226,12 @@ class TestMissingTopic:
                     return
 
         with Consumer(topic, **settings) as first, Consumer(**settings) as second:
-            reading = threading.Thread(target=read, args=(first,))
-            reading.start()
             dead_letters = first._poll_loop.dead_letters
             assert dead_letters is not None
-            while not dead_letters.column_letters:
-                time.sleep(0.01)
+            dead_letters.column_letters = noted = NotedLetters()
+            reading = threading.Thread(target=read, args=(first,))
+            reading.start()
+            assert noted.arrived.wait(LONG_S)
             second.subscribe(topic)
             while not second.assignment():
                 assert second.poll(0.05) is None

@@ -60,7 +60,8 @@ class Watched:
     def __init__(self, **given: str) -> None:
         self.node = serving(**given)
         self.connection = FakeConnection()
-        self.node.node.sockets.connections = {1: self.connection}  # type: ignore[dict-item]
+        sockets: Any = self.node.node.sockets
+        sockets.connections = {1: self.connection}
 
     def send(self, request: Any, version: int) -> SentRequest:
         sent = self.node.send(request, version)
@@ -287,8 +288,8 @@ def test_others_are_served_between_the_slices() -> None:
     watched = Watched()
     watched.node.create("t")
     waiting = watched.send(fetch("t", wait_ms=60_000), 11)
-    sockets = watched.node.node.sockets
-    sockets.connections = {n: FakeConnection([waiting] * 64) for n in range(100)}  # type: ignore[misc]
+    sockets: Any = watched.node.node.sockets
+    sockets.connections = {n: FakeConnection([waiting] * 64) for n in range(100)}
     asked = watched.node.send(DescribeWaitingRequest(operations_limit=10), 0)
     watched.node.run_round()
     assert asked.parts is None
@@ -302,8 +303,8 @@ def test_a_client_that_disconnects_ends_the_work_for_it() -> None:
     watched = Watched()
     watched.node.create("t")
     waiting = watched.send(fetch("t", wait_ms=60_000), 11)
-    sockets = watched.node.node.sockets
-    sockets.connections = {n: FakeConnection([waiting] * 64) for n in range(100)}  # type: ignore[misc]
+    sockets: Any = watched.node.node.sockets
+    sockets.connections = {n: FakeConnection([waiting] * 64) for n in range(100)}
     asked = watched.node.send(DescribeWaitingRequest(operations_limit=10), 0)
     assert asked.abandoned is not None
     asked.abandoned()
@@ -367,7 +368,7 @@ def played(steps: Sequence[tuple[str, int]], look: bool) -> list[Any]:
             respond(parts)
 
         if request.parts is None:
-            request.respond = noted  # type: ignore[method-assign]
+            request.respond = noted  # type: ignore[method-assign]  # It calls the method.
         sent.append(request)
 
     for what, number in steps:

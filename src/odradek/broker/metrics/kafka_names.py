@@ -4,6 +4,8 @@ The names are those that the Prometheus JMX exporter makes with Strimzi's rules,
 kafka_exporter (Grafana's board 7589). Boards and alerts written for them show this broker without a
 change; `NOT_SERVED` lists what they query and this broker has not, each with its reason.
 
+The module is as long as Kafka's list: a row for each name, in the groups of Kafka's own beans.
+
 Every value is computed from this broker's state, also where one node leaves little to compute: a
 partition with one replica is never under-replicated.
 
@@ -845,4 +847,4 @@ NOT_SERVED: dict[str, str] = {
     "kubelet_volume_stats_available_bytes": "of Kubernetes: see odradek_data_volume_free_bytes",
     "kubelet_volume_stats_capacity_bytes": "of Kubernetes: see odradek_data_volume_size_bytes",
 }
-"""What boards for Kafka query and this broker does not have, with the reason."""
+"""Names that boards for Kafka query and this broker does not have, each with the reason."""

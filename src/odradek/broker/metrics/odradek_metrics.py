@@ -1,4 +1,8 @@
-"""Odradek's own metrics, `odradek_*`: of the broker as a whole and of its topics, in base units."""
+"""Odradek's own metrics, `odradek_*`: of the broker as a whole and of its topics, in base units.
+
+The functions that read come first, then the rows. The module is as long as the list: one table,
+whose page readers search by name, is easier to keep free of doubles than one for each package.
+"""
 
 from __future__ import annotations
 

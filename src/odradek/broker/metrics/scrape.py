@@ -72,7 +72,7 @@ class TopicTotals:
 
 
 class ClusterTotals:
-    """What the committed metadata says of partitions, as numbers of them."""
+    """Numbers of partitions by their state in the committed metadata."""
 
     __slots__ = (
         "at_min_isr",
@@ -120,7 +120,7 @@ class Scrape:
         self._usage: ProcessUsage | None = None
 
     def process_usage(self) -> ProcessUsage | None:
-        """What the process uses, read once; None in a simulation."""
+        """The resources that the process uses, read once; None in a simulation."""
         if self._usage is None and self.node.usage is not None:
             self._usage = self.node.usage()
         return self._usage

@@ -125,11 +125,11 @@ class EngineThread:
         self._check_process()
         if self.is_current:
             self._check_open()
-            self.environment.reactor.call_soon(action)  # type: ignore[arg-type]
+            self.environment.reactor.call_soon(action)  # type: ignore[arg-type]  # Its result is dropped.
         else:
             with self._guard:
                 self._check_open()
-                self.environment.reactor.call_soon_threadsafe(action)  # type: ignore[arg-type]
+                self.environment.reactor.call_soon_threadsafe(action)  # type: ignore[arg-type]  # Its result is dropped.
 
     def call(self, action: Callable[[], T]) -> T:
         """Run `action` on the owner thread; return its result or raise its exception."""
@@ -227,7 +227,7 @@ class EngineThread:
             return
         if self._thread.ident is None:
             self._closed = True
-            self.environment.reactor.call_soon_threadsafe(end)  # type: ignore[arg-type]
+            self.environment.reactor.call_soon_threadsafe(end)  # type: ignore[arg-type]  # Its result is dropped.
             self.environment.reactor.stop()
             self._run()
             return
@@ -236,7 +236,7 @@ class EngineThread:
             self._closed = True
             if not self._ended.is_set():
                 reactor = self.environment.reactor
-                reactor.call_soon_threadsafe(end)  # type: ignore[arg-type]
+                reactor.call_soon_threadsafe(end)  # type: ignore[arg-type]  # Its result is dropped.
                 reactor.stop()
         if interrupts_section:
             self._ended.wait(JOIN_S)
