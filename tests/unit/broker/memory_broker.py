@@ -205,13 +205,20 @@ class MemoryBroker:
         assert answer.topics[0].error_code == 0, answer
 
     def produce(
-        self, topic: str, *, index: int = 0, count: int = 1, size: int = 10, acks: int = -1
+        self,
+        topic: str,
+        *,
+        index: int = 0,
+        count: int = 1,
+        size: int = 10,
+        acks: int = -1,
+        timeout_ms: int = 5000,
     ) -> SentRequest:
         data = build([(None, b"." * size, [], NOW_MS + n) for n in range(count)])
         partition = PartitionProduceData(index=index, records=ByteRange(data, 0, len(data)))
         request = ProduceRequest(
             acks=acks,
-            timeout_ms=5000,
+            timeout_ms=timeout_ms,
             topic_data=[TopicProduceData(name=topic, partition_data=[partition])],
         )
         return self.send(request, 9)

@@ -141,7 +141,7 @@ def test_a_produce_that_waits_for_the_disk_is_listed_until_it_is_answered() -> N
     watched.connection.sent.append(watched.node.produce("t"))
     found = watched.look(operations_limit=10)
     assert [(row.kind, row.keys, row.left_ms) for row in found.operations] == [
-        ("Produce", ["t-0"], 5000)
+        ("Produce", ["t-0"], 30_000)
     ]
     watched.node.run_until_idle()
     assert watched.look(operations_limit=10).operations == []

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from odradek.broker.handlers.produce import DISK_TIMEOUT_MS
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreatableTopicConfig
 from odradek.protocol.api.produce import PartitionProduceResponse, ProduceResponse
 from unit.broker.memory_broker import NOW_MS, MemoryBroker
-
-TIMEOUT_MS = 5000
 
 
 def the_answer(serving: MemoryBroker, **produce: int) -> PartitionProduceResponse:
     """The response to a produce whose records are not flushed before its deadline."""
     asked = serving.produce("t", **produce)
     serving.run_soon()
-    serving.clock.passed_ms += TIMEOUT_MS
+    serving.clock.passed_ms += DISK_TIMEOUT_MS
     serving.timer.advance_clock(serving.clock.passed_ms)
     return asked.answer(ProduceResponse).responses[0].partition_responses[0]
 
@@ -37,6 +36,20 @@ def test_a_timed_out_produce_keeps_the_offset_and_times_of_its_append(
     assert answer.base_offset == 3
     assert answer.log_append_time_ms == append_time_ms
     assert answer.log_start_offset == 0
+
+
+def test_a_produce_waits_for_its_own_disk_beyond_its_timeout():
+    """As in Kafka, where one replica is written before the timeout of the request counts."""
+    serving = MemoryBroker()
+    serving.create("t")
+    asked = serving.produce("t", timeout_ms=0)
+    serving.run_soon()
+    serving.clock.passed_ms += DISK_TIMEOUT_MS - 1
+    serving.timer.advance_clock(serving.clock.passed_ms)
+    assert not asked.answered
+    serving.run_until_idle()
+    answer = asked.answer(ProduceResponse).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
 
 
 def test_a_partition_offline_during_the_wait_keeps_the_offset_of_the_append():

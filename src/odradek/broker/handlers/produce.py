@@ -51,6 +51,8 @@ ALL: Final = -1
 LEADER: Final = 1
 NOBODY: Final = 0
 NO_RECORDS: Final = ByteRange(b"", 0, 0)
+DISK_TIMEOUT_MS: Final = 30_000
+"""The limit for this broker's own disk: the default `request.timeout.ms` of producers."""
 MAGIC_AT: Final = 16
 ATTRIBUTES_LOW_AT: Final = 22
 
@@ -96,11 +98,21 @@ def delayed_response(
     for _, data in asked:
         data.records = None
     operation = DelayedProduce(
-        request.timeout_ms,
+        time_limit_ms(request, statuses),
         statuses,
         lambda _: context.respond(response(broker, context, asked, responses)),
     )
     return DelayedResponse(broker.replicas.produce_purgatory, operation, watch_keys(broker, asked))
+
+
+def time_limit_ms(request: ProduceRequest, statuses: list[ProduceStatus]) -> int:
+    """How long the response may wait: `timeout_ms` is a limit for followers, as in Kafka, where the
+    leader's own disk is done with a batch before the time counts.
+    """
+    for status in statuses:
+        if request.acks == ALL and status.partition.leadership is not None:
+            return request.timeout_ms
+    return max(request.timeout_ms, DISK_TIMEOUT_MS)
 
 
 def no_response(context: RequestContext, responses: list[PartitionProduceResponse]) -> NoResponse:
