@@ -189,18 +189,22 @@ class ApacheKafka:
     def await_start(self) -> None:
         """Wait until it accepts connections. Raises `KafkaMissing` with the end of its output."""
         assert self._process is not None
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                break
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-            except OSError:
-                time.sleep(0.05)
-            else:
-                return
-        output = (self.directory / "server.log").read_text()[-3000:]
-        raise KafkaMissing(f"Apache Kafka did not start:\n{output}")
+        await_port(self.port, self._process, self.directory / "server.log")
+
+
+def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a node accepts connections. Raises `KafkaMissing` with the end of its output."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise KafkaMissing(f"Apache Kafka did not start:\n{log.read_text()[-3000:]}")
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,264 +1,370 @@
-"""The cluster of a command: its options, its settings and its clients.
+"""`odradek cluster`: brokers and quorum of any Kafka cluster, and moves of replicas between them.
 
-    -b HOST:PORT,...      else  -X bootstrap.servers=...  else  --command-config FILE
-                          else  ODRADEK_BROKERS  else  KAFKA_BOOTSTRAP_SERVERS
-                          else  localhost:9092
-    -X NAME=VALUE         any client setting, by Kafka's or librdkafka's name; `-X list` prints them
-    --command-config FILE settings as lines of NAME=VALUE, as Kafka's own tools read them
-
-All names of a setting mean the same setting. If several sources give it, the first of these wins: a
-flag of the command (`-b`, `produce --acks`), `-X`, the file, the command's own default. So it is in
-Kafka's tools. Within one source the last value on the command line wins, by whatever name the
-option was given.
-
-The long names of Kafka's tools (`--bootstrap-server`, `--broker-list`, `--command-property`) are
-further names of these options and hidden from the help.
+`grow`, `drain` and `topic alter --replicas` follow a plan of `replica_plan`: a bounded number of
+partitions is copied at a time. Interrupted, what is under way goes on in the cluster, and the same
+command goes on with the rest.
 """
 
 from __future__ import annotations
 
-import codecs
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.failures import report_errors
-from odradek.cli.raw_text import check_utf8
-from odradek.config.addresses import BROKER_VARIABLES, DEFAULT_BROKER
-from odradek.config.client import AdminConfig, all_client_arguments, all_client_settings
-from odradek.config.client_names import alias_of
+from odradek.cli import exits
+from odradek.cli.clients import admin, broker_options, cluster_settings
+from odradek.cli.options import (
+    DRY_RUN,
+    YES,
+    AliasedGroup,
+    confirm,
+    json_flag,
+    json_option,
+    repeat,
+    watch_option,
+)
+from odradek.cli.output import Listing, plural, print_stderr, report_done, show
+from odradek.cli.replica_plan import Placement, Plan, PlanError, Planner
+from odradek.client.admin.results import Quorum, Reassignment, Topic
+from odradek.client.errors import KafkaError
+from odradek.model.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from odradek import Admin, Consumer, Producer
+    from odradek import Admin
+
+DEFAULT_REPLICAS = 3
+AT_ONCE = 50
+LOOK_EVERY_S = 0.5
+SAY_EVERY_S = 5.0
+
+AT_ONCE_OPTION = click.option(
+    "--at-once",
+    type=click.IntRange(1, 10_000),
+    default=AT_ONCE,
+    show_default=True,
+    help="How many partitions are copied at a time.",
+)
 
 
-SERVERS = "bootstrap.servers"
-SERVER_NAMES = ("--bootstrap-server", "--bootstrap-servers", "--broker-list")
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
-    """The settings for a client's constructor, by the names they were given, with
-    `bootstrap.servers`."""
-
-    settings: dict[str, str]
-
-    @property
-    def address(self) -> str:
-        address = self.value_of(SERVERS)
-        assert address is not None
-        return address
-
-    def value_of(self, setting: str) -> str | None:
-        """Return the value of a setting by whatever name it was given; None if it was not."""
-        values = (value for name, value in self.settings.items() if alias_of(name).name == setting)
-        return next(values, None)
+@click.group(cls=AliasedGroup, aliases={"describe": "status", "info": "status"})
+def cluster() -> None:
+    """The cluster: status, grow, drain, remove."""
 
 
-def broker_options(command: F) -> F:
-    """Add `-b`, `-X` and `--command-config` to a command; see `cluster_settings`."""
+@cluster.command("status")
+@watch_option
+@json_option
+@broker_options
+@click.pass_context
+def status(ctx: click.Context, pause_s: float | None, as_json: bool) -> None:
+    """Show brokers, the metadata quorum, and what is wrong with partitions."""
+    with admin(cluster_settings(ctx)) as client:
 
-    options = [
-        cluster_option(
-            "brokers",
-            "-b",
-            "--brokers",
-            hidden_names=SERVER_NAMES,
-            metavar="HOST:PORT,...",
-            help=f"Brokers to connect to.  [default: ${BROKER_VARIABLES[0]}, "
-            f"${BROKER_VARIABLES[1]}, {DEFAULT_BROKER}]",
-        ),
-        cluster_option(
-            "properties",
-            "-X",
-            "--client-property",
-            hidden_names=("--command-property",),
-            metavar="NAME=VALUE",
-            is_eager=True,
-            help="A client setting, repeatable; `-X list` prints them.",
-        ),
-        cluster_option(
-            "files",
-            "--command-config",
-            metavar="FILE",
-            type=click.Path(exists=True, dir_okay=False),
-            help="Client settings in a file of NAME=VALUE lines.",
-        ),
+        def look() -> None:
+            found = client.cluster()
+            topics = client.topics(internal=True)
+            quorum = client.quorum()
+            sizes = directory_sizes(client)
+            replicas = Counter(r for t in topics for p in t.partitions for r in p.replicas)
+            leaders = Counter(p.leader for t in topics for p in t.partitions)
+            brokers = Listing(
+                ("broker", "address", "rack", "leads", "replicas", "bytes", "quorum", "behind"),
+                title=f"cluster {found.cluster_id}",
+            )
+            roles = {node: (role, behind) for node, role, behind in quorum_roles(quorum)}
+            nodes = {node.id: node for node in found.nodes}
+            for node_id in sorted({*nodes, *roles, *replicas}):
+                node = nodes.get(node_id)
+                role, behind = roles.get(node_id, (None, None))
+                brokers.add(
+                    node_id,
+                    "down" if node is None else f"{node.host}:{node.port}",
+                    None if node is None else node.rack,
+                    leaders[node_id],
+                    replicas[node_id],
+                    sizes.get(node_id),
+                    role,
+                    behind,
+                )
+            show(brokers, as_json=as_json)
+            show(partition_summary(topics, client.reassignments()), as_json=as_json)
+
+        repeat(pause_s, look)
+
+
+def quorum_roles(quorum: Quorum) -> list[tuple[int, str, int | None]]:
+    """Return each node's part in the quorum, and how many records it is behind the leader."""
+    ends = {each.node_id: each.log_end_offset for each in (*quorum.voters, *quorum.observers)}
+    end = ends.get(quorum.leader, quorum.high_watermark)
+
+    def behind(node_id: int) -> int | None:
+        return None if ends[node_id] < 0 else max(0, end - ends[node_id])
+
+    return [
+        (each.node_id, role, behind(each.node_id))
+        for role, nodes in (("voter", quorum.voters), ("observer", quorum.observers))
+        for each in nodes
+        for role in ["leader" if each.node_id == quorum.leader else role]
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
-class OptionWithHiddenNames(click.Option):
-    """An option with further names that its help leaves out. Values keep the order of the command
-    line, which those of several options would lose."""
-
-    def __init__(self, names: Sequence[str], hidden_names: Sequence[str] = (), **more: Any) -> None:
-        super().__init__([*names, *hidden_names], **more)
-        self.hidden_names = hidden_names
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        names = self.opts
-        self.opts = [name for name in names if name not in self.hidden_names]
-        try:
-            return super().get_help_record(ctx)
-        finally:
-            self.opts = names
-
-
-def cluster_option(kind: str, *names: str, **more: Any) -> Callable[[F], F]:
-    """Return an option whose values `cluster_settings` finds under `kind`. An eager option is
-    parsed before required arguments, so that `-X list` needs no topic."""
-
-    def taken(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> None:
-        if kind == "properties" and "list" in values and not ctx.resilient_parsing:
-            list_settings()
-            ctx.exit()
-        ctx.ensure_object(dict)
-        ctx.obj.setdefault(kind, []).extend(values)
-
-    return click.option(
-        f"cluster_{kind}",
-        *names,
-        cls=OptionWithHiddenNames,
-        callback=taken,
-        expose_value=False,
-        multiple=True,
-        **more,
-    )
-
-
-def cluster_settings(ctx: click.Context) -> ClusterSettings:
-    """Return the settings from the options of this call, the files and the environment."""
-    given: dict[str, Sequence[str]] = ctx.obj or {}
-    found = (os.environ.get(name) for name in BROKER_VARIABLES)
-    layers = [
-        {SERVERS: next(filter(None, found), DEFAULT_BROKER)},
-        *(read_properties(Path(path)) for path in given.get("files", ())),
-        *(parse_property(pair) for pair in given.get("properties", ())),
-    ]
-    if named := given.get("brokers"):
-        layers.append({SERVERS: ",".join(named)})
-    settings = merge_layers(*layers)
-    check_utf8(*settings, *settings.values())
-    check_settings(settings)
-    return ClusterSettings(settings)
-
-
-def merge_layers(*layers: Mapping[str, str]) -> dict[str, str]:
-    """Merge layers of settings. If several names mean the same setting, the last one wins, under
-    the name it was given."""
-    meant = {
-        alias_of(name).name: (name, value) for layer in layers for name, value in layer.items()
+def directory_sizes(client: Admin) -> dict[int, int]:
+    """Return the bytes of the replicas of each broker."""
+    return {
+        broker: sum(size for directory in directories for size in directory.replicas.values())
+        for broker, directories in client.log_dirs().items()
     }
-    return dict(meant.values())
 
 
-def check_settings(names: Iterable[str]) -> None:
-    """Raise `UsageError` for arguments of the Python clients that are not settings, such as
-    serializers. Commands treat keys and values as bytes."""
-    arguments = all_client_arguments() - all_client_settings()
-    for name in names:
-        if alias_of(name).name in arguments:
-            raise click.UsageError(
-                f"{name} is not a setting but an argument of the Python clients: leave it out. "
-                "Commands treat keys and values as bytes"
+def partition_summary(
+    topics: Iterable[Topic], moving: Mapping[TopicPartition, Reassignment]
+) -> Listing:
+    """Count the partitions, and those that need attention."""
+    partitions = [partition for topic in topics for partition in topic.partitions]
+    columns = ("partitions", "without_leader", "under_replicated", "not_preferred", "moving")
+    listing = Listing(columns)
+    listing.add(
+        len(partitions),
+        sum(each.leader < 0 for each in partitions),
+        sum(len(each.isr) < len(each.replicas) for each in partitions),
+        sum(each.leader != each.replicas[0] for each in partitions),
+        len(moving),
+    )
+    return listing
+
+
+@cluster.command("grow")
+@click.option(
+    "-r",
+    "--replicas",
+    type=click.IntRange(1, 2**15 - 1),
+    default=DEFAULT_REPLICAS,
+    show_default=True,
+    help="Replicas of each partition that has fewer; at most the number of brokers.",
+)
+@AT_ONCE_OPTION
+@YES
+@DRY_RUN
+@json_flag()
+@broker_options
+@click.pass_context
+def grow(
+    ctx: click.Context, replicas: int, at_once: int, yes: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Give partitions more replicas, those of internal topics too, and spread the leaders."""
+    with admin(cluster_settings(ctx)) as client:
+        placements = present_placements(client)
+        plan = planner(client, placements).grow(replicas)
+        carry_out(client, plan, placements, at_once, yes=yes, dry_run=dry_run, as_json=as_json)
+
+
+@cluster.command("drain")
+@click.argument("broker", metavar="BROKER", type=click.IntRange(0))
+@AT_ONCE_OPTION
+@YES
+@DRY_RUN
+@json_flag()
+@broker_options
+@click.pass_context
+def drain(
+    ctx: click.Context, broker: int, at_once: int, yes: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Move all replicas from one broker to the others, so that it can be removed."""
+    with admin(cluster_settings(ctx)) as client:
+        placements = present_placements(client)
+        known = {node.id for node in client.cluster().nodes}
+        if broker not in known and not any(broker in p.replicas for p in placements.values()):
+            print_stderr(f"odradek: there is no broker {broker}; there are {ids(known)}")
+            ctx.exit(exits.NOT_FOUND)
+        try:
+            plan = planner(client, placements).drain(broker)
+        except PlanError as error:
+            raise click.ClickException(str(error)) from error
+        carry_out(client, plan, placements, at_once, yes=yes, dry_run=dry_run, as_json=as_json)
+
+
+@cluster.command("remove")
+@click.argument("broker", metavar="BROKER", type=click.IntRange(0))
+@YES
+@DRY_RUN
+@json_flag()
+@broker_options
+@click.pass_context
+def remove(ctx: click.Context, broker: int, yes: bool, dry_run: bool, as_json: bool) -> None:
+    """Remove a drained broker: from the quorum's voters, and, once it is stopped, for good."""
+    with admin(cluster_settings(ctx)) as client:
+        holding = [key for key, p in present_placements(client).items() if broker in p.replicas]
+        if holding:
+            raise click.ClickException(
+                f"broker {broker} has replicas of {plural(len(holding), 'partition')}. What to do: "
+                f"odradek cluster drain {broker}"
+            )
+        quorum = client.quorum()
+        voter = next((each for each in quorum.voters if each.node_id == broker), None)
+        runs = any(node.id == broker for node in client.cluster().nodes)
+        steps = Listing(("step", "broker"))
+        if voter is not None:
+            if len(quorum.voters) == 1:
+                raise click.ClickException(
+                    f"broker {broker} is the only voter of the metadata quorum. What to do: add "
+                    "another node first"
+                )
+            steps.add("remove the voter", broker)
+        steps.add("unregister" if not runs else "unregister, once it is stopped", broker)
+        if not confirm(steps, "Remove", yes=yes, dry_run=dry_run, as_json=as_json):
+            return
+        if voter is not None:
+            client.remove_voter(broker, voter.directory_id)
+            report_done(
+                f"broker {broker}: no voter any more", as_json=as_json, broker=broker, voter=False
+            )
+        if runs:
+            raise click.ClickException(
+                f"broker {broker} runs, and would register again. What to do: stop it, then "
+                f"odradek cluster remove {broker}"
+            )
+        client.unregister_broker(broker)
+        report_done(f"broker {broker}: removed", as_json=as_json, broker=broker, removed=True)
+
+
+def present_placements(client: Admin) -> dict[TopicPartition, Placement]:
+    """Return where all replicas are, or will be when the moves that are under way are done."""
+    moving = client.reassignments()
+    placements = {}
+    for topic in client.topics(internal=True):
+        for each in topic.partitions:
+            key = TopicPartition(topic.name, each.partition)
+            replicas = each.replicas
+            if key in moving:
+                replicas = tuple(r for r in moving[key].replicas if r not in moving[key].removing)
+            placements[key] = Placement(replicas, each.leader, each.isr)
+    return placements
+
+
+def planner(client: Admin, placements: Mapping[TopicPartition, Placement]) -> Planner:
+    """Return a planner over the brokers that run."""
+    return Planner({node.id: node.rack for node in client.cluster().nodes}, placements)
+
+
+def carry_out(
+    client: Admin,
+    plan: Plan,
+    placements: Mapping[TopicPartition, Placement],
+    at_once: int,
+    *,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Show a plan, ask, and carry it out; then wait for what is under way and elect the preferred
+    leaders. Exits with an error if a partition could not be moved."""
+    listing = Listing(("topic", "partition", "replicas", "new_replicas"))
+    for key, replicas in plan.items():
+        listing.add(key.topic, key.partition, list(placements[key].replicas), list(replicas))
+    if plan and not confirm(listing, "Move", yes=yes, dry_run=dry_run, as_json=as_json):
+        return
+    if not plan:
+        print_stderr("odradek: every partition is where it should be")
+    if dry_run:
+        return
+    moves = Moves(client, plan, at_once, as_json)
+    moves.run()
+    elect_preferred(client, as_json)
+    if moves.failed:
+        raise click.ClickException(
+            f"{plural(moves.failed, 'partition')} could not be moved. What to do: see above, then "
+            "run the command again"
+        )
+    if moves.moved:
+        print_stderr(f"odradek: {plural(moves.moved, 'partition')} moved")
+
+
+class Moves:
+    """Carries out a plan, `at_once` partitions at a time, and tells what is done."""
+
+    def __init__(self, client: Admin, plan: Plan, at_once: int, as_json: bool) -> None:
+        self.moved = self.failed = 0
+        self._client = client
+        self._left = dict(plan)
+        self._total = len(plan)
+        self._at_once = at_once
+        self._as_json = as_json
+        self._plan = plan
+        self._moving: set[TopicPartition] = set()
+        self._said_s = time.monotonic()
+
+    def run(self) -> None:
+        """Move everything, and wait for moves of others that are under way."""
+        while True:
+            under_way = self._client.reassignments()
+            for key in sorted(self._moving.difference(under_way)):
+                self._done(key)
+            self._moving &= set(under_way)
+            self._begin(self._at_once - len(under_way))
+            if not self._left and not self._moving and not under_way:
+                return
+            self._say(len(under_way))
+            time.sleep(LOOK_EVERY_S)
+
+    def _begin(self, room: int) -> None:
+        batch = dict(list(self._left.items())[: max(0, room)])
+        if not batch:
+            return
+        for key, error in self._client.alter_reassignments(batch).items():
+            del self._left[key]
+            if error is None:
+                self._moving.add(key)
+            else:
+                self._refused(key, error)
+
+    def _done(self, key: TopicPartition) -> None:
+        self.moved += 1
+        replicas = list(self._plan[key])
+        if self._as_json:
+            report_done(
+                "", as_json=True, topic=key.topic, partition=key.partition, replicas=replicas
+            )
+
+    def _refused(self, key: TopicPartition, error: KafkaError) -> None:
+        self.failed += 1
+        print_stderr(f"odradek: {error}")
+        if self._as_json:
+            report_done(
+                "", as_json=True, topic=key.topic, partition=key.partition, error=str(error)
+            )
+
+    def _say(self, under_way: int) -> None:
+        now = time.monotonic()
+        if now - self._said_s >= SAY_EVERY_S:
+            self._said_s = now
+            print_stderr(
+                f"odradek: {self.moved:,} of {plural(self._total, 'partition')} moved, "
+                f"{under_way:,} under way (Ctrl-C leaves those to the cluster)"
             )
 
 
-def parse_property(pair: str) -> dict[str, str]:
-    """Parse the value of one `-X`."""
-    name, equals, value = pair.partition("=")
-    if not equals or not name.strip():
-        raise click.UsageError(f"-X {pair!r}: write NAME=VALUE, as in -X client.id=me")
-    return {name.strip(): value.strip()}
+def elect_preferred(client: Admin, as_json: bool) -> None:
+    """Elect the preferred leader of each partition that another one leads."""
+    wrong = [
+        TopicPartition(topic.name, each.partition)
+        for topic in client.topics(internal=True)
+        for each in topic.partitions
+        if each.leader != each.replicas[0] and each.replicas[0] in each.isr
+    ]
+    if not wrong:
+        return
+    errors = [error for error in client.elect_leaders(wrong).values() if error is not None]
+    for error in errors:
+        print_stderr(f"odradek: {error}")
+    report_done(
+        f"preferred leaders elected of {plural(len(wrong) - len(errors), 'partition')}",
+        as_json=as_json,
+        elected=len(wrong) - len(errors),
+    )
 
 
-def read_properties(path: Path) -> dict[str, str]:
-    """Read lines of NAME=VALUE; blank lines and lines that begin with # or ! are skipped. So is a
-    byte order mark, which editors on Windows write."""
-    settings = {}
-    content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
-    for number, line in enumerate(content.splitlines(), 1):
-        line = line.strip()
-        if not line or line[:1] in b"#!":
-            continue
-        place = f"{click.format_filename(path)}, line {number}"
-        try:
-            name, equals, value = line.decode().partition("=")
-        except UnicodeDecodeError:
-            raise click.UsageError(
-                f"{place}: {line[:60]!r} is not UTF-8: settings must be"
-            ) from None
-        if not equals:
-            raise click.UsageError(f"{place}: {name[:60]!r} is not NAME=VALUE")
-        settings[name.strip()] = value.strip()
-    return settings
-
-
-def list_settings() -> None:
-    """Print every setting of producer, consumer and admin client, with default and meaning."""
-    from odradek.cli.output import Listing, show
-    from odradek.config.client import client_kinds
-
-    listing = Listing(("setting", "of", "default", "meaning"))
-    for name in sorted(all_client_settings()):
-        of = [kind for kind in client_kinds() if name in kind.declared]
-        setting = of[0].declared[name]
-        kinds = [kind.kind for kind in of]
-        listing.add(name, kinds, setting.text(setting.default), setting.doc)
-    show(listing, as_json=False)
-
-
-API_TIMEOUT_MS = "10000"
-
-
-@contextmanager
-def admin(cluster: ClusterSettings, *, beside_consumer: bool = False) -> Iterator[Admin]:
-    """Open an admin client for one command, with a shorter timeout than the default. With
-    `beside_consumer` it gets only the settings of admin clients; the consumer then warns of
-    settings without effect.
-    """
-    from odradek import Admin
-
-    settings = merge_layers({"default.api.timeout.ms": API_TIMEOUT_MS}, cluster.settings)
-    with report_errors(cluster):
-        if beside_consumer:
-            settings = {n: value for n, value in settings.items() if AdminConfig.resolve(n, value)}
-        with Admin(settings) as client:
-            yield client
-
-
-@contextmanager
-def producer(
-    cluster: ClusterSettings, flags: Mapping[str, str]
-) -> Iterator[Producer[bytes | str, bytes | str]]:
-    """Open a producer for one command; `flags` take precedence over `-X`."""
-    from odradek import Producer
-
-    given = merge_layers({"max.block.ms": API_TIMEOUT_MS}, cluster.settings, flags)
-    with report_errors(cluster), Producer(given) as client:
-        yield client
-
-
-@contextmanager
-def consumer(
-    cluster: ClusterSettings, defaults: Mapping[str, str], flags: Mapping[str, str]
-) -> Iterator[Consumer[bytes, bytes]]:
-    """Open a consumer for one command; `flags` take precedence over `-X`, which does over
-    `defaults`."""
-    from odradek import Consumer
-
-    with (
-        report_errors(cluster),
-        Consumer(merge_layers(defaults, cluster.settings, flags)) as client,
-    ):
-        yield client
+def ids(brokers: Iterable[int]) -> str:
+    return ", ".join(str(each) for each in sorted(brokers))

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import click
 
 from odradek import Admin, Consumer
-from odradek.cli.cluster import admin, broker_options, cluster_settings, consumer
+from odradek.cli.clients import admin, broker_options, cluster_settings, consumer
 from odradek.cli.consume_group import AT_ONCE, WAIT_S, read_as_member
 from odradek.cli.output import Progress
 from odradek.cli.positions import (

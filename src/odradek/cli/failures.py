@@ -26,7 +26,7 @@ from odradek.client import errors
 from odradek.config.setting import ConfigError
 
 if TYPE_CHECKING:
-    from odradek.cli.cluster import ClusterSettings
+    from odradek.cli.clients import ClusterSettings
 
 NOT_FOUND = (errors.UnknownTopicOrPartition, errors.GroupNotFound)
 REFUSED = (

@@ -14,7 +14,7 @@ from click.exceptions import Exit
 
 from odradek import Admin
 from odradek.cli import exits
-from odradek.cli.cluster import admin, broker_options, cluster_settings
+from odradek.cli.clients import admin, broker_options, cluster_settings
 from odradek.cli.failures import SomeFailed, collect_errors, for_each
 from odradek.cli.options import (
     DRY_RUN,

@@ -35,6 +35,11 @@ VERBS = {
     "consume": Verb("odradek.cli.consume", "consume", "Read records from topics."),
     "topic": Verb("odradek.cli.topic", "topic", "List, create, describe, change, delete topics."),
     "group": Verb("odradek.cli.group", "group", "List, describe, move, delete consumer groups."),
+    "cluster": Verb(
+        "odradek.cli.cluster",
+        "cluster",
+        "Show a cluster, spread replicas, drain and remove brokers.",
+    ),
     "top": Verb("odradek.cli.top", "top", "Show what a cluster does: rates, lags, what waits."),
     "spark": Verb("odradek.cli.spark", "spark", "Spark clusters: pack an environment, check it."),
     "doctor": Verb(

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.cluster import broker_options, cluster_settings, producer
+from odradek.cli.clients import broker_options, cluster_settings, producer
 from odradek.cli.failures import SomeFailed
 from odradek.cli.output import Progress, plural
 from odradek.cli.raw_text import argument_bytes, check_utf8

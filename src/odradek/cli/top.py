@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import click
 
 from odradek import Admin
-from odradek.cli.cluster import admin, broker_options, cluster_settings
+from odradek.cli.clients import admin, broker_options, cluster_settings
 from odradek.cli.options import json_option, seconds_of
 from odradek.cli.output import Listing, show
 from odradek.cli.top_figures import (

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import click
 
 from odradek.cli import exits
-from odradek.cli.cluster import admin, broker_options, cluster_settings
+from odradek.cli.clients import admin, broker_options, cluster_settings
+from odradek.cli.cluster import AT_ONCE_OPTION, carry_out, planner, present_placements
 from odradek.cli.failures import HINTS, for_each
 from odradek.cli.options import (
     DRY_RUN,
@@ -29,6 +30,7 @@ from odradek.cli.positions import (
     position,
     select_partitions,
 )
+from odradek.cli.replica_plan import PlanError
 from odradek.client.admin.results import ConfigEntry, Topic
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.topics import TopicPartition, uuid_text
@@ -43,7 +45,7 @@ MOST_PARTITIONS, MOST_REPLICAS = 2**31 - 1, 2**15 - 1
     aliases={"list": "ls", "info": "describe", "delete": "rm", "delete-records": "trim"},
 )
 def topic() -> None:
-    """Topics: ls, create, describe, config, add-partitions, trim, rm."""
+    """Topics: ls, create, describe, config, add-partitions, alter, trim, rm."""
 
 
 @topic.command("create")
@@ -161,6 +163,41 @@ def add_partitions(ctx: click.Context, name: str, num: int, dry_run: bool, as_js
             partitions=before + num,
             added=0 if dry_run else num,
         )
+
+
+@topic.command("alter")
+@click.argument("name", metavar="TOPIC")
+@click.option(
+    "-r",
+    "--replicas",
+    type=click.IntRange(1, MOST_REPLICAS),
+    required=True,
+    help="The new number of replicas of each partition.",
+)
+@AT_ONCE_OPTION
+@YES
+@DRY_RUN
+@json_flag()
+@broker_options
+@click.pass_context
+def alter(
+    ctx: click.Context,
+    name: str,
+    replicas: int,
+    at_once: int,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Give a topic more or fewer replicas. The records are copied meanwhile."""
+    with admin(cluster_settings(ctx)) as cluster:
+        wanted = cluster.partitions_of([name])
+        placements = present_placements(cluster)
+        try:
+            plan = planner(cluster, placements).resize(wanted, replicas)
+        except PlanError as error:
+            raise click.ClickException(str(error)) from error
+        carry_out(cluster, plan, placements, at_once, yes=yes, dry_run=dry_run, as_json=as_json)
 
 
 @topic.command("trim")

@@ -11,6 +11,8 @@ from odradek.client.admin.calls import Calls, check_broker, raise_for_code
 from odradek.client.admin.configs import ConfigCalls
 from odradek.client.admin.groups import GroupOffsetCalls
 from odradek.client.admin.observation import ObservationCalls
+from odradek.client.admin.quorum import QuorumCalls
+from odradek.client.admin.replicas import ReplicaCalls
 from odradek.client.admin.results import Cluster, LogDirectory
 from odradek.client.admin.topics import TopicCalls
 from odradek.model.node import Node
@@ -76,5 +78,13 @@ def directory_of(result: DescribeLogDirsResult) -> LogDirectory:
     )
 
 
-class AdminCalls(TopicCalls, ConfigCalls, GroupOffsetCalls, ClusterCalls, ObservationCalls):
-    """All administrative calls: topics, records, settings, groups, brokers."""
+class AdminCalls(
+    TopicCalls,
+    ConfigCalls,
+    GroupOffsetCalls,
+    ClusterCalls,
+    ReplicaCalls,
+    QuorumCalls,
+    ObservationCalls,
+):
+    """All administrative calls: topics, records, settings, groups, brokers, replicas, quorum."""

@@ -58,6 +58,44 @@ class NewTopic:
     """Brokers by partition, instead of `partitions` and `replication`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """One partition that is being moved to other brokers."""
+
+    replicas: tuple[int, ...]
+    """All brokers that have a replica now, or will have one."""
+    adding: tuple[int, ...]
+    """The brokers that copy it now."""
+    removing: tuple[int, ...]
+    """The brokers that remove it once the others have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumReplica:
+    """One node of the metadata quorum, as the leader sees it. Times are milliseconds since 1970, -1
+    if they are unknown or the leader's own."""
+
+    node_id: int
+    directory_id: UUID
+    log_end_offset: int
+    """The end of its metadata log; -1 unknown."""
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """The metadata quorum."""
+
+    leader: int
+    epoch: int
+    high_watermark: int
+    """The offset of the metadata log up to which records are committed."""
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+    """The nodes that follow the log and do not vote."""
+
+
 class ResourceType(IntEnum):
     """The kinds of resources with settings, by the protocol's numbers."""
 

@@ -84,6 +84,12 @@ class Admin(Client):
 
     cluster = AwaitedMethod(AdminCalls.cluster)
     log_dirs = AwaitedMethod(AdminCalls.log_dirs)
+    quorum = AwaitedMethod(AdminCalls.quorum)
+    remove_voter = AwaitedMethod(AdminCalls.remove_voter)
+    unregister_broker = AwaitedMethod(AdminCalls.unregister_broker)
+    reassignments = AwaitedMethod(AdminCalls.reassignments)
+    alter_reassignments = AwaitedMethod(AdminCalls.alter_reassignments)
+    elect_leaders = AwaitedMethod(AdminCalls.elect_leaders)
     describe_waiting = AwaitedMethod(AdminCalls.describe_waiting)
     describe_metrics = AwaitedMethod(AdminCalls.describe_metrics)
 

@@ -81,6 +81,12 @@ class Admin(Client):
 
     cluster = BlockingMethod(AdminCalls.cluster)
     log_dirs = BlockingMethod(AdminCalls.log_dirs)
+    quorum = BlockingMethod(AdminCalls.quorum)
+    remove_voter = BlockingMethod(AdminCalls.remove_voter)
+    unregister_broker = BlockingMethod(AdminCalls.unregister_broker)
+    reassignments = BlockingMethod(AdminCalls.reassignments)
+    alter_reassignments = BlockingMethod(AdminCalls.alter_reassignments)
+    elect_leaders = BlockingMethod(AdminCalls.elect_leaders)
     describe_waiting = BlockingMethod(AdminCalls.describe_waiting)
     describe_metrics = BlockingMethod(AdminCalls.describe_metrics)
 

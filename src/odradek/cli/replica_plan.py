@@ -1,0 +1,155 @@
+"""Plans which brokers have a partition's replicas: pure, from what is to what should be.
+
+    grow      give each partition a number of replicas, and spread the leaders over all brokers
+    resize    give the partitions of a topic another number of replicas, more or fewer
+    drain     move all replicas away from one broker
+
+A plan moves no more than it must. A new replica goes to a broker in a rack that the partition is
+not in, if there is one, and of those to the broker with the fewest replicas. What is being moved
+already counts as moved, so a plan that was interrupted is made again and goes on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from odradek.model.topics import TopicPartition
+
+Replicas = tuple[int, ...]
+Plan = dict[TopicPartition, Replicas]
+"""The new replicas of the partitions that change, the preferred leader first."""
+
+
+class PlanError(ValueError):
+    """There are too few brokers; the message says for what and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a partition's replicas are, or will be when its move is done; the leader's broker."""
+
+    replicas: Replicas
+    leader: int
+    in_sync: Replicas
+
+
+class Planner:
+    """Plans over the live brokers, given with their racks, and all partitions of the cluster."""
+
+    def __init__(
+        self,
+        racks: Mapping[int, str | None],
+        placements: Mapping[TopicPartition, Placement],
+    ) -> None:
+        self._racks = racks
+        self._placements = placements
+        self._replicas: Counter[int] = Counter()
+        self._leaders: Counter[int] = Counter()
+        for placement in placements.values():
+            self._replicas.update(placement.replicas)
+            self._leaders[placement.replicas[0]] += 1
+
+    def grow(self, count: int) -> Plan:
+        """Raise each partition with fewer to `count` replicas, at most one on each broker, and
+        spread the preferred leaders."""
+        wanted = min(count, len(self._racks))
+        plan = {
+            key: self._with_more(placement.replicas, wanted)
+            for key, placement in sorted(self._placements.items())
+        }
+        return self._changes(self._spread_leaders(plan))
+
+    def resize(self, partitions: Iterable[TopicPartition], count: int) -> Plan:
+        """Give these partitions `count` replicas. Those that go are out of sync, or else on the
+        brokers with most replicas; the leader stays. Raises `PlanError`."""
+        if count > len(self._racks):
+            raise PlanError(
+                f"{count} replicas need {count} brokers, and {len(self._racks)} are running. What "
+                f"to do: start more, or ask for at most {len(self._racks)}"
+            )
+        plan: Plan = {}
+        for key in sorted(partitions):
+            placement = self._placements[key]
+            replicas = self._with_more(placement.replicas, count)
+            plan[key] = self._with_fewer(placement, replicas, count)
+        return self._changes(plan)
+
+    def drain(self, broker: int) -> Plan:
+        """Move all replicas from this broker to others. Raises `PlanError` if a partition is on
+        all of them already."""
+        plan: Plan = {}
+        others = {each for each in self._racks if each != broker}
+        for key, placement in sorted(self._placements.items()):
+            if broker not in placement.replicas:
+                continue
+            kept = tuple(each for each in placement.replicas if each != broker)
+            if not others:
+                raise PlanError(
+                    f"there is no other broker to move {key} to. What to do: start one first"
+                )
+            if not others.difference(kept):
+                raise PlanError(
+                    f"{key} has {len(placement.replicas)} replicas, and without broker {broker} "
+                    f"there are {len(others)} brokers. What to do: start another one first, or "
+                    f"give the topic fewer replicas (odradek topic alter {key.topic} --replicas "
+                    f"{len(others)})"
+                )
+            self._replicas[broker] -= 1
+            added = self._best(kept, others)
+            position = placement.replicas.index(broker)
+            plan[key] = (*kept[:position], added, *kept[position:])
+        return plan
+
+    def _best(self, replicas: Sequence[int], among: Iterable[int]) -> int:
+        """Choose a broker for a further replica, and count it."""
+        used = {self._racks.get(each) for each in replicas} - {None}
+        chosen = min(
+            (each for each in among if each not in replicas),
+            key=lambda each: (self._racks.get(each) in used, self._replicas[each], each),
+        )
+        self._replicas[chosen] += 1
+        return chosen
+
+    def _with_more(self, replicas: Replicas, count: int) -> Replicas:
+        while len(replicas) < count:
+            replicas = (*replicas, self._best(replicas, self._racks))
+        return replicas
+
+    def _with_fewer(self, placement: Placement, replicas: Replicas, count: int) -> Replicas:
+        while len(replicas) > count:
+            goes = max(
+                (each for each in replicas if each != placement.leader),
+                key=lambda each: (
+                    each not in self._racks,
+                    each not in placement.in_sync,
+                    self._replicas[each],
+                    replicas.index(each),
+                ),
+            )
+            self._replicas[goes] -= 1
+            replicas = tuple(each for each in replicas if each != goes)
+        return replicas
+
+    def _spread_leaders(self, plan: Plan) -> Plan:
+        """Put another replica first where a broker is first of more than its share."""
+        share = -(-len(plan) // max(1, len(self._racks)))
+        leaders = self._leaders
+        spread: Plan = {}
+        for key, replicas in plan.items():
+            first = replicas[0]
+            least = min(replicas, key=lambda each: (leaders[each], replicas.index(each)))
+            if leaders[first] > share and leaders[least] < leaders[first] - 1:
+                leaders[first] -= 1
+                leaders[least] += 1
+                replicas = (least, *(each for each in replicas if each != least))
+            spread[key] = replicas
+        return spread
+
+    def _changes(self, plan: Plan) -> Plan:
+        return {
+            key: replicas
+            for key, replicas in plan.items()
+            if replicas != self._placements[key].replicas
+        }

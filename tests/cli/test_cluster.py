@@ -1,0 +1,101 @@
+"""`odradek cluster` and `topic alter` on a cluster of one broker; `tests/interop` has three."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cli.piping import Run, lines
+from odradek import Admin
+from odradek.cli.cluster import partition_summary, quorum_roles
+from odradek.cli.exits import FAILED, NOT_FOUND
+from odradek.client.admin.results import Partition, Quorum, QuorumReplica, Reassignment, Topic
+from odradek.model.topics import ZERO_UUID, TopicPartition
+
+
+def test_the_status_has_a_row_for_each_broker_and_one_for_all_partitions(
+    run: Run, bootstrap: str
+) -> None:
+    broker, partitions = map(json.loads, run("cluster", "status", "--json").stdout.splitlines())
+    assert broker == {
+        "broker": 1,
+        "address": bootstrap,
+        "rack": None,
+        "leads": 4,
+        "replicas": 4,
+        "bytes": 0,
+        "quorum": "leader",
+        "behind": 0,
+    }
+    assert partitions == {
+        "partitions": 4,
+        "without_leader": 0,
+        "under_replicated": 0,
+        "not_preferred": 0,
+        "moving": 0,
+    }
+    assert lines(run("cluster", "info")) == lines(run("cluster", "status"))
+
+
+@pytest.mark.parametrize("command", [("cluster", "grow"), ("topic", "alter", "wide", "-r", "1")])
+def test_nothing_is_moved_where_everything_is_in_its_place(
+    run: Run, command: tuple[str, ...]
+) -> None:
+    done = run(*command, "--yes")
+    assert done.stderr == "odradek: every partition is where it should be\n"
+    assert done.stdout == ""
+    assert run(*command, "--dry-run").exit_code == 0
+
+
+def test_what_needs_more_brokers_is_refused_with_the_way_out(run: Run) -> None:
+    drained = run("cluster", "drain", "1", "--yes", code=FAILED)
+    assert "there is no other broker to move t-0 to" in drained.stderr
+    raised = run("topic", "alter", "t", "--replicas", "2", "--yes", code=FAILED)
+    assert "2 replicas need 2 brokers, and 1 are running" in raised.stderr
+    removed = run("cluster", "remove", "1", "--yes", code=FAILED)
+    assert "What to do: odradek cluster drain 1" in removed.stderr
+
+
+def test_the_only_voter_cannot_be_removed(run: Run, admin: Admin) -> None:
+    for topic in admin.topics(internal=True):
+        admin.delete_topic(topic.name)
+    removed = run("cluster", "remove", "1", "--yes", code=FAILED)
+    assert "the only voter of the metadata quorum" in removed.stderr
+
+
+def test_a_broker_that_does_not_exist_is_not_found(run: Run) -> None:
+    drained = run("cluster", "drain", "9", "--yes", code=NOT_FOUND)
+    assert drained.stderr == "odradek: there is no broker 9; there are 1\n"
+
+
+def test_a_removal_asks_unless_it_is_confirmed(run: Run, admin: Admin) -> None:
+    done = run("cluster", "remove", "9", code=2)
+    assert "confirm with --yes" in done.stderr
+    tried = run("cluster", "remove", "9", "--dry-run", "--json")
+    assert json.loads(tried.stdout) == {"step": "unregister", "broker": 9}
+
+
+def replica(node_id: int, end: int) -> QuorumReplica:
+    return QuorumReplica(node_id, ZERO_UUID, end, -1, -1)
+
+
+def test_nodes_of_the_quorum_are_behind_by_the_records_they_lack() -> None:
+    quorum = Quorum(2, 5, 90, (replica(1, 95), replica(2, 100)), (replica(3, -1), replica(4, 60)))
+    assert quorum_roles(quorum) == [
+        (1, "voter", 5),
+        (2, "leader", 0),
+        (3, "observer", None),
+        (4, "observer", 40),
+    ]
+
+
+def test_partitions_that_need_attention_are_counted() -> None:
+    partitions = (
+        Partition(0, 1, (1, 2), (1, 2)),
+        Partition(1, 2, (1, 2), (2,)),
+        Partition(2, -1, (1,), ()),
+    )
+    moving = {TopicPartition("t", 0): Reassignment((1, 2, 3), (3,), (2,))}
+    summary = partition_summary([Topic("t", ZERO_UUID, False, partitions)], moving)
+    assert summary.rows == [(3, 1, 2, 2, 1)]
