@@ -21,6 +21,7 @@ from odradek.protocol import frame, record_batch
 from odradek.protocol.api import (
     create_topics,
     fetch,
+    find_coordinator,
     init_producer_id,
     list_offsets,
     metadata,
@@ -38,6 +39,7 @@ REQUESTS: dict[int, type[Any]] = {
     1: fetch.FetchRequest,
     2: list_offsets.ListOffsetsRequest,
     3: metadata.MetadataRequest,
+    10: find_coordinator.FindCoordinatorRequest,
     19: create_topics.CreateTopicsRequest,
     22: init_producer_id.InitProducerIdRequest,
 }

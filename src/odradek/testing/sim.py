@@ -74,13 +74,14 @@ class Simulated(Protocol):
 
 
 W = TypeVar("W", bound=Simulated)
+W_co = TypeVar("W_co", bound=Simulated, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[W]):
+class Outcome(Generic[W_co]):
     """The result of a run: a report, or the exception that ended it."""
 
-    world: W
+    world: W_co
     report: Verdict | None
     error: SimulationError | None
     seconds: float

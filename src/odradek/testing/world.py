@@ -1,4 +1,4 @@
-"""`World(seed)`: one simulated run of a broker, its clients and its faults, under one scheduler.
+"""`World(seed)`: one simulated run of one to five brokers, their clients and their faults.
 
     faults and work ──heal──► all work ends ──► final readers read all ──► checker ──► Report
                                                         └─► engines read all, then stop
@@ -10,7 +10,9 @@ A seed decides everything (`workload.schedule`), so `World(seed).run()` is the s
 Each phase has a limit in virtual time. A phase that does not end is a violation ("stuck"): a broker
 that does nothing would satisfy safety alone.
 
-The broker is the real one, unless `wire` makes another (a canary with a broken part).
+The broker is the real one, unless `wire` makes another (a canary with a broken part). With several
+`brokers`, each has one, and what `wire` makes must be a cluster; faults hit machines and the links
+between them. `Observer` looks at the partitions that they lead, for the rules of a cluster.
 
 `is_durable` looks at the platter when a client gets an acknowledgement of `acks=all`: the batch
 must be in the *synced* image of the partition's newest segment, and the names above it must be
@@ -33,13 +35,21 @@ from odradek.testing.disk import SimDisk
 from odradek.testing.engines.engine_clients import EngineClients
 from odradek.testing.engines.plans import NO_PLAN, with_engines
 from odradek.testing.history import History, Send
-from odradek.testing.machine import SimMachine, Wiring, real_broker
+from odradek.testing.link_faults import LinkFaults
+from odradek.testing.machine import SimMachine, Wiring, host_of, real_broker
 from odradek.testing.nemesis import MAX_SKEW_MS, Nemesis
 from odradek.testing.network import Fabric
+from odradek.testing.probes import Observer, led_partitions
+from odradek.testing.rules import DurableAck, acks_are_on_platters
 from odradek.testing.scheduler import MS, SECOND, WALL_START_MS, Scheduler
 from odradek.testing.workload.clients import ScriptedClients
 from odradek.testing.workload.reader import SimReader
-from odradek.testing.workload.schedule import Schedule, draw_schedule, with_extras
+from odradek.testing.workload.schedule import (
+    Schedule,
+    draw_schedule,
+    with_extras,
+    with_machines,
+)
 
 WORK_LIMIT_NS = 60 * SECOND
 QUIET_NS = 10 * SECOND
@@ -102,16 +112,20 @@ class World:
     adjust: Callable[[Schedule], Schedule] = lambda plan: plan
     """Changes the drawn schedule, to test something rare."""
     engines: str = NO_ENGINES
+    brokers: int = 1
     kept: Sequence[str] | None = None
     """Only these parts of the plan, None for all."""
     engine_clients: EngineClients = field(init=False)
     scheduler: Scheduler = field(init=False)
     fabric: Fabric = field(init=False)
     history: History = field(default_factory=History)
-    machine: SimMachine = field(init=False)
-    nemesis: Nemesis = field(init=False)
+    machines: list[SimMachine] = field(default_factory=list)
+    nemeses: list[Nemesis] = field(default_factory=list)
+    links: LinkFaults = field(init=False)
+    observer: Observer = field(init=False)
     plan: Schedule = field(init=False)
     clients: ScriptedClients = field(init=False)
+    _acks: list[DurableAck] = field(default_factory=list)
     _early: list[str] = field(default_factory=list)
     _quiet_ms: int | None = None
 
@@ -119,6 +133,8 @@ class World:
         self.plan = draw_schedule(self.seed, self.steps, self.faults)
         if self.extras:
             self.plan = with_extras(self.seed, self.plan, self.faults)
+        if self.brokers > 1:
+            self.plan = with_machines(self.seed, self.plan, self.brokers, self.faults)
         if self.engines != NO_ENGINES:
             alone = self.engines == ONLY_ENGINES
             self.plan = with_engines(self.seed, self.plan, self.steps, alone=alone)
@@ -127,9 +143,17 @@ class World:
             self.plan = self.plan.keeping(self.kept)
         self.scheduler = Scheduler(self.seed)
         self.fabric = Fabric(self.scheduler, self.plan.link)
-        self.machine = SimMachine(
-            self.scheduler, self.fabric, self.history, self.wire(self.plan), self.plan.pace
-        )
+        wiring = self.wire(self.plan)
+        for number in range(1, self.plan.machines + 1):
+            self.machines.append(
+                SimMachine(
+                    self.scheduler, self.fabric, self.history, wiring, self.plan.pace, number
+                )
+            )
+        self.observer = Observer(lambda: self.scheduler.now_ns)
+        if self.white_box:
+            for machine in self.machines:
+                self.observer.watch(machine)
         self.engine_clients = EngineClients(
             self.scheduler,
             self.fabric,
@@ -145,12 +169,26 @@ class World:
             self._acked,
             self.engine_clients.start,
         )
-        self.nemesis = Nemesis(
-            self.machine,
-            self.scheduler.stream("nemesis"),
-            crash_client=self.clients.crash,
-            damaged=self._damaged,
+        for machine in self.machines:
+            name = "nemesis" if machine.number == 1 else f"nemesis/{machine.number}"
+            self.nemeses.append(
+                Nemesis(
+                    machine,
+                    self.scheduler.stream(name),
+                    crash_client=self.clients.crash,
+                    damaged=self._damaged,
+                )
+            )
+        self.links = LinkFaults(
+            self.fabric,
+            self.history,
+            [machine.host for machine in self.machines],
+            self._client_hosts,
         )
+
+    def _client_hosts(self) -> list[str]:
+        brokers = [machine.host for machine in self.machines]
+        return [host for host in self.fabric.hosts if host not in brokers]
 
     # What `testing.sim` asks.
 
@@ -192,8 +230,14 @@ class World:
             self.extras,
             self.adjust,
             self.engines,
+            self.brokers,
             list(parts),
         )
+
+    @property
+    def machine(self) -> SimMachine:
+        """The only machine, or the first."""
+        return self.machines[0]
 
     def run(self) -> Report:
         """Run all phases. Raises `SimulationError` for an exception in the broker."""
@@ -207,11 +251,16 @@ class World:
                 gc.enable()
 
     def _run(self) -> Report:
-        self.nemesis.plan(self.plan.faults)
-        self.machine.boot()
+        for nemesis in self.nemeses:
+            nemesis.plan(self.plan.faults)
+        self.links.plan(self.plan.faults)
+        for machine in self.machines:
+            machine.boot()
         self.clients.start()
         self.scheduler.run(self.plan.heal_ns)
-        self.nemesis.heal()
+        for nemesis in self.nemeses:
+            nemesis.heal()
+        self.links.heal()
         self.engine_clients.calm_down()
         stuck = self._until(self._work_is_done, self._work_limit_ns(), self._pending_work)
         self.clients.stop()
@@ -230,6 +279,8 @@ class World:
         found = stuck + checker.check_surprises() if stuck else checker.check()
         if not stuck:
             found += self.engine_clients.judge(checker.log)
+        found += self.observer.judge(several=self.plan.machines > 1)
+        found += acks_are_on_platters(self._acks)
         return self._report(self._early + found, checker.lost)
 
     def _report(self, violations: list[str], lost: int) -> Report:
@@ -240,9 +291,9 @@ class World:
             digest=self.scheduler.digest(),
             virtual_ns=self.scheduler.now_ns,
             events=self.scheduler.events,
-            effects=self.machine.disk.effects,
-            syncs=self.machine.disk.syncs,
-            boots=self.machine.boots,
+            effects=sum(machine.disk.effects for machine in self.machines),
+            syncs=sum(machine.disk.syncs for machine in self.machines),
+            boots=sum(machine.boots for machine in self.machines),
             crashes=history.crashes(),
             power_losses=history.losses,
             sent=sum(len(send.contents) for send in history.sends),
@@ -292,7 +343,8 @@ class World:
     # Acknowledgements.
 
     def _acked(self, send: Send) -> None:
-        self.nemesis.acked()
+        for nemesis in self.nemeses:
+            nemesis.acked()
         if not self.white_box or send.acks != -1 or self.plan.durability != FSYNC:
             return
         tp = send.partition
@@ -300,11 +352,37 @@ class World:
         if deleted or tp in self.history.damaged:
             return  # The records may be gone before their acknowledgement arrives.
         topic_id, count = self.clients.topics[tp.topic].id, len(send.contents)
-        if not is_durable(self.machine.disk, topic_id, tp.partition, send.base_offset, count):
+        if self.plan.machines > 1:
+            self._look_at_platters(send, topic_id)
+        elif not is_durable(self.machine.disk, topic_id, tp.partition, send.base_offset, count):
             self._early.append(
                 f"{tp}@{send.base_offset}: acked (acks=all) at {self.scheduler.now_ns} ns, but not"
                 f" on disk"
             )
+
+    def _look_at_platters(self, send: Send, topic_id: UUID) -> None:
+        """Note on whose platters an acknowledged batch is, of the replicas in sync by the newest
+        leader that runs. Without one there is nobody to ask.
+        """
+        views = [
+            view
+            for machine in self.machines
+            if machine.running
+            for view in led_partitions(machine.broker)
+            if (view.topic_id, view.partition.partition) == (topic_id, send.partition.partition)
+        ]
+        if not views:
+            return
+        end = send.base_offset + len(send.contents)
+        newest = max(views, key=lambda view: view.epoch)
+        platters = {}
+        for number in newest.isr:
+            disk = self.machines[number - 1].disk
+            there = is_durable(
+                disk, topic_id, send.partition.partition, send.base_offset, len(send.contents)
+            )
+            platters[host_of(number)] = end if there else 0
+        self._acks.append(DurableAck(self.scheduler.now_ns, str(send.partition), end, platters))
 
     # What the checker has to know.
 

@@ -39,6 +39,7 @@ from odradek.testing.prng import SplitMix64
 from odradek.testing.scheduler import MS, Scheduler
 
 MAX_MEMBERS = 6
+Settings = tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -50,6 +51,8 @@ class SimGroup:
     history: History
     received: ReceivedRecords
     plan: GroupPlan
+    connecting: Settings
+    """How every member reaches the cluster."""
     journal: GroupJournal = field(init=False)
     members: list[MemberApplication] = field(default_factory=list)
     watcher: GroupWatcher = field(init=False)
@@ -63,7 +66,8 @@ class SimGroup:
     def start(self, events: Sequence[EngineEvent]) -> None:
         """Let the first members join, and schedule `events` for them."""
         name = f"{self.plan.name}-watcher"
-        plan = draw_consuming(self._chance, name, (("group.id", self.plan.name),))
+        group_id = (("group.id", self.plan.name),)
+        plan = draw_consuming(self._chance, name, group_id + self.connecting)
         side = ClientProcess(self.scheduler, self.fabric, name)
         self.watcher = GroupWatcher(
             side, self.history, self.received, self.journal, plan, self.plan.partitions
@@ -86,6 +90,8 @@ class SimGroup:
             instance_id = f"static-{name}"
         side = ClientProcess(self.scheduler, self.fabric, name)
         plan = draw_member(self._chance, self.plan, name, instance_id)
+        settings = plan.consuming.settings + self.connecting
+        plan = replace(plan, consuming=replace(plan.consuming, settings=settings))
         member = MemberApplication(side, self.history, self.received, self.journal, plan)
         self.members.append(member)
         member.start()
@@ -196,24 +202,39 @@ class EngineClients:
         for reader in self.plan.readers:
             self._start_reader(reader)
         for group_plan in self.plan.groups:
-            group = SimGroup(self.scheduler, self.fabric, self.history, self.received, group_plan)
+            group = SimGroup(
+                self.scheduler,
+                self.fabric,
+                self.history,
+                self.received,
+                group_plan,
+                self._connecting,
+            )
             self.groups.append(group)
             group.start(() if self._calm else group_plan.events)
         for event in () if self._calm else self.plan.crashes:
             at_ns = max(event.at_ns, self.scheduler.now_ns)
             self.scheduler.at(at_ns, "engines", event.kind, self._crash(event))
 
+    @property
+    def _connecting(self) -> Settings:
+        return (("bootstrap.servers", self.plan.bootstrap),)
+
     def _side(self, name: str) -> ClientProcess:
         return ClientProcess(self.scheduler, self.fabric, name)
 
     def _start_sender(self, plan: SenderPlan) -> None:
-        sender = self.sender(self._side(plan.name), self.history, plan, self.acked)
+        settings = plan.settings + self._connecting
+        made = replace(plan, settings=settings)
+        sender = self.sender(self._side(plan.name), self.history, made, self.acked)
         self.senders.append(sender)
         sender.start()
 
     def _start_reader(self, plan: AssignedPlan) -> None:
         side = self._side(plan.consuming.name)
-        reader = AssignedApplication(side, self.history, self.received, plan)
+        settings = plan.consuming.settings + self._connecting
+        made = replace(plan, consuming=replace(plan.consuming, settings=settings))
+        reader = AssignedApplication(side, self.history, self.received, made)
         reader.calm = self._calm  # It may start after the last fault.
         self.readers.append(reader)
         reader.start()

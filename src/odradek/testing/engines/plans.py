@@ -16,7 +16,7 @@ from odradek.testing.checker import FSYNC
 from odradek.testing.engines.consumer_application import AssignedPlan, ConsumerPlan
 from odradek.testing.engines.group_member import ASYNC, AUTO, SYNC, MemberPlan
 from odradek.testing.engines.producer_application import SenderPlan
-from odradek.testing.machine import HOST, PORT
+from odradek.testing.machine import HOST, PORT, host_of
 from odradek.testing.prng import SplitMix64, stream
 from odradek.testing.scheduler import MS
 from odradek.testing.workload.schedule import Schedule, draw_topic, partitions_of
@@ -72,6 +72,8 @@ class EnginesPlan:
     readers: Sequence[AssignedPlan]
     groups: Sequence[GroupPlan]
     crashes: Sequence[EngineEvent]
+    bootstrap: str = f"{HOST}:{PORT}"
+    """The addresses that every client gets, separated by commas."""
 
     def parts(self) -> list[str]:
         """Return the names of the optional parts."""
@@ -99,13 +101,14 @@ def with_engines(seed: int, base: Schedule, steps: int, *, alone: bool) -> Sched
     plan = draw_engines(stream(seed, "schedule/engines"), steps, base.heal_ns)
     if alone:
         base = replace(base, topics=[], producers=[], readers=[], trimmers=[], recreated=[])
+    bootstrap = ",".join(f"{host_of(number)}:{PORT}" for number in range(1, base.machines + 1))
     return replace(
         base,
         durability=FSYNC,
         settings=base.settings | SETTINGS,
         topics=[*base.topics, *plan.topics],
         faults=[fault for fault in base.faults if fault.kind not in DAMAGE],
-        engines=plan,
+        engines=replace(plan, bootstrap=bootstrap),
     )
 
 
@@ -145,7 +148,6 @@ def draw_connecting(chance: SplitMix64) -> tuple[tuple[str, str], ...]:
     """Draw the settings that all clients have."""
     setup_ms = chance.pick((300, 10_000))
     return (
-        ("bootstrap.servers", f"{HOST}:{PORT}"),
         ("socket.connection.setup.timeout.ms", str(setup_ms)),
         ("socket.connection.setup.timeout.max.ms", str(3 * setup_ms)),
         ("metadata.max.age.ms", str(chance.pick((1000, 300_000)))),

@@ -210,7 +210,7 @@ class SimProducer:
             self.plan.version,
             ProduceResponse if answered else None,
             lambda response: self._answered(lane, batch, generation, response),
-            lambda: self._unanswered(lane, batch, generation),
+            lambda: self._unanswered(lane, batch, generation) if answered else None,
         )
         if not answered:
             self._resolve(lane, batch, "info")

@@ -241,11 +241,11 @@ class SimReader:
             self._ask(EARLIEST, list(self._out_of_range))
             return
         led = self.client.by_leader(self.plan.partitions)
-        if sum(len(mine) for _, mine in led) < len(self.plan.partitions):
+        missing = sum(len(mine) for _, mine in led) < len(self.plan.partitions)
+        if missing and (not led or self.client.chance.chance(500)):
             topics = list(dict.fromkeys(tp.topic for tp in self.plan.partitions))
             self.client.find_leaders(topics, self._later)
-            if not led:
-                return
+            return
         host, listed = led[0] if len(led) == 1 else self.client.chance.pick(led)
         self._fetch_from(host, listed)
 

@@ -279,6 +279,22 @@ def draw_machine_faults(
     return sorted(plans, key=lambda plan: (plan.at_ns, plan.number))
 
 
+def with_machines(seed: int, base: Schedule, machines: int, only: Sequence[str] = ()) -> Schedule:
+    """Put the schedule's brokers on several machines, with the faults of these."""
+    chance = stream(seed, "schedule/machines")
+    faults = draw_machine_faults(chance, base.heal_ns, machines, only)
+    ends = [fault.at_ns + fault.length_ns for fault in faults]
+    replicas = min(3, machines)
+    return replace(
+        base,
+        machines=machines,
+        topics=[replace(topic, replicas=replicas) for topic in base.topics],
+        recreated=[replace(topic, replicas=replicas) for topic in base.recreated],
+        faults=faults,
+        heal_ns=max([base.heal_ns, *ends]) + 100 * MS,
+    )
+
+
 def draw_link(chance: SplitMix64) -> Link:
     return Link(
         latency_ns=chance.pick(((20_000, 200_000), (50_000, 2_000_000))),
