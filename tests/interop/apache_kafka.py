@@ -102,7 +102,7 @@ class ApacheKafka:
         self.jars = jars
         self.directory = directory
         self.command = command
-        self.port, self._controller_port = free_ports(2)
+        self.port, self.controller_port = free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -164,7 +164,7 @@ class ApacheKafka:
         return self.directory / "server.properties"
 
     def _properties(self) -> str:
-        controller = f"127.0.0.1:{self._controller_port}"
+        controller = f"127.0.0.1:{self.controller_port}"
         return "\n".join(
             [
                 "process.roles=broker,controller",

@@ -7,61 +7,25 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.controller_channel import ActiveController
 from odradek.broker.dispatch import Dispatcher
 from odradek.model.errors import ErrorCode, UnservedRequest
-from odradek.network_client.broker_connections import BrokerConnections
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest
 from odradek.protocol.api.envelope import EnvelopeRequest, EnvelopeResponse
-from odradek.protocol.codec import decode, encode, encode_bytes
-from odradek.protocol.frame import decode_response_header, request_parts
+from odradek.protocol.codec import decode, encode_bytes
+from odradek.protocol.frame import decode_response_header
 from odradek.protocol.principal import (
     ANONYMOUS,
     DefaultPrincipalData,
     decode_principal,
     encode_principal,
 )
-from unit.broker.memory_broker import MemoryBroker, SentRequest
+from unit.broker.controller import Controller, enveloped, frame
+from unit.broker.memory_broker import SentRequest
 from unit.broker.simulated_nodes import creation
 
-ENVELOPE, CREATE_TOPICS = 58, 19
-ADDRESS = bytes((10, 1, 2, 3))
-
-
-class Controller(MemoryBroker):
-    """A broker with a listener for nodes, on which requests arrive."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.node.broker.join_cluster(
-            BrokerConnections(self.node.env, self.timer, self.node.config), lambda: self.active
-        )
-        self.elect(1)
-        self.clients = self.dispatcher
-        self.dispatcher = Dispatcher(self.node.broker, between_nodes=True)
-
-    def elect(self, node_id: int, epoch: int = 1) -> None:
-        self.active: ActiveController | None = ActiveController(node_id, epoch)
-
-    def ask(self, envelope: EnvelopeRequest) -> EnvelopeResponse:
-        return self.call(envelope, 0, EnvelopeResponse)
-
-
-def frame(request: Any, version: int, correlation_id: int = 77) -> bytes:
-    """A request as a client sends it, without its length."""
-    key = SentRequest(request, version).key
-    parts = request_parts(key, version, correlation_id, "the client", encode(request, version))
-    return b"".join(map(bytes, parts))[4:]  # type: ignore[arg-type]
-
-
-def enveloped(
-    data: bytes, principal: bytes | None = encode_principal(ANONYMOUS), address: bytes = ADDRESS
-) -> EnvelopeRequest:
-    return EnvelopeRequest(
-        request_data=data, request_principal=principal, client_host_address=address
-    )
+ENVELOPE = 58
 
 
 def opened(response: EnvelopeResponse, version: int = 7) -> CreateTopicsResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.broker.apis import CLIENT_ROWS, ROWS
+from odradek.model.errors import ErrorCode
 from odradek.protocol.api.api_versions import (
     SOFTWARE_NAME,
     ApiVersionsRequest,
@@ -47,6 +48,32 @@ def test_the_answer_to_other_clients_is_the_same_to_the_byte_as_without_own_apis
         without = MemoryBroker().send(request, version).parts
     assert with_them is not None and without is not None
     assert b"".join(map(bytes, with_them)) == b"".join(map(bytes, without))
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "error"),
+    [
+        (None, -1, ErrorCode.NONE),
+        ("this", -1, ErrorCode.NONE),
+        ("this", 1, ErrorCode.NONE),
+        ("this", 2, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("another", -1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("another", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+    ],
+)
+def test_a_client_that_means_another_node_is_told_to_start_again(
+    cluster_id: str | None, node_id: int, error: ErrorCode
+) -> None:
+    broker = MemoryBroker(node_id="1")
+    request = ApiVersionsRequest(
+        client_software_name="any",
+        client_software_version="1",
+        cluster_id=broker.node.broker.image.cluster_id if cluster_id == "this" else cluster_id,
+        node_id=node_id,
+    )
+    answer = broker.call(request, 5, ApiVersionsResponse)
+    assert answer.error_code == error
+    assert bool(answer.api_keys) is (error is ErrorCode.NONE)
 
 
 def test_versions_without_a_software_name_list_kafkas_apis_only() -> None:

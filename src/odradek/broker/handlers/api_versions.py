@@ -10,7 +10,7 @@ UNSUPPORTED_VERSION and the versions of this key; with an empty list clients wou
 
 Versions: 3 has the client's software name and version, which must be well-formed (KIP-511); up to 3
 supported features whose minimum is 0 are left out (KAFKA-17011); 5 may name the cluster and the
-node that the client means to reach.
+node that the client means to reach: REBOOTSTRAP_REQUIRED if it has reached another one (KIP-1242).
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ def handle(
         and SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    if is_meant_for_another(broker, request):
+        return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=[])
     features = broker.image.features
     return ApiVersionsResponse(
         error_code=0,
@@ -65,6 +67,16 @@ def handle(
             for name, level in sorted(features.items())
         ],
     )
+
+
+def is_meant_for_another(broker: Broker, request: ApiVersionsRequest) -> bool:
+    """True if the client means to reach another cluster, or another node of this one (KIP-1242): an
+    address has changed hands."""
+    if request.cluster_id is None:
+        return False
+    if request.cluster_id != broker.image.cluster_id:
+        return True
+    return request.node_id >= 0 and request.node_id != broker.node_id
 
 
 def served(*, own: bool, between_nodes: bool = False) -> list[ApiVersion]:
