@@ -28,7 +28,13 @@ from odradek.protocol.api.describe_producers import (
     DescribeProducersResponse,
     TopicRequest,
 )
-from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.protocol.api.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ReplicaState,
+)
 from odradek.protocol.api.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -106,7 +112,7 @@ def produced(memory: MemoryBroker, version: int) -> ProduceResponse:
     return memory.call(request, version, ProduceResponse)
 
 
-def fetched(memory: MemoryBroker, version: int) -> FetchResponse:
+def fetched(memory: MemoryBroker, version: int, replica_id: int = -1) -> FetchResponse:
     partitions = [
         FetchPartition(
             partition=i,
@@ -118,6 +124,8 @@ def fetched(memory: MemoryBroker, version: int) -> FetchResponse:
     ]
     topic = FetchTopic(topic="orders", topic_id=topic_id(memory), partitions=partitions)
     request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[topic])
+    if replica_id >= 0:
+        request.replica_state = ReplicaState(replica_id=replica_id, replica_epoch=-1)
     return memory.call(request, version, FetchResponse)
 
 
@@ -153,6 +161,12 @@ def test_fetch_names_the_leader_from_version_16(version: int) -> None:
         None,
     ]
     assert addresses(response) == ([(THERE, "two.example", 9093, "r2")] if named else [])
+
+
+def test_a_follower_gets_no_addresses() -> None:
+    response = fetched(two_brokers(), 18, replica_id=3)
+    named = leaders(response.responses[0].partitions)
+    assert (THERE, 0) in named and addresses(response) == []
 
 
 def test_a_leader_whose_address_is_not_known_is_named_without_one() -> None:

@@ -69,7 +69,8 @@ def handle(
     outcome = read_targets(targets, params)
     if request.max_wait_ms <= 0 or not targets or outcome.at_once:
         count_sent(targets, outcome)
-        return response(broker, context.version, plan, params, outcome)
+        endpoints = not is_follower_fetch(request)
+        return response(broker, context.version, plan, params, outcome, endpoints)
     outcome.release()
     return delayed_response(broker, context, request, plan, targets, params)
 
@@ -83,11 +84,14 @@ def delayed_response(
     params: FetchParams,
 ) -> DelayedResponse:
     """Let the request wait until there is enough to read."""
+    endpoints = not is_follower_fetch(request)
     operation = DelayedFetch(
         request.max_wait_ms,
         targets,
         params,
-        lambda read: context.respond(response(broker, context.version, plan, params, read)),
+        lambda read: context.respond(
+            response(broker, context.version, plan, params, read, endpoints)
+        ),
     )
     keys = [target.partition.topic_partition for target in targets if target.partition is not None]
     return DelayedResponse(broker.replicas.fetch_purgatory, operation, keys)
@@ -139,9 +143,17 @@ def is_follower_fetch(request: FetchRequest) -> bool:
 
 
 def response(
-    broker: Broker, version: int, plan: FetchPlan, params: FetchParams, outcome: FetchOutcome
+    broker: Broker,
+    version: int,
+    plan: FetchPlan,
+    params: FetchParams,
+    outcome: FetchOutcome,
+    names_endpoints: bool,
 ) -> FetchResponse:
-    """The partitions that the response lists, by topic, in the order they were read."""
+    """The partitions that the response lists, by topic, in the order they were read.
+
+    `names_endpoints`: with the addresses of new leaders, which followers know, as in Kafka.
+    """
     topics: list[FetchableTopicResponse] = []
     last: str | UUID | None = None
     hints: LeaderHints | None = None
@@ -166,7 +178,7 @@ def response(
                     leader_id=leader[0], leader_epoch=leader[1]
                 )
         topics[-1].partitions.append(answer)
-    endpoints = None if hints is None else hints.endpoints(NodeEndpoint)
+    endpoints = hints.endpoints(NodeEndpoint) if hints is not None and names_endpoints else None
     return FetchResponse(
         error_code=0, session_id=plan.session_id, responses=topics, node_endpoints=endpoints
     )
