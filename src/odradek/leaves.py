@@ -120,6 +120,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.replication.delete_records",
     "odradek.replication.fetch",
     "odradek.replication.flusher",
+    "odradek.replication.follower_fetch",
     "odradek.replication.leadership",
     "odradek.replication.list_offsets",
     "odradek.replication.partition",

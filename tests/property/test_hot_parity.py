@@ -281,6 +281,22 @@ def produced(**values: Any) -> ProduceResponse:
     return ProduceResponse(responses=[TopicProduceResponse(partition_responses=[partition])])
 
 
+FOLLOWER = ReplicaState(replica_id=3, replica_epoch=77)
+
+
+def test_a_followers_fetch_needs_no_reference_codec():
+    partition = FetchPartition(
+        partition=1, fetch_offset=5, partition_max_bytes=9, log_start_offset=2, durable_end=4
+    )
+    request = fetch(topics=[FetchTopic(topic_id=UUID(int=7), partitions=[partition])])
+    request.replica_state = FOLLOWER
+    for version in range(15, 19):
+        data = joined(HOT_WRITERS[FetchRequest](FetchRequest, version, unused).write(request))
+        assert data == joined(compile_writer(FetchRequest, version)[0](request))
+        reader = HOT_READERS[FetchRequest](FetchRequest, version, unused, False)
+        assert reader.read(data, 0) == request
+
+
 def fetch_of(**values: Any) -> FetchRequest:
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1, **values)
     return fetch(topics=[FetchTopic(topic="t", partitions=[partition])])

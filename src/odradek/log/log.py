@@ -459,7 +459,7 @@ class Log:
     # Truncating the end
 
     def truncate_to(self, offset: int) -> None:
-        """Remove everything from `offset` on, which must not be inside a batch. Blocks.
+        """Remove everything from `offset` on, and the batch that holds it. Blocks.
 
         For tools and tests: a broker begins it, lets a worker run it and ends it (`truncation`).
         A flush under way is voided and compaction is aborted. Raises `LogDirFailure`, `LogDamaged`.
@@ -484,7 +484,8 @@ class Log:
         return self._flushing is None and not self.swapping and not self.truncating
 
     def begin_truncation(self, offset: int) -> LogTruncation | None:
-        """Begin to remove everything from `offset` on; None if nothing is left to do.
+        """Begin to remove everything from `offset` on, and the batch that holds it; None if nothing
+        is left to do.
 
         Below the log start it is a restart at `offset`, as in Kafka.
         """

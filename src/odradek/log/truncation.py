@@ -36,7 +36,7 @@ from odradek.model.env import Disk
 
 
 class LogTruncation:
-    """The captured work of one truncation to `offset`.
+    """The captured work of one truncation to `offset`, or to the start of the batch that holds it.
 
     `kept`: the segments that stay; the last is cut. None stays in a restart, and `run` makes the
     first one. `next_base`: the base offset of the segment after the last one kept, -1 if that was
@@ -92,8 +92,11 @@ class LogTruncation:
         segment = self.kept[-1]
         if self._next_base >= 0:  # an older segment, of which nothing may be in memory
             load_indexes(segment, IndexCache(), self._next_base)
-        start = segment.base_offset
-        position = segment.position_of(self.offset) if self.offset > start else 0
+        position = 0
+        if self.offset > segment.base_offset:
+            base_offset, position, _ = segment.locate(self.offset)
+            if 0 <= base_offset < self.offset:  # inside a batch, of which nothing can stay
+                self.offset = base_offset
         if self._durable is not None:
             self._durable.lower(self.offset)
         self._remove_files()

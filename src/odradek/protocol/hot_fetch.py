@@ -1,7 +1,8 @@
 """Fetch, written by hand: its messages, readers and writers (see `hot_codec`).
 
-The generated codec handles all tagged fields, which only followers send or which name new leaders,
-and reads aborted transactions.
+Of the tagged fields those that a follower sends with every fetch are handled here: its
+`replica_state` and the `durable_end` of its partitions, each the only one of its section. The
+generated codec handles all others, and reads aborted transactions.
 """
 
 from __future__ import annotations
@@ -25,6 +26,20 @@ from odradek.protocol.hot_codec import (
 
 NO_LIMIT: Final = 2**31 - 1
 NO_HIGH_WATERMARK: Final = 2**63 - 1
+NO_DURABLE_END: Final = -1
+DURABLE_END_TAG: Final = 100
+REPLICA_STATE_TAG: Final = 1
+REPLICA_STATE_BYTES: Final = 13
+
+
+class ReplicaState(HotMessage):
+    """The id and epoch of a follower; consumers send none."""
+
+    __slots__ = ("replica_epoch", "replica_id")
+
+    def __init__(self, *, replica_id: int = -1, replica_epoch: int = -1) -> None:
+        self.replica_id = replica_id
+        self.replica_epoch = replica_epoch
 
 
 class FetchPartition(HotMessage):
@@ -32,6 +47,7 @@ class FetchPartition(HotMessage):
 
     __slots__ = (
         "current_leader_epoch",
+        "durable_end",
         "fetch_offset",
         "high_watermark",
         "last_fetched_epoch",
@@ -52,6 +68,7 @@ class FetchPartition(HotMessage):
         partition_max_bytes: int,
         replica_directory_id: UUID = ZERO_UUID,
         high_watermark: int = NO_HIGH_WATERMARK,
+        durable_end: int = NO_DURABLE_END,
     ) -> None:
         self.partition = partition
         self.current_leader_epoch = current_leader_epoch
@@ -61,6 +78,7 @@ class FetchPartition(HotMessage):
         self.partition_max_bytes = partition_max_bytes
         self.replica_directory_id = replica_directory_id
         self.high_watermark = high_watermark
+        self.durable_end = durable_end
 
 
 class FetchTopic(HotMessage):
@@ -241,9 +259,10 @@ class FetchRequestReader(HotReader):
         topics = [self.topic(source) for _ in range(source.count(self.min_topic_size))]
         forgotten = self.forgotten(source) if version >= 7 else []
         rack_id = source.text() if version >= 11 else ""
-        self.end_of_struct(source, version >= 12)
+        replica_state = self.replica_state(source) if source.has_tags() else None
         return FetchRequest(
             replica_id=replica_id,
+            replica_state=replica_state,
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             max_bytes=max_bytes,
@@ -254,6 +273,23 @@ class FetchRequestReader(HotReader):
             forgotten_topics_data=forgotten,
             rack_id=rack_id,
         )
+
+    def replica_state(self, source: MessageInput) -> ReplicaState:
+        """Read a tag section that has the state of a follower and nothing else."""
+        self.only_tag(source, REPLICA_STATE_TAG, REPLICA_STATE_BYTES)
+        replica_id, replica_epoch = source.int32(), source.int64()
+        if self.version < 15 or source.has_tags():
+            raise UseReference
+        return ReplicaState(replica_id=replica_id, replica_epoch=replica_epoch)
+
+    def only_tag(self, source: MessageInput, tag: i64, size: i64) -> None:
+        """Read the head of the only tagged field of a section, whose length is read already."""
+        at: i64 = source.pos - 1
+        if source.end - at < 3 or source.data[at] != 1:
+            raise UseReference
+        if source.data[at + 1] != tag or source.data[at + 2] != size:
+            raise UseReference
+        source.pos = at + 3
 
     def topic(self, source: MessageInput) -> FetchTopic:
         name, topic_id = self.topic_key(source)
@@ -269,7 +305,10 @@ class FetchRequestReader(HotReader):
         last_fetched_epoch: i64 = source.int32() if version >= 12 else -1
         log_start_offset: i64 = source.int64() if version >= 5 else -1
         partition_max_bytes = source.int32()
-        self.end_of_struct(source, version >= 17)
+        durable_end: i64 = NO_DURABLE_END
+        if source.has_tags():
+            self.only_tag(source, DURABLE_END_TAG, 8)
+            durable_end = source.int64()
         return FetchPartition(
             partition=index,
             current_leader_epoch=current_leader_epoch,
@@ -277,6 +316,7 @@ class FetchRequestReader(HotReader):
             last_fetched_epoch=last_fetched_epoch,
             log_start_offset=log_start_offset,
             partition_max_bytes=partition_max_bytes,
+            durable_end=durable_end,
         )
 
     def forgotten(self, source: MessageInput) -> list[ForgottenTopic]:
@@ -294,7 +334,7 @@ class FetchRequestWriter(HotWriter):
         version, out = self.version, target.out
         if (
             message.cluster_id is not None
-            or message.replica_state is not None
+            or (message.replica_state is not None and version < 15)
             or (version > 14 and message.replica_id != -1)
             or (version < 7 and message.forgotten_topics_data)
             or not 0 <= message.isolation_level <= 127
@@ -320,7 +360,19 @@ class FetchRequestWriter(HotWriter):
             self.forgotten(target, message.forgotten_topics_data)
         if version >= 11:
             target.text(message.rack_id)
-        target.no_tags()
+        if message.replica_state is None:
+            target.no_tags()
+        else:
+            self.replica_state(target, message.replica_state)
+
+    def replica_state(self, target: MessageOutput, state: ReplicaState) -> None:
+        out = target.out
+        out.append(1)
+        out.append(REPLICA_STATE_TAG)
+        out.append(REPLICA_STATE_BYTES)
+        write_i32_be(out, i32(state.replica_id))
+        write_i64_be(out, i64(state.replica_epoch))
+        out.append(0)
 
     def partition(self, target: MessageOutput, partition: FetchPartition) -> None:
         version, out = self.version, target.out
@@ -341,7 +393,13 @@ class FetchRequestWriter(HotWriter):
         if version >= 5:
             write_i64_be(out, i64(partition.log_start_offset))
         write_i32_be(out, i32(partition.partition_max_bytes))
-        target.no_tags()
+        if partition.durable_end == NO_DURABLE_END or version < 12:
+            target.no_tags()
+        else:
+            out.append(1)
+            out.append(DURABLE_END_TAG)
+            out.append(8)
+            write_i64_be(out, i64(partition.durable_end))
 
     def forgotten(self, target: MessageOutput, topics: list[ForgottenTopic]) -> None:
         target.length(len(topics), False)

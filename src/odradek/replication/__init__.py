@@ -3,7 +3,8 @@
 Modules: `partition`, `leadership` (what a leader knows of its followers, the ISR),
 `alter_partition_manager` (asks the controller for another ISR), `replica_manager` (all partitions
 and the four purgatories), `flusher` (group commit), `log_start_sync`; `produce`, `fetch`,
-`list_offsets` and `delete_records` (the requests and their delayed operations).
+`list_offsets` and `delete_records` (the requests and their delayed operations); `follower_fetch`
+(serving followers); `replica_fetcher`, `replica_fetcher_manager` (being one).
 
 Which event checks which delayed operations:
 
@@ -15,6 +16,7 @@ Which event checks which delayed operations:
 | that raises the high watermark                |                                         |
 | log start offset became durable, or the low   | delete records                          |
 | watermark rose                                |                                         |
+| append, or anything that a follower must hear | its parked fetch, at the end of event   |
 | leadership lost                               | produce, fetch, delete, list offsets    |
 | partition removed, or its directory offline   | produce, fetch, delete, list offsets    |
 | deadline                                      | that operation                          |

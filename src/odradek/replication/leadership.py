@@ -246,6 +246,14 @@ class Leadership:
         )
         return self._propose(in_sync) if len(in_sync) < len(self.isr) else None
 
+    def propose_change(self, leader_end: int, high_watermark: int) -> IsrProposal | None:
+        """Propose to remove who does not keep up, else a replica that may join."""
+        proposal = self.propose_shrinkage(leader_end)
+        for replica in self.replicas.values():
+            if proposal is None:
+                proposal = self.propose_expansion(replica, high_watermark)
+        return proposal
+
     def _propose(self, isr: tuple[int, ...]) -> IsrProposal:
         members = tuple((broker_id, self._broker_epoch(broker_id)) for broker_id in isr)
         # The leader is recovered from an unclean election as soon as it proposes anything.

@@ -85,6 +85,19 @@ class Durability:
     fsync: bool
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PartitionWatcher(ABC):
+    """Follows a partition for a follower that fetches it. Called on the owner thread."""
+
+    @abstractmethod
+    def changed(self, partition: Partition) -> None:
+        """Handle more records, or that this broker does not serve the partition any more."""
+
+    @abstractmethod
+    def offsets_moved(self, partition: Partition) -> None:
+        """Handle a new high watermark or log start."""
+
+
 class Partition:
     """One partition: see the module. All methods run on the owner thread; flushes do not."""
 
@@ -108,6 +121,7 @@ class Partition:
         "rules",
         "topic_id",
         "topic_partition",
+        "watchers",
         "went_offline",
     )
 
@@ -136,6 +150,8 @@ class Partition:
         """What this leader knows of its followers; None if it has none, or does not lead."""
         self.leader_high_watermark = 0
         """The last high watermark that a follower was told."""
+        self.watchers: list[PartitionWatcher] = []
+        """The sessions of followers that fetch this partition."""
         self.has_log = False
         """True from `open` on, also while the partition is offline."""
         self.produces = self.failed_produces = 0

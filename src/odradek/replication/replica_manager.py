@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -55,6 +54,7 @@ HIGH_WATERMARK: Final = -1
 """The offset in DeleteRecords that means the high watermark: that of the present log end."""
 ISRS_AT_ONCE = 500
 TRUNCATION_RETRY_MS = 2
+WITHDRAWN_CHECK_MS = 500
 REFUSED_LOG_MS = 10_000
 """At most one log line about refused appends in this time."""
 
@@ -66,8 +66,10 @@ def do_nothing() -> None:
 class Followers(Protocol):
     """The fetchers of this broker: they follow the leaders of partitions elsewhere."""
 
-    def follow(self, partition: Partition) -> None:
-        """Fetch from the partition's leader in its epoch, or stop if there is none."""
+    def follow(self, partition: Partition, in_sync: bool) -> None:
+        """Fetch from the partition's leader in its epoch, or stop if there is none. `in_sync`: this
+        replica is in the ISR, so others wait for it.
+        """
         ...
 
     def forget(self, partition: Partition) -> None:
@@ -130,8 +132,10 @@ class ReplicaManager:
         self.listeners: dict[str, PartitionListener] = {}
         self.replication: Replication | None = None
         self._roles_to_come: dict[Partition, tuple[PartitionRegistration, int]] = {}
+        self._truncations_to_come: dict[Partition, Callable[[], None]] = {}
         self._unannounced: dict[Partition, None] = {}
         self._checking: list[Partition] = []
+        self._check_scheduled = False
         self.log_start_syncer = LogStartSyncer(env, self.log_start_moved, self.fail_directory)
         self.on_unflushed: Callable[[], object] = do_nothing
         """Called after each append that is not flushed at once (`log.durability=os`)."""
@@ -187,6 +191,7 @@ class ReplicaManager:
         if partition is None:
             return None
         self._roles_to_come.pop(partition, None)
+        self._truncations_to_come.pop(partition, None)
         if self.replication is not None:
             self._stop_leading(partition)
             self.replication.followers.forget(partition)
@@ -195,6 +200,7 @@ class ReplicaManager:
         partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self.flusher.forget(partition)
         self._check_delayed(partition)
+        self._tell_followers(partition)
         return partition
 
     # -- roles -----------------------------------------------------------------------------------
@@ -210,11 +216,16 @@ class ReplicaManager:
                 registration.leader_epoch,
                 registration.leader,
             )
-        elif partition.log.truncating:
+            return
+        if partition.log.truncating:
             # Its end is not known until then; clients are answered by the role that is to come.
             self._roles_to_come[partition] = registration, min_isr
             partition.leader_error = partition.failure or ErrorCode.NOT_LEADER_OR_FOLLOWER
-        elif registration.leader == self.node_id:
+            return
+        waiting = self._truncations_to_come.pop(partition, None)
+        if waiting is not None:  # it was for another leader
+            waiting()
+        if registration.leader == self.node_id:
             self._make_leader(partition, registration, min_isr)
         else:
             self._make_follower(partition, registration)
@@ -247,6 +258,7 @@ class ReplicaManager:
             self._announce(partition)
         if not fresh and (moved or new):
             self._check_delayed(partition)
+            self._tell_followers(partition)
 
     def _leadership(self, partition: Partition, leader_epoch: int, new: bool) -> Leadership:
         replication = self.replication
@@ -269,10 +281,11 @@ class ReplicaManager:
         led = partition.is_leader
         self._stop_leading(partition)
         partition.make_follower(registration.leader, registration.leader_epoch)
+        self._tell_followers(partition)
         if led:
             self._check_delayed(partition)
         if not partition.failure:
-            replication.followers.follow(partition)
+            replication.followers.follow(partition, self.node_id in registration.isr)
 
     def _stop_leading(self, partition: Partition) -> None:
         """Drop what a leader has asked of the controller."""
@@ -352,18 +365,24 @@ class ReplicaManager:
             self._high_watermark_moved(partition)
 
     def isr_withdrawn(self, key: tuple[UUID, int], proposal: IsrProposal) -> None:
-        """Drop a proposal that was refused; the next fetch may make it again."""
+        """Drop a proposal that was refused; a check soon makes it again if it still holds."""
         partition = self.by_id.get(key)
         if partition is not None and partition.leadership is not None:
             partition.leadership.withdrawn(proposal)
+            if not self._check_scheduled:
+                self._check_scheduled = True
+                self._timer.call_later(WITHDRAWN_CHECK_MS, self.check_isrs)
             if partition.advance_high_watermark():
                 self._high_watermark_moved(partition)
 
     def check_isrs(self) -> None:
-        """Propose to remove the replicas that do not keep up, of all partitions led here.
+        """Propose to remove the replicas that do not keep up, and to take in those that do, of all
+        partitions led here.
 
-        Call it every half of replica.lag.time.max.ms. It takes a few partitions in an event.
+        Call it every half of replica.lag.time.max.ms, and when a broker may join again: a follower
+        that has everything tells nothing new. It takes a few partitions in an event.
         """
+        self._check_scheduled = False
         if not self._checking:
             self._checking = [each for each in self if each.leadership is not None]
             self._check_some_isrs()
@@ -373,13 +392,17 @@ class ReplicaManager:
         for partition in some:
             leadership = partition.leadership
             if leadership is not None and not partition.failure:
-                proposal = leadership.propose_shrinkage(partition.log.log_end_offset)
+                proposal = leadership.propose_change(
+                    partition.log.log_end_offset, partition.high_watermark
+                )
                 if proposal is not None:
                     self._propose(partition, proposal)
         if self._checking:
             self.env.call_soon(self._check_some_isrs)
 
     def _high_watermark_moved(self, partition: Partition) -> None:
+        for watcher in partition.watchers:
+            watcher.offsets_moved(partition)
         self._check_delayed(partition)
 
     # -- following -------------------------------------------------------------------------------
@@ -397,19 +420,39 @@ class ReplicaManager:
                 self.on_unflushed()
         return info
 
+    def follow_offsets(
+        self, partition: Partition, high_watermark: int, log_start_offset: int
+    ) -> None:
+        """Take the high watermark and the log start that the leader told."""
+        if partition.failure:
+            return
+        partition.follow_high_watermark(high_watermark)
+        try:
+            partition.log.follow_log_start(log_start_offset)
+        except LogDirFailure as failure:
+            self.fail_directory(failure)
+        except OSError as error:
+            log.error("the log start of %s was not raised: %s", partition.topic_partition, error)
+
     def truncate(
         self, partition: Partition, offset: int, restart: bool, done: Callable[[], None]
     ) -> None:
         """Remove everything from `offset` on, or with `restart` everything; `done` is called when
-        that is durable. It waits for a flush of the log, and runs on a worker.
+        that is durable. It waits for a flush of the log, and runs on a worker. A change of the
+        partition's role cancels one that waits; `done` is called then, too.
         """
         opened = partition.log
         if partition.failure:
             return
         if not opened.may_truncate:
-            self._timer.call_later(
-                TRUNCATION_RETRY_MS, partial(self.truncate, partition, offset, restart, done)
-            )
+            self._truncations_to_come[partition] = done
+
+            def again() -> None:
+                if self._truncations_to_come.get(partition) is done:
+                    del self._truncations_to_come[partition]
+                    self.truncate(partition, offset, restart, done)
+
+            self._timer.call_later(TRUNCATION_RETRY_MS, again)
             return
         try:
             work = opened.begin_restart(offset) if restart else opened.begin_truncation(offset)
@@ -486,6 +529,12 @@ class ReplicaManager:
             self.on_unflushed()
             if partition.advance_high_watermark():
                 self._check_delayed(partition)
+        if partition.watchers:
+            self._tell_followers(partition)
+
+    def _tell_followers(self, partition: Partition) -> None:
+        for watcher in partition.watchers:
+            watcher.changed(partition)
 
     def _flushed(self, partition: Partition) -> None:
         if partition.is_leader:
@@ -517,6 +566,7 @@ class ReplicaManager:
     def _went_offline(self, partition: Partition) -> None:
         """Answer the requests that wait for it, but not within the read that found the damage."""
         self.env.call_soon(lambda: self._check_delayed(partition))
+        self._tell_followers(partition)
 
     def _notify_listener(self, partition: Partition) -> None:
         listener = self.listeners.get(partition.topic_partition.topic)
@@ -564,6 +614,8 @@ class ReplicaManager:
             log.error("deleting records of %s failed: %s", partition.topic_partition, refused)
             error = ErrorCode.KAFKA_STORAGE_ERROR
         opened = partition.log
+        for watcher in partition.watchers:
+            watcher.offsets_moved(partition)
         if error is not ErrorCode.NONE:
             status.pending, status.error = False, error
         elif self.durability.fsync and opened.durable_log_start < target:
@@ -573,7 +625,7 @@ class ReplicaManager:
             status.low_watermark = partition.low_watermark
 
     def log_start_moved(self, partition: Partition) -> None:
-        """A raised log start is durable: check the delayed requests."""
+        """A raised log start is durable, or the low watermark rose: check the delayed requests."""
         self.delete_records_purgatory.check_and_complete(partition.topic_partition)
 
     # -- failure ---------------------------------------------------------------------------------

@@ -189,6 +189,15 @@ def test_a_log_is_truncated_in_parts_the_middle_one_on_a_worker():
     assert offsets(read(log, 0)) == [(0, 1), (2, 3), (4, 5)]
 
 
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_truncation_inside_a_batch_removes_all_of_it(cold: bool):
+    log = leader(4)
+    if cold:
+        log.segments.active.recent.clear()
+    log.truncate_to(5)
+    assert (log.log_end_offset, offsets(read(log, 0))) == (4, [(0, 1), (2, 3)])
+
+
 def test_a_truncation_waits_for_a_flush():
     log = leader(2)
     flush = log.begin_flush()

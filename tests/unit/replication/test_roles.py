@@ -2,88 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from odradek.controller.image import PartitionRegistration
-from odradek.log.log_config import LogConfig
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
-from odradek.model.topics import TopicIdPartition, TopicPartition
-from odradek.protocol.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch_builder import build
-from odradek.protocol.validate import BatchRules
-from odradek.replication.alter_partition_manager import AlterPartitionManager, IsrCommitted
+from odradek.replication.alter_partition_manager import IsrCommitted
 from odradek.replication.delete_records import DelayedDeleteRecords
 from odradek.replication.fetch import DelayedFetch, FetchOutcome, FetchParams, FetchTarget
 from odradek.replication.list_offsets import CommitStatus, DelayedListOffsets
 from odradek.replication.partition import Isolation, Partition, PartitionListener
 from odradek.replication.produce import DelayedProduce
-from odradek.replication.replica_manager import Replication
-from unit.replication.memory_replicas import NOW_MS, TOPIC_ID, MemoryReplicas
+from unit.replication.memory_replicas import NOW_MS, TOPIC_ID
+from unit.replication.replicated import Replicated, registration
 
 ALL = Isolation.READ_UNCOMMITTED
 KEY = (TOPIC_ID, 0)
-
-
-def registration(
-    leader: int = 1,
-    epoch: int = 0,
-    *,
-    isr: tuple[int, ...] = (1, 2, 3),
-    replicas: tuple[int, ...] = (1, 2, 3),
-    partition_epoch: int = 0,
-) -> PartitionRegistration:
-    return PartitionRegistration(
-        replicas=replicas,
-        directories=(),
-        isr=isr,
-        leader=leader,
-        leader_epoch=epoch,
-        partition_epoch=partition_epoch,
-    )
-
-
-class Replicated(MemoryReplicas):
-    """Broker 1 of three. `proposals` were sent to the controller; it fetches `following`."""
-
-    def __init__(self, *, fsync: bool = True, config: LogConfig | None = None) -> None:
-        super().__init__(fsync=fsync, config=config)
-        self.proposals: list[AlterPartitionRequest] = []
-        self.following: dict[Partition, int] = {}
-        self.durable_ends: list[int] = []
-        manager = AlterPartitionManager(1, lambda: 7, self.send, self.later)
-        self.replicas.replication = Replication(
-            manager, self, lambda *_: True, lambda _: True, 30_000
-        )
-
-    def later(self, _: int, run: Callable[[], None]) -> None:
-        self.soon.append(run)
-
-    def send(
-        self,
-        request: AlterPartitionRequest,
-        answered: Callable[[AlterPartitionResponse | None], None],
-    ) -> None:
-        self.proposals.append(request)
-
-    def follow(self, partition: Partition) -> None:
-        self.following[partition] = partition.leader_id
-
-    def forget(self, partition: Partition) -> None:
-        self.following.pop(partition, None)
-
-    def flushed(self, partition: Partition) -> None:
-        self.durable_ends.append(partition.durable_end)
-
-    def replica(self, role: PartitionRegistration, min_isr: int = 1) -> Partition:
-        key = TopicIdPartition(TOPIC_ID, 0)
-        opened = self.directory.open_log(key, self.config, NOW_MS)
-        partition = self.replicas.open(TopicPartition("t", 0), TOPIC_ID, opened, BatchRules())
-        self.replicas.apply(partition, role, min_isr)
-        return partition
-
-    def fetched(self, partition: Partition, broker: int, durable: int, start: int = 0) -> ErrorCode:
-        return self.replicas.follower_fetched(partition, broker, 100, durable, durable, start)
 
 
 def waiting_produce(led: Replicated, partition: Partition) -> list[ErrorCode]:

@@ -7,6 +7,7 @@
 - 13: topics by id, not by name (KIP-516). 14: OFFSET_MOVED_TO_TIERED_STORAGE.
 - 15: `replica_state` in place of `replica_id` (KIP-903). 16: addresses of new leaders (KIP-951).
 - 17: the follower's directory (KIP-853). 18: the follower's high watermark (KIP-1166).
+- From 12 on Odradek's followers tell the durable end of a partition, a tagged field of its own.
 
 `hot_fetch` defines the classes of the messages; this module declares their wire form.
 """
@@ -24,6 +25,7 @@ from odradek.protocol.hot_fetch import (
     FetchTopic,
     ForgottenTopic,
     PartitionData,
+    ReplicaState,
 )
 from odradek.protocol.schema import Records, field, i8, i16, i32, i64, message, struct, wire_form
 
@@ -44,8 +46,9 @@ __all__ = [
 ]
 
 
+@wire_form(ReplicaState)
 @struct
-class ReplicaState:
+class ReplicaStateForm:
     """The id and epoch of a follower; consumers send none."""
 
     replica_id: i32 = -1
@@ -72,6 +75,13 @@ class FetchPartitionForm:
         since=18,
         ignorable=True,
         doc="-1 unknown; the default where the follower does not send it.",
+    )
+    durable_end: i64 = field(
+        default=-1,
+        tag=100,
+        since=12,
+        ignorable=True,
+        doc="Odradek's own: the follower's log is on disk up to here; -1 where it is not sent.",
     )
 
 

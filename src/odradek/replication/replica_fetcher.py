@@ -1,0 +1,490 @@
+"""A follower's side of replication: fetches the partitions that one leader has for this broker.
+
+    add ─► fetching ──records──► append ─► [flush] ─► the durable end is told ─► fetching
+              │ diverging epoch, out of range
+              ├──────────────────────────────► truncating (on a worker) ──► fetching
+              │ error
+              ├──────────────────────────────► backing off ──► fetching
+              └ FENCED_LEADER_EPOCH ─────────► out, until the metadata names another epoch
+
+It decides; sending, appending and truncating are those of its arguments, `FetcherEnvironment` and
+the partitions. Time and answers are given to it.
+
+**Sessions.** Requests are incremental (KIP-227): a partition is listed when its position or durable
+end is another than the leader was told. At most two requests are in flight, so that the news of a
+flush is told while the leader holds the older one back for records (see `follower_fetch`); a
+request that makes a session is alone. An answer is of the positions that were listed up to its
+request. So what it has of a partition that was forgotten and listed again later is ignored.
+
+**Truncation** is by leader epochs only (KIP-101, KIP-279, KIP-595). The leader answers the largest
+epoch of its log that is not above the follower's, and where it ends there. The follower truncates
+to where that epoch ends in either log; if it does not know the epoch, to the end of the one before
+it, and the leader answers again.
+
+**Out of range.** The leader's log ends before the follower's: an unclean leader, whose end the
+follower truncates to. The leader's log starts behind the follower's end: the follower has been away
+too long, or is new, and starts again there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, Protocol
+from uuid import UUID
+
+from odradek.log.leader_epochs import EpochEndOffset
+from odradek.model.byte_ranges import ByteRange
+from odradek.model.errors import ErrorCode
+from odradek.protocol.hot_fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+
+logger = logging.getLogger(__name__)
+
+NONE: Final = ErrorCode.NONE
+UNKNOWN: Final = -1
+MAX_SESSION_EPOCH: Final = 2**31 - 1
+IN_FLIGHT_MAX: Final = 2
+SESSION_LOST: Final = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+
+Key = tuple[UUID, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherSettings:
+    """Kafka's settings of replica fetchers, by their names without `replica.fetch.`."""
+
+    wait_max_ms: int = 500
+    min_bytes: int = 1
+    max_bytes: int = 1 << 20
+    response_max_bytes: int = 10 << 20
+    backoff_ms: int = 1000
+
+
+class Followed(Protocol):
+    """A partition that this broker follows, with its log."""
+
+    @property
+    def key(self) -> Key: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def durable_end(self) -> int: ...
+
+    @property
+    def latest_epoch(self) -> int: ...
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
+        """The largest epoch of the log that is not above `epoch`, and its end."""
+        ...
+
+    def append(self, records: ByteRange) -> ErrorCode:
+        """Append what the leader sent, and have it flushed; `ReplicaFetcher.flushed` follows."""
+        ...
+
+    def follow_offsets(self, high_watermark: int, log_start_offset: int) -> None:
+        """Take the leader's high watermark and log start."""
+        ...
+
+    def truncate(self, offset: int, restart: bool, done: Callable[[], None]) -> None:
+        """Remove what is at `offset` and behind it, or everything. `done` is called later, unless
+        the partition went offline or was removed.
+        """
+        ...
+
+
+class Quota(Protocol):
+    """The throttle of a follower (KIP-73)."""
+
+    def is_exceeded_for(self, key: Key) -> bool:
+        """True if this partition must not be fetched now."""
+        ...
+
+    def record(self, key: Key, size: int) -> None:
+        """Count fetched bytes."""
+        ...
+
+
+class FetcherEnvironment(Protocol):
+    """What a fetcher does outside."""
+
+    def send(self, request: FetchRequest, answered: Callable[[FetchResponse | None], None]) -> None:
+        """Send a request to the leader; requests of one connection are answered in order.
+
+        `answered` is called once, later; None: there was no answer, and there is none for any
+        request before it that is still in flight.
+        """
+        ...
+
+    def call_later(self, delay_ms: int, function: Callable[[], None]) -> None:
+        """Call a function after some time."""
+        ...
+
+
+class State(Enum):
+    """Where a partition is between fetches."""
+
+    FETCHING = auto()
+    TRUNCATING = auto()
+    BACKING_OFF = auto()
+    THROTTLED = auto()
+    FENCED = auto()
+
+
+class FetchState:
+    """A partition of a fetcher. `told`: what the leader's session knows of it; None: nothing.
+    `since`: the number of the request that listed it first, after nothing was known.
+    """
+
+    __slots__ = ("followed", "leader_epoch", "since", "state", "told")
+
+    def __init__(self, followed: Followed) -> None:
+        self.followed = followed
+        self.leader_epoch = followed.leader_epoch
+        self.state = State.FETCHING
+        self.told: tuple[int, int, int, int, int] | None = None
+        self.since = 0
+
+    def position(self) -> tuple[int, int, int, int, int]:
+        """What the leader is to be told."""
+        followed = self.followed
+        return (
+            self.leader_epoch,
+            followed.log_end_offset,
+            followed.latest_epoch,
+            followed.log_start_offset,
+            followed.durable_end,
+        )
+
+
+class ReplicaFetcher:
+    """The partitions that are fetched from one leader over one connection. Owner thread."""
+
+    def __init__(
+        self,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        environment: FetcherEnvironment,
+        settings: FetcherSettings,
+        quota: Quota | None = None,
+    ) -> None:
+        """With a `quota` it waits whenever the quota of a partition is exceeded."""
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._environment = environment
+        self._settings = settings
+        self._quota = quota
+        self.partitions: dict[Key, FetchState] = {}
+        self._changed: dict[Key, None] = {}
+        self._forgotten: dict[Key, None] = {}
+        self._session_id = 0
+        self._session_epoch = 0
+        self._connection = 0  # a number for each session; answers of older ones are ignored
+        self._in_flight = 0
+        self._number = 0  # of the last request
+        self._paused = False
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Send nothing more; answers that arrive are ignored."""
+        self._stopped = True
+        self._connection += 1
+
+    # -- partitions ------------------------------------------------------------------------------
+
+    def add(self, followed: Followed) -> None:
+        """Fetch a partition from now on, in the leader epoch that it has."""
+        known = self.partitions.get(followed.key)
+        if known is not None and known.followed is followed:
+            if known.leader_epoch == followed.leader_epoch:
+                return
+            truncating = known.state is State.TRUNCATING
+            known.leader_epoch = followed.leader_epoch
+            self._forget(followed.key, known)
+            if not truncating:
+                known.state = State.FETCHING
+            self._mark(followed.key)
+        else:
+            if known is not None:
+                self.remove(followed.key)
+            self.partitions[followed.key] = FetchState(followed)
+            self._mark(followed.key)
+        self.fetch()
+
+    def remove(self, key: Key) -> None:
+        """Do not fetch a partition any more."""
+        known = self.partitions.pop(key, None)
+        if known is not None:
+            self._changed.pop(key, None)
+            self._forget(key, known)
+
+    def flushed(self, key: Key) -> None:
+        """Tell the leader the new durable end of a partition."""
+        if key in self.partitions:
+            self._mark(key)
+            self.fetch()
+
+    def _mark(self, key: Key) -> None:
+        self._changed[key] = None
+
+    def _forget(self, key: Key, known: FetchState) -> None:
+        """Have a partition removed from the leader's session."""
+        if known.told is not None:
+            self._forgotten[key] = None
+            known.told = None
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def fetch(self) -> None:
+        """Send what there is to tell, or the request that waits for records."""
+        if self._stopped or self._paused or not self.partitions:
+            return
+        if self._session_id == 0:
+            if self._in_flight == 0:
+                self._send_full()
+        elif self._in_flight < IN_FLIGHT_MAX:
+            self._send_incremental()
+
+    def _send_full(self) -> None:
+        self._forgotten.clear()
+        self._changed.clear()
+        listed = []
+        for key, known in self.partitions.items():
+            known.told = None
+            if self._may_fetch(key, known):
+                listed.append(key)
+        if listed:
+            self._connection += 1
+            self._session_epoch = 0
+            self._send(listed, [])
+
+    def _send_incremental(self) -> None:
+        listed = []
+        for key in self._changed:
+            known = self.partitions[key]
+            if self._may_fetch(key, known) and known.told != known.position():
+                listed.append(key)
+        self._changed.clear()
+        if listed or self._forgotten or self._in_flight == 0:
+            forgotten = list(self._forgotten)
+            self._forgotten.clear()
+            self._send(listed, forgotten)
+
+    def _may_fetch(self, key: Key, known: FetchState) -> bool:
+        if known.state is not State.FETCHING:
+            return False
+        if self._quota is not None and self._quota.is_exceeded_for(key):
+            known.state = State.THROTTLED
+            self._forget(key, known)
+            self._later(key, known, self._settings.wait_max_ms)
+            return False
+        return True
+
+    def _send(self, listed: list[Key], forgotten: list[Key]) -> None:
+        self._number += 1
+        topics: dict[UUID, FetchTopic] = {}
+        for topic_id, number in listed:
+            known = self.partitions[topic_id, number]
+            if known.told is None:
+                known.since = self._number
+            known.told = epoch, end, last_epoch, start, durable = known.position()
+            topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[]))
+            topic.partitions.append(
+                FetchPartition(
+                    partition=number,
+                    current_leader_epoch=epoch,
+                    fetch_offset=end,
+                    last_fetched_epoch=last_epoch,
+                    log_start_offset=start,
+                    partition_max_bytes=self._settings.max_bytes,
+                    durable_end=durable,
+                )
+            )
+        gone: dict[UUID, ForgottenTopic] = {}
+        for topic_id, number in forgotten:
+            forget = gone.setdefault(topic_id, ForgottenTopic(topic_id=topic_id, partitions=[]))
+            forget.partitions.append(number)
+        settings = self._settings
+        request = FetchRequest(
+            replica_state=ReplicaState(
+                replica_id=self._node_id, replica_epoch=self._broker_epoch()
+            ),
+            max_wait_ms=settings.wait_max_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.response_max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=list(gone.values()),
+        )
+        if self._session_epoch > 0:
+            at_end = self._session_epoch == MAX_SESSION_EPOCH
+            self._session_epoch = 1 if at_end else self._session_epoch + 1
+        self._in_flight += 1
+        connection, number = self._connection, self._number
+        self._environment.send(request, lambda answer: self._answered(connection, number, answer))
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def _answered(self, connection: int, number: int, response: FetchResponse | None) -> None:
+        if connection != self._connection:
+            return
+        self._in_flight -= 1
+        if response is None:
+            self._lose_session()
+            self._pause()
+            return
+        error = ErrorCode(response.error_code)
+        if error is not NONE:
+            logger.info("the fetch session with the leader ended: %s", error.name)
+            self._lose_session()
+            if error not in SESSION_LOST:
+                self._pause()
+                return
+        else:
+            if self._session_epoch == 0:
+                self._session_id, self._session_epoch = response.session_id, 1
+            for topic in response.responses:
+                for data in topic.partitions:
+                    self._take((topic.topic_id, data.partition_index), number, data)
+        self.fetch()
+
+    def _lose_session(self) -> None:
+        """Begin with a full request again. What is still in flight is ignored."""
+        self._connection += 1
+        self._session_id = self._session_epoch = self._in_flight = 0
+
+    def _pause(self) -> None:
+        """Send nothing for a while: the leader could not be reached, or refused the request."""
+        self._paused = True
+
+        def resume() -> None:
+            self._paused = False
+            self.fetch()
+
+        self._environment.call_later(self._settings.backoff_ms, resume)
+
+    def _take(self, key: Key, number: int, data: PartitionData) -> None:
+        """Handle the data of one partition, in the answer to a request."""
+        known = self.partitions.get(key)
+        if known is None or known.told is None or known.state is not State.FETCHING:
+            return  # of a position that is not this one any more
+        if number < known.since:
+            return
+        error = ErrorCode(data.error_code)
+        diverging = data.diverging_epoch
+        if error is ErrorCode.OFFSET_OUT_OF_RANGE and diverging is not None:
+            self._out_of_range(key, known, data.log_start_offset, diverging.end_offset)
+        elif error is ErrorCode.FENCED_LEADER_EPOCH:
+            known.state = State.FENCED
+            self._forget(key, known)
+        elif error is not NONE:
+            logger.info("fetching %s: %s", key, error.name)
+            self._back_off(key, known)
+        elif diverging is not None:
+            offset = truncation_offset(known.followed, diverging.epoch, diverging.end_offset)
+            self._truncate(key, known, offset, restart=False)
+        else:
+            self._append(key, known, data)
+
+    def _append(self, key: Key, known: FetchState, data: PartitionData) -> None:
+        followed, records = known.followed, data.records
+        if isinstance(records, ByteRange) and len(records):
+            if self._quota is not None:
+                self._quota.record(key, len(records))
+            before = followed.log_end_offset
+            first = int.from_bytes(records.data[records.start : records.start + 8], "big")
+            if first < before == followed.log_start_offset:
+                # The log starts within a batch, at which the leader's begins (DeleteRecords).
+                self._truncate(key, known, first, restart=True)
+                return
+            error = followed.append(records)
+            if error is not NONE or followed.log_end_offset == before:
+                logger.error("appending what was fetched of %s failed: %s", key, error.name)
+                self._back_off(key, known)
+                return
+            self._mark(key)
+        followed.follow_offsets(data.high_watermark, data.log_start_offset)
+
+    def _out_of_range(
+        self, key: Key, known: FetchState, leader_start: int, leader_end: int
+    ) -> None:
+        followed = known.followed
+        if leader_end < followed.log_end_offset:
+            logger.warning(
+                "%s ends at %d, its leader at %d: the rest is truncated",
+                key,
+                followed.log_end_offset,
+                leader_end,
+            )
+            self._truncate(key, known, leader_end, restart=False)
+        elif leader_start > followed.log_end_offset:
+            logger.info("%s starts again at %d, the leader's log start", key, leader_start)
+            self._truncate(key, known, leader_start, restart=True)
+        else:
+            self._back_off(key, known)
+
+    def _truncate(self, key: Key, known: FetchState, offset: int, *, restart: bool) -> None:
+        known.state = State.TRUNCATING
+        self._forget(key, known)
+
+        def done() -> None:
+            known.state = State.FETCHING
+            if self.partitions.get(key) is known:
+                self._mark(key)
+                self.fetch()
+
+        known.followed.truncate(offset, restart, done)
+
+    def _back_off(self, key: Key, known: FetchState) -> None:
+        known.state = State.BACKING_OFF
+        self._forget(key, known)
+        self._later(key, known, self._settings.backoff_ms)
+
+    def _later(self, key: Key, known: FetchState, delay_ms: int) -> None:
+        """Fetch a partition again after some time."""
+        waits = known.state
+
+        def resume() -> None:
+            if known.state is waits and self.partitions.get(key) is known:
+                known.state = State.FETCHING
+                self._mark(key)
+                self.fetch()
+
+        self._environment.call_later(delay_ms, resume)
+
+
+def truncation_offset(followed: Followed, leader_epoch: int, leader_end: int) -> int:
+    """Where a follower truncates: the leader's log has `leader_epoch`, its largest that is not
+    above the follower's latest, up to `leader_end`.
+    """
+    end = followed.log_end_offset
+    if leader_epoch == UNKNOWN:
+        return min(leader_end, end)
+    own = followed.end_offset_for_epoch(leader_epoch)
+    if own.end_offset == UNKNOWN:
+        return min(leader_end, end)
+    if own.leader_epoch != leader_epoch:
+        return min(own.end_offset, end)  # the leader answers again, of an epoch that both have
+    return min(own.end_offset, leader_end, end)
