@@ -154,9 +154,9 @@ class BrokerRegistration:
 
     def has_online(self, directory: UUID) -> bool:
         """True if a replica in this directory can be used, as far as the broker has told."""
-        if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY) or not self.log_dirs:
+        if directory in self.log_dirs or not self.log_dirs:
             return True
-        return directory in self.log_dirs
+        return directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY)
 
     @property
     def default_directory(self) -> UUID:
@@ -297,6 +297,15 @@ class MetadataImage:
     def partition(self, topic_id: UUID, partition: int) -> PartitionRegistration | None:
         topic = self.topics_by_id.get(topic_id)
         return None if topic is None else topic.partitions.get(partition)
+
+    def offline_replicas(self, partition: PartitionRegistration) -> list[int]:
+        """Return the replicas whose broker is fenced or gone, or whose directory is offline."""
+        offline = []
+        for replica, directory in zip(partition.replicas, partition.directories, strict=True):
+            broker = self.brokers.get(replica)
+            if broker is None or broker.fenced or not broker.has_online(directory):
+                offline.append(replica)
+        return offline
 
     def config(self, resource: ConfigResource) -> Mapping[str, str]:
         """Return the values set for a resource, by name. Not a copy: do not keep it."""

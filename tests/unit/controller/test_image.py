@@ -149,6 +149,18 @@ def test_eligible_leader_replicas_are_forgotten_for_one_or_all_topics(
     assert list(delta.partitions) == [(image.topics[each].id, 0) for each in cleared]
 
 
+def test_a_replica_is_offline_while_its_broker_is_fenced_or_gone_or_its_directory_failed() -> None:
+    image = an_image(1, 2, 3)
+    create(image, a_topic("t", assignments={0: [1, 2, 3]}))
+    partition = image.topics["t"].partitions[0]
+    assert image.offline_replicas(partition) == []
+    image.replay(FenceBrokerRecord(id=2, epoch=0))
+    assert image.offline_replicas(partition) == [2]
+    image.replay(BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=0, log_dirs=[TWO]))
+    image.replay(UnregisterBrokerRecord(broker_id=3, broker_epoch=0))
+    assert image.offline_replicas(partition) == [1, 2, 3]
+
+
 def test_a_broker_is_usable_for_new_replicas_unless_it_stops_or_is_cordoned() -> None:
     image = an_image(1)
     assert image.brokers[1].usable

@@ -3,7 +3,7 @@
 No topic names mean all topics. A page ends after `response_partition_limit` partitions, at least 1
 and at most `max.request.partition.size.limit`; its cursor is where the next page begins. Topics
 before the request's cursor are left out. A cursor at a negative partition is INVALID_REQUEST for
-every topic of the request.
+every topic of the request. A partition without leader is no error here, unlike in Metadata.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.acl_operations import TOPIC_OPERATIONS
-from odradek.controller.image import PartitionRegistration, TopicImage
+from odradek.controller.image import MetadataImage, PartitionRegistration, TopicImage
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import INTERNAL_TOPICS, ZERO_UUID, name_problem
 from odradek.protocol.api.describe_topic_partitions import (
@@ -58,7 +58,8 @@ def page(
         at_cursor = cursor is not None and name == cursor.topic_name
         begin = cursor.partition_index if cursor is not None and at_cursor else 0
         end = max(begin, min(len(topic.partitions), begin + room))
-        response.topics.append(topic_response(topic, begin, min(end, len(topic.partitions))))
+        last = min(end, len(topic.partitions))
+        response.topics.append(topic_response(broker.image, topic, begin, last))
         room -= end - begin
         if end < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
@@ -95,20 +96,24 @@ def topic_error(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def topic_response(topic: TopicImage, begin: int, end: int) -> DescribeTopicPartitionsResponseTopic:
+def topic_response(
+    image: MetadataImage, topic: TopicImage, begin: int, end: int
+) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=0,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[row(number, topic.partitions[number]) for number in range(begin, end)],
+        partitions=[row(image, number, topic.partitions[number]) for number in range(begin, end)],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
-def row(number: int, partition: PartitionRegistration) -> DescribeTopicPartitionsResponsePartition:
+def row(
+    image: MetadataImage, number: int, partition: PartitionRegistration
+) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
-        error_code=0 if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=0,
         partition_index=number,
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,
@@ -116,5 +121,5 @@ def row(number: int, partition: PartitionRegistration) -> DescribeTopicPartition
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.elr),
         last_known_elr=list(partition.last_known_elr),
-        offline_replicas=[],
+        offline_replicas=image.offline_replicas(partition),
     )

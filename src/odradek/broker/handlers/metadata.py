@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odradek.broker.acl_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
-from odradek.controller.image import TopicImage
+from odradek.controller.image import MetadataImage, TopicImage
 from odradek.controller.topics import MAX_TOPICS_PER_REQUEST
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import INTERNAL_TOPICS, ZERO_UUID, name_problem
@@ -65,7 +65,10 @@ def found_topics(
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
     asked = request.topics
     if asked is None or (version == 0 and not asked):
-        return [topic_response(topic, operations) for topic in broker.image.topics.values()]
+        return [
+            topic_response(broker.image, topic, operations)
+            for topic in broker.image.topics.values()
+        ]
     if any(topic.topic_id != ZERO_UUID for topic in asked):
         asked = [topic for topic in asked if topic.topic_id != ZERO_UUID]
     found: dict[str | UUID, MetadataResponseTopic] = {}
@@ -132,10 +135,10 @@ def find(
         topic = broker.image.topic_by_id(asked.topic_id)
         if topic is None:
             return topic_error(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-        return topic_response(topic, operations)
+        return topic_response(broker.image, topic, operations)
     topic = broker.image.topic(asked.name)
     if topic is not None:
-        return topic_response(topic, operations)
+        return topic_response(broker.image, topic, operations)
     if name_problem(asked.name) is not None:
         return topic_error(asked.name, ZERO_UUID, ErrorCode.INVALID_TOPIC_EXCEPTION, operations)
     unknown.append(asked.name)
@@ -155,7 +158,9 @@ def topic_error(
     )
 
 
-def topic_response(topic: TopicImage, operations: int) -> MetadataResponseTopic:
+def topic_response(
+    image: MetadataImage, topic: TopicImage, operations: int
+) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=0,
         name=topic.name,
@@ -169,7 +174,7 @@ def topic_response(topic: TopicImage, operations: int) -> MetadataResponseTopic:
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.isr),
-                offline_replicas=[],
+                offline_replicas=image.offline_replicas(partition),
             )
             for number, partition in topic.partitions.items()
         ],
