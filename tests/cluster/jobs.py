@@ -65,7 +65,7 @@ def round_trips(spark: SparkSession, records: Records, checkpoint: Path) -> None
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(120)
+        query.awaitTermination()
         assert query.exception() is None
 
     run()

@@ -26,7 +26,7 @@ from temporary_files import JAVA_OPTIONS
 
 SPARK_HOME = Path(pyspark.__file__).parent
 READY_SECONDS = 300
-STOP_SECONDS = 60
+STOP_SECONDS = 20
 KEPT = ("PATH", "HOME", "TMPDIR", "SPARK_LOCAL_DIRS", "SPARK_CONF_DIR")
 DAEMON_OPTIONS = (
     f"{JAVA_OPTIONS.format(directory=tempfile.gettempdir())} -Dspark.master.rest.enabled=false"

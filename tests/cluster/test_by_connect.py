@@ -1,9 +1,14 @@
 """The source and the sink through a Spark Connect server: the client has neither Spark nor a JVM,
-and brings the archive with its session, for batches. The server has it for streams: unpacked in its
-working directory, to plan, and for its executors. Their hosts have no Odradek."""
+and brings an archive with its session, for batches. The server has one for streams: unpacked in its
+working directory, to plan, and for its executors. Their hosts have no Odradek.
+
+Spark unpacks the archive of a session three times for each session and each of its streams. So that
+of the session has only links into the one that the server has unpacked.
+"""
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,15 +17,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cluster.jobs import Records, round_trips
-from cluster.packed import Packed
+from cluster.packed import VERSION, Packed, linked_environment
 from cluster.standalone import EXECUTORS, Cluster
 from odradek.spark import check_workers, cluster_session
 
 
 @pytest.fixture(scope="module")
 def spark(cluster: Cluster, packed: Packed, home: Path) -> Iterator[SparkSession]:
+    environment = cluster.directory / "environment"
     with tarfile.open(packed.archive) as archive:
-        archive.extractall(cluster.directory / "environment", filter="tar")
+        archive.extractall(environment, filter="tar")
     settings = {
         **EXECUTORS,
         "spark.archives": f"{packed.archive}#environment",
@@ -38,10 +44,13 @@ def spark(cluster: Cluster, packed: Packed, home: Path) -> Iterator[SparkSession
         SPARK_DAEMON_MEMORY="640m",
     )
     address = server.await_line(r"Spark Connect server started at: (\S+)")[1]
-    session = cluster_session(f"sc://{address}", archive=packed.archive)
+    packages = environment / "lib" / VERSION / "site-packages"
+    links = linked_environment(home, "session", packages)
+    session = cluster_session(f"sc://{address}", archive=links)
     yield session
     session.stop()
     server.stop()
+    shutil.rmtree(environment)
 
 
 def test_batch_and_stream_go_in_and_out(

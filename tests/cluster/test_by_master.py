@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cluster.jobs import Records, round_trips
-from cluster.packed import Packed
+from cluster.packed import Packed, linked_environment
 from cluster.standalone import EXECUTORS, Cluster
 from odradek import leaves
 from odradek.demo import flights, pipeline, reference, replay
@@ -28,7 +27,6 @@ from odradek.spark import check_workers, cluster_session, register
 from odradek.spark.workers import reason_of
 
 FLIGHTS = 3000
-VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +58,7 @@ def poor_environment(directory: Path, name: str, packages: tuple[object, ...]) -
         for found in (folder, folder.with_name(f"{folder.name}.libs")):
             if found.exists():
                 (site / found.name).symlink_to(found)
-    links = directory / f"{name}-environment"
-    (links / "bin").mkdir(parents=True)
-    (links / "bin" / "python").symlink_to(os.path.realpath(sys.executable))
-    (links / "pyvenv.cfg").write_text(f"home = {Path(os.path.realpath(sys.executable)).parent}\n")
-    inside = links / "lib" / VERSION / "site-packages"
-    inside.mkdir(parents=True)
-    (inside / "there.pth").write_text(f"{site}\n")
-    archive = directory / f"{name}.tar.gz"
-    with tarfile.open(archive, "w:gz") as out:
-        out.add(links, ".")
-    return archive
+    return linked_environment(directory, name, site)
 
 
 @pytest.fixture

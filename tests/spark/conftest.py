@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from odradek.spark import local_session
 from odradek.testing.broker import Broker
 
-TIMEOUT_SECONDS = 30
+TIMEOUT_SECONDS = 300
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
