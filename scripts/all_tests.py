@@ -38,7 +38,8 @@ NO_LEAVES = "tests/property/test_raft_model.py"
 
 
 def say(text: str) -> None:
-    print(f"test: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"test: {text}\n")  # In one piece: the lines are threads.
+    sys.stderr.flush()
 
 
 @dataclass(frozen=True)
