@@ -39,6 +39,7 @@ from odradek.model.errors import ErrorCode
 from odradek.network_client.broker_connections import BrokerConnections, Purpose
 from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.metadata_records import PartitionRecord
+from odradek.replication.follower_fetch import FollowerFetches
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer
 
@@ -78,6 +79,8 @@ class Broker:
         self.fetch_sessions = FetchSessionCache(
             config.max_incremental_fetch_session_cache_slots, env.random
         )
+        self.follower_fetches: FollowerFetches | None = None
+        """Serves followers; None while no partition has any."""
         self.producer_id_manager = ProducerIdManager(
             metadata, config.node_id, timer, self.commit_advanced
         )

@@ -6,7 +6,11 @@ batch even if it is larger (KIP-74). The records are slices of files, which the 
 
 Versions: 7 has incremental sessions (KIP-227); 9 the check of the leader epoch; 12 the diverging
 epoch; 13 topic ids (KIP-516): an unknown id is UNKNOWN_TOPIC_ID; 16 names the present leader to a
-client that has another one (KIP-951). Fetches of followers are refused: this broker has none.
+client that has another one (KIP-951).
+
+Followers fetch from version 15 on, which has the epoch of their broker (`replication.
+follower_fetch`); one that the metadata knows to be older is STALE_BROKER_EPOCH. Without replication
+between brokers their fetches are refused.
 """
 
 from __future__ import annotations
@@ -36,7 +40,12 @@ from odradek.replication.fetch import (
     count_sent,
     read_targets,
 )
-from odradek.replication.partition import COMMITTED, Isolation, isolation_of
+from odradek.replication.follower_fetch import (
+    DelayedFollowerFetch,
+    FollowerFetches,
+    FollowerResponse,
+)
+from odradek.replication.partition import COMMITTED, UNCOMMITTED, Isolation, isolation_of
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
@@ -53,6 +62,10 @@ UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_
 def handle(
     broker: Broker, context: RequestContext, request: FetchRequest
 ) -> FetchResponse | DelayedResponse:
+    follower = request.replica_state
+    followers = broker.follower_fetches
+    if follower is not None and followers is not None and follower.replica_id >= 0:
+        return serve_follower(broker, context, request, followers)
     isolation = isolation_of(request.isolation_level)  # before the session changes
     plan = broker.fetch_sessions.plan(request, context.version, broker.clock.monotonic_ms())
     if isinstance(plan, ErrorCode):
@@ -95,6 +108,47 @@ def delayed_response(
     )
     keys = [target.partition.topic_partition for target in targets if target.partition is not None]
     return DelayedResponse(broker.replicas.fetch_purgatory, operation, keys)
+
+
+def serve_follower(
+    broker: Broker, context: RequestContext, request: FetchRequest, followers: FollowerFetches
+) -> FetchResponse | DelayedResponse:
+    """Serve the fetch of a follower, or let it wait for what is new."""
+    follower = request.replica_state
+    registered = broker.image.brokers.get(follower.replica_id)
+    if registered is None or follower.replica_epoch < registered.epoch:
+        context.metrics.error(ErrorCode.STALE_BROKER_EPOCH)
+        return FetchResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, session_id=0, responses=[])
+    found = followers.fetch(
+        follower.replica_id,
+        follower.replica_epoch,
+        request,
+        request.max_bytes,
+        lambda read: context.respond(follower_response(broker, read)),
+    )
+    if isinstance(found, DelayedFollowerFetch):
+        purgatory = broker.replicas.fetch_purgatory
+        return DelayedResponse(purgatory, found, [found.session.watch_key])
+    return follower_response(broker, found)
+
+
+def follower_response(broker: Broker, read: FollowerResponse) -> FetchResponse:
+    """The partitions by topic; a follower learns of leaders from the metadata."""
+    metrics = broker.request_metrics.by_key[FETCH_KEY]
+    if read.error is not NONE:
+        metrics.error(read.error)
+    topics: dict[UUID, FetchableTopicResponse] = {}
+    for position, result in read.results:
+        topic_id, number = position.key
+        if result.error is not NONE:
+            metrics.error(result.error)
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = topic_response(topic_id)
+        topic.partitions.append(partition_data(number, result, UNCOMMITTED))
+    return FetchResponse(
+        error_code=read.error, session_id=read.session_id, responses=list(topics.values())
+    )
 
 
 def target_of(
