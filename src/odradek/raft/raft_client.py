@@ -25,6 +25,7 @@ All methods are the owner thread's. Before the loop runs, `start` may block; not
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -664,13 +665,30 @@ class RaftClient:
             self._own_bytes -= own.size
             batches.append(own)
         if not batches and self.applied_offset < end and not self.log.truncating:
-            batches = self._read_slice(min(end, self._own[0].base_offset) if self._own else end)
+            try:
+                batches = self._read_slice(min(end, self._own[0].base_offset) if self._own else end)
+            except (LogDamaged, OSError) as error:
+                if self._blocking:
+                    raise
+                self._read_failed(error)
         if not batches:
             return False
         self.applied_offset = batches[-1].end_offset
         assert self._listener is not None
         self._listener.handle_commit(batches)
         return self.applied_offset < self._committed_end
+
+    def _read_failed(self, error: LogDamaged | OSError) -> None:
+        """What is committed cannot be read: fail with the disk, or read again later."""
+        if isinstance(error, LogDamaged):
+            error = OSError(errno.EIO, str(error))
+        failure = self.log.fence.classify(error)
+        if isinstance(failure, LogDirFailure):
+            self.fail(failure)
+            return
+        logger.error("the metadata log cannot be read: %s; trying again", error)
+        self._deliver_scheduled = True
+        self._timer.call_later(DISK_FULL_PAUSE_MS, self._deliver_slice)
 
     @property
     def _committed_end(self) -> int:

@@ -90,6 +90,8 @@ class SimMachine:
     broker: object = None
     process: SimProcess | None = None
     boots: int = 0
+    disks: int = 1
+    """How many disks it has had: a lost one is replaced by an empty one."""
     power_on_crash: bool = False
     """True if a `Crash` (a disk's crash point) is a power failure; else it is a kill."""
     condemned: bool = False
@@ -196,6 +198,7 @@ class SimMachine:
         """Replace the disk by an empty one, while no process runs."""
         assert not self.running
         self._note("disk replaced")
+        self.disks += 1
         self.disk = self._new_disk()
 
     def unplug(self) -> None:

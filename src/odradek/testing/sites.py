@@ -65,7 +65,6 @@ QUORUM_SITES = (
     "quorum: a proposal's outcome is unknown",
     "quorum: a snapshot is installed",
     "quorum: a snapshot is taken",
-    "quorum: a torn tail is cut off",
     "quorum: the log is truncated",
 )
 

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from odradek.log.fence import LogDirFailure
-from odradek.log.memory_disk import MemoryDisk
+from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.raft.core import NotLeader
 from odradek.raft.effects import AddVoter, RemoveVoter
 from odradek.raft.messages import RaftError, RaftResponse
@@ -241,6 +241,48 @@ def test_a_full_disk_of_a_follower_only_delays_it() -> None:
     disk.refused = ("", "")
     nodes.until(lambda: again.values == ["a"])
     assert again.failures == []
+
+
+class UnreadableFile(MemoryFile):
+    """A file of a disk that may fail to read."""
+
+    def read(self, offset: int, count: int) -> bytes:
+        disk = self.disk
+        assert isinstance(disk, UnreadableDisk)
+        if disk.code and self.path.endswith(".log"):
+            raise OSError(disk.code, "the disk does not read", self.path)
+        return super().read(offset, count)
+
+
+class UnreadableDisk(MemoryDisk):
+    """A disk that fails to read logs, if it is told so."""
+
+    code = 0
+
+    def new_file(self, path: str) -> MemoryFile:
+        return UnreadableFile(self, path)
+
+
+@pytest.mark.parametrize(("code", "failures"), [(errno.EIO, 1), (errno.ENOMEM, 0)])
+def test_committed_records_that_cannot_be_read_fail_the_disk_unless_that_may_pass(
+    code: int, failures: int
+) -> None:
+    nodes = three_voters()
+    leader = nodes.elect()
+    follower = next(node for node in nodes.nodes.values() if node is not leader)
+    follower.kill()
+    disk = UnreadableDisk()
+    again = nodes.add(follower.id, disk, **follower.place)
+    nodes.until(lambda: again.raft.end_offset == leader.raft.end_offset)
+    nodes.run(300)
+    disk.code = code
+    leader.append("a")
+    nodes.run(300)
+    assert len(again.failures) == failures
+    assert again.values == []
+    disk.code = 0
+    nodes.run(2_000)
+    assert again.values == ([] if failures else ["a"])
 
 
 def test_a_replica_that_cannot_save_its_vote_does_not_give_it() -> None:

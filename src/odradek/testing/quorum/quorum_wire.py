@@ -1,8 +1,8 @@
 """The connections between replicas: framed messages, answered in order, with deadlines.
 
 A message travels as a frame with its number, padded to about its real size; the object itself stays
-in the run's `Mailbox`. So what is simulated is the connection (segments, latency, cuts, resets,
-half-open ends) and not an encoding.
+in the run's `Mailbox`. An answer is a response and the records of a fetch, as bytes. So what is
+simulated is the connection (segments, latency, cuts, resets, half-open ends), not an encoding.
 
     PeerConnection   to one peer: connects when there is something to send, fails what is under way
                      when the connection ends or a deadline passes
@@ -23,7 +23,7 @@ from odradek.testing.scheduler import MS, Event
 from odradek.testing.transport import SimTransport
 
 MAX_FRAME_BYTES = 1 << 20
-REQUEST_BYTES, BATCH_BYTES = 100, 60
+REQUEST_BYTES = 100
 
 
 @dataclass(slots=True, eq=False)
@@ -37,8 +37,8 @@ class Mailbox:
         """Return the frame of a message."""
         self._next += 1
         self._messages[self._next] = message
-        batches = getattr(message, "batches", ())
-        data = self._next.to_bytes(8, "big") + bytes(REQUEST_BYTES + BATCH_BYTES * len(batches))
+        records = message[1] if isinstance(message, tuple) else b""
+        data = self._next.to_bytes(8, "big") + bytes(REQUEST_BYTES + len(records))
         return len(data).to_bytes(4, "big") + data
 
     def take(self, frame: bytes) -> object:
@@ -189,6 +189,10 @@ class PeerRequest:
         self._frame = self._connection.mailbox.put(response)
         self._connection.flush()
 
+    def refuse(self) -> None:
+        """Close the connection instead of an answer."""
+        self._connection.close()
+
     def take_frame(self) -> bytes | None:
         return self._frame
 
@@ -216,6 +220,9 @@ class ServedConnection:
 
     def _end(self) -> None:
         self._over = True
+
+    def close(self) -> None:
+        self._framed.close()
 
     def flush(self) -> None:
         """Send the answers that are next in the order of their requests."""

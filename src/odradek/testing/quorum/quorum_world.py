@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from odradek.model.env import Env
-from odradek.raft.effects import ElectionState
 from odradek.raft.replicas import ReplicaKey, Voter, VoterSet
 from odradek.testing.history import History
 from odradek.testing.link_faults import LinkFaults
@@ -26,9 +25,8 @@ from odradek.testing.network import Fabric
 from odradek.testing.prng import SplitMix64
 from odradek.testing.process import SimProcess
 from odradek.testing.quorum.quorum_plan import Fate, QuorumPlan, draw_quorum
-from odradek.testing.quorum.quorum_storage import LOG, SNAPSHOT, SnapshotFile, decode_batches
 from odradek.testing.quorum.quorum_wire import Mailbox
-from odradek.testing.quorum.replica import DIRECTORY, Replica, address
+from odradek.testing.quorum.replica import Replica, address, values_on_platter
 from odradek.testing.rules import (
     METADATA,
     CommittedRecord,
@@ -102,16 +100,15 @@ class QuorumWatcher:
     def _boot(self, replica: Replica) -> int:
         return self.machines[replica.number - 1].boots
 
-    def voted(self, replica: Replica, state: ElectionState) -> None:
-        if state.voted is not None:
-            self.votes.append(
-                Vote(
-                    self.scheduler.now_ns,
-                    f"{replica.number} {replica.storage.directory_id.hex[:8]}",
-                    state.epoch,
-                    str(state.voted),
-                )
+    def voted(self, replica: Replica, epoch: int, candidate: ReplicaKey) -> None:
+        self.votes.append(
+            Vote(
+                self.scheduler.now_ns,
+                str(ReplicaKey(replica.number, replica.directory_id)),
+                epoch,
+                str(candidate),
             )
+        )
 
     def leads(self, replica: Replica, epoch: int) -> None:
         self.leaderships.append(
@@ -130,7 +127,7 @@ class QuorumWatcher:
             Watermark(
                 self.scheduler.now_ns,
                 METADATA,
-                replica.core.epoch,
+                replica.raft.epoch,
                 host_of(replica.number),
                 self._boot(replica),
                 offset,
@@ -142,7 +139,7 @@ class QuorumWatcher:
 
     def acked(self, replica: Replica, proposal: Proposal) -> None:
         """Look at the platters of the voters when a proposal is acknowledged."""
-        voters = replica.core.log.voters
+        voters = replica.raft.core.log.voters
         platters = {
             host_of(number): self._platter_end(number, proposal) for number in sorted(voters.ids)
         }
@@ -154,13 +151,12 @@ class QuorumWatcher:
 
     def _platter_end(self, number: int, proposal: Proposal) -> int:
         """Return the end of the proposal if it is on the platter of a machine, or 0."""
-        disk = self.machines[number - 1].disk
-        batches, _ = decode_batches(disk.synced_bytes(f"{DIRECTORY}/{LOG}"))
-        if any(b.payload == proposal.payload and b.base_offset == proposal.offset for b in batches):
-            return proposal.offset + 1
-        data = disk.synced_bytes(f"{DIRECTORY}/{SNAPSHOT}")
-        records = SnapshotFile.decode(data).records if data else ()
-        return proposal.offset + 1 if any(r[2] == proposal.payload for r in records) else 0
+        machine = self.machines[number - 1]
+        if machine.disks > 1:
+            return proposal.offset + 1  # It may have been on the disk that is lost.
+        disk = machine.disk
+        found = values_on_platter(disk.synced_bytes, disk.paths()).get(proposal.payload)
+        return proposal.offset + 1 if found in (proposal.offset, -1) else 0
 
     def judge(self) -> list[str]:
         """Return the violations of all rules."""
@@ -205,7 +201,7 @@ class QuorumWorld:
     _mailbox: Mailbox = field(default_factory=Mailbox)
     _chance: SplitMix64 = field(init=False)
     _healed: bool = False
-    _probes: int = 0
+    _made: int = 0
 
     def __post_init__(self) -> None:
         self.plan = self.adjust(draw_quorum(self.seed, self.steps, self.voters, self.faults))
@@ -238,10 +234,7 @@ class QuorumWorld:
         )
 
         def start(env: Env, process: SimProcess) -> Replica:
-            lost = sum(
-                fault.kind == "disk replaced" and fault.where == host_of(number)
-                for fault in self.history.faults
-            )
+            lost = self.machines[number - 1].disks - 1
             return self.replica(
                 number,
                 env,
@@ -346,7 +339,6 @@ class QuorumWorld:
 
     def _probe(self) -> None:
         """Propose a record, whose commit shows progress."""
-        self._probes += 1
         self._propose()
 
     def _until_progress(self) -> list[str]:
@@ -372,13 +364,12 @@ class QuorumWorld:
 
     def _agreed(self) -> bool:
         replicas = self.replicas()
-        leaders = [replica for replica in replicas if replica.core.is_leader]
+        leaders = [replica for replica in replicas if replica.is_leader]
         return (
             len(replicas) == len(self.machines)
             and len(leaders) == 1
             and all(
-                replica.core.log.high_watermark == leaders[0].core.log.end_offset
-                for replica in replicas
+                replica.raft.applied_offset == leaders[0].raft.end_offset for replica in replicas
             )
         )
 
@@ -393,22 +384,17 @@ class QuorumWorld:
             if replica is None:
                 lines.append(f"{machine.host} does not run")
                 continue
-            core = replica.core
-            lines.append(
-                f"{machine.host} {type(core.role).__name__} epoch {core.epoch} leader"
-                f" {core.leader_id} ends at {core.log.end_offset}, flushed to"
-                f" {core.log.flushed_offset}, committed to {core.log.high_watermark}"
-            )
+            lines.append(f"{machine.host} {replica.describe()}")
         return lines
 
     def _missing(self) -> list[str]:
         """Return the acknowledged proposals that are not in every log, or there more than once."""
         found = []
         for replica in self.replicas():
-            if self.plan.fates and not replica.core.is_leader:
+            if self.plan.fates and not replica.is_leader:
                 continue
             contents: dict[object, int] = {}
-            for _, _, content in replica.applied:
+            for content in replica.values:
                 contents[content] = contents.get(content, 0) + 1
             for proposal in self.proposals:
                 times = contents.get(proposal.payload, 0)
@@ -431,14 +417,15 @@ class QuorumWorld:
 
     def _leader(self) -> Replica | None:
         """Draw one of the replicas that take themselves for the leader."""
-        leaders = [replica for replica in self.replicas() if replica.core.is_leader]
+        leaders = [replica for replica in self.replicas() if replica.is_leader]
         return self._chance.pick(leaders) if leaders else None
 
     def _propose(self) -> None:
         leader = self._leader()
         if leader is None:
             return
-        proposal = Proposal(f"r{len(self.proposals)}")
+        self._made += 1
+        proposal = Proposal(f"r{self._made}")
         self.proposals.append(proposal)
 
         def ended(committed: bool) -> None:
@@ -449,8 +436,11 @@ class QuorumWorld:
                     nemesis.acked()
 
         def propose() -> None:
-            proposal.offset = leader.core.log.end_offset
-            leader.propose(proposal.payload, ended)
+            offset = leader.propose(proposal.payload, ended)
+            if offset is None:
+                self.proposals.remove(proposal)
+            else:
+                proposal.offset = offset
 
         leader.process.run(propose)
 
