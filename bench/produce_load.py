@@ -61,6 +61,19 @@ def while_metrics_are_read(client: Any, work: Work) -> None:
     reader.join()
 
 
+def with_calls(producer: Any, count: int) -> None:
+    """Send records, and call an empty function for each."""
+
+    def nothing(record: object) -> object:
+        return record
+
+    send = producer.send
+    for _ in range(count):
+        last = send(TOPIC, nothing(VALUE))
+    producer.flush()
+    last.result(LONG_S)
+
+
 def interceptors_of(way: str) -> list[Any]:
     """The interceptors of a way: one without methods of its own, one that returns each record, or
     one that is told of the outcome too; none for other ways."""
@@ -125,6 +138,7 @@ def ours(way: str, bootstrap: str, count: int, settings: dict[str, Any]) -> dict
         if way == "ping":
             return pings(count, lambda: producer.send(TOPIC, VALUE).result(LONG_S))
         works = {"future": futures, "callback": callbacks, "many": many, "arrow": arrow}
+        works["called"] = lambda: with_calls(producer, count)
         works["metered"] = lambda: while_metrics_are_read(producer, futures)
         return rated(count, works.get(way, futures))
 

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -64,6 +64,7 @@ def backend(built: BuildMeta, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     spec.loader.exec_module(module)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ODRADEK_COMPILE", raising=False)
+    monkeypatch.setattr(module, "found_missing", module.what_is_missing, raising=False)
     monkeypatch.setattr(module, "what_is_missing", lambda: None)
     return module
 
@@ -79,6 +80,28 @@ def test_a_wheel_is_pure_where_a_compiler_is_missing(
     monkeypatch.setattr(backend, "what_is_missing", lambda: "a C compiler")
     backend.build_wheel("dist")
     assert built.builds == [("0", NO_COMPILER)]
+
+
+def test_a_foreign_python_gets_a_pure_wheel_with_the_reason(
+    backend: Any, built: BuildMeta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "implementation", SimpleNamespace(name="pypy"))
+    monkeypatch.setattr(backend, "what_is_missing", backend.found_missing)
+    backend.build_wheel("dist")
+    ((compiled, reason),) = built.builds
+    assert compiled == "0"
+    assert reason.startswith("CPython (pypy has no use for its extensions) was not found")
+
+
+def test_a_foreign_platform_without_a_compiler_or_headers_names_what_is_missing(
+    backend: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CC", "cl.exe")
+    assert backend.found_missing() == "a C compiler"
+    monkeypatch.setattr(backend, "compiler", lambda: "/usr/bin/cc")
+    monkeypatch.setattr(backend.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    assert backend.found_missing() == "Python's headers (python3-dev)"
 
 
 def test_odradek_compile_0_makes_a_pure_wheel(

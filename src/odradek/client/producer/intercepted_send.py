@@ -22,7 +22,7 @@ from odradek.client.errors import KafkaError
 from odradek.client.interceptor_hook import close_all
 from odradek.client.interceptors import ProducerInterceptor, hooks
 from odradek.client.producer.futures import Deliveries, Delivery, FutureRecordMetadata
-from odradek.client.producer.producer_batch import DeliveryCallback
+from odradek.client.producer.producer_batch import DeliveryCallback, Thunk
 from odradek.client.producer.record_input import RecordInput
 from odradek.client.producer.send_path import (
     BulkSend,
@@ -282,7 +282,7 @@ def wrong_result(made: object, wanted: str) -> str:
 
 
 @final
-class Acknowledgement:
+class Acknowledgement(Thunk):
     """Tells the interceptors the outcome of one record, and then its `on_delivery`. Once."""
 
     def __init__(
@@ -291,18 +291,21 @@ class Acknowledgement:
         record: ProducerRecord,
         callback: DeliveryCallback | None,
     ) -> None:
+        super().__init__(callback)
         self._interceptors = interceptors
         self._topic = record._topic
         self._headers = record._headers
-        self._callback = callback
         self._told = False
 
     def __call__(self, error: KafkaError | None, delivery: Delivery) -> None:
+        self.tell(error, delivery)
+
+    def tell(self, error: KafkaError | None, delivery: Delivery) -> None:
         if not self._told:
             self._told = True
-            self._interceptors.on_acknowledgement(delivery, error, self._headers.copy())
-        if self._callback is not None:
-            self._callback(error, delivery)
+            headers = self._headers.copy() if self._headers else []
+            self._interceptors.on_acknowledgement(delivery, error, headers)
+        super().tell(error, delivery)
 
     def refused(self, partition: int, error: BaseException) -> None:
         """The record was not queued. `partition` is negative if none was chosen."""

@@ -58,32 +58,39 @@ ORDINAL_STEP: Final[i64] = 1 << 32
 NO_LEADER_EPOCH: Final = -1
 
 
-@final
 class Thunk:
-    """The callback for the outcome of one record, and what its `Delivery` says besides the
-    batch's."""
+    """Tells the application the outcome of one record, when its batch has one.
 
-    def __init__(
-        self,
-        index: i64,
-        timestamp_ms: i64,
-        key_size: i64,
-        value_size: i64,
-        callback: DeliveryCallback,
-    ) -> None:
-        self.index = index
+    This one calls the callback of the record. A producer with interceptors makes another kind when
+    the record is sent, so that both together are one object for a record and one native call.
+    """
+
+    def __init__(self, callback: DeliveryCallback | None) -> None:
+        self.index: i64 = 0
         """The record's index in the batch."""
+        self._timestamp_ms: i64 = 0
+        self._key_size: i64 = 0
+        self._value_size: i64 = 0
+        self._callback = callback
+
+    def place(self, index: i64, timestamp_ms: i64, key_size: i64, value_size: i64) -> None:
+        """Note what the record's `Delivery` says besides the batch's."""
+        self.index = index
         self._timestamp_ms = timestamp_ms
         self._key_size = key_size
         self._value_size = value_size
-        self._callback = callback
 
     def run(self, result: ProduceRequestResult) -> None:
-        """Call the callback with the record's outcome. Its exceptions are logged, because there is
-        no caller to raise them to; so is SystemExit, which would end the sending thread rather than
-        the process."""
+        """Tell the outcome that the batch has now."""
         error = result.error_of(self.index)
         delivery = result.delivery(self.index, self._timestamp_ms, self._key_size, self._value_size)
+        self.tell(error, delivery)
+
+    def tell(self, error: KafkaError | None, delivery: Delivery) -> None:
+        """Call the callback. Its exceptions are logged, because there is no caller to raise them
+        to; so is SystemExit, which would end the sending thread rather than the process."""
+        if self._callback is None:
+            return
         try:
             self._callback(error, delivery)
         except (Exception, SystemExit):

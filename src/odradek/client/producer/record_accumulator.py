@@ -227,9 +227,8 @@ class RecordAccumulator:
             index = batch.try_append(timestamp_ms, key, value, encoded_headers)
             if index >= 0:
                 if callback is not None:
-                    thunk = Thunk(
-                        index, timestamp_ms, serialized_size(key), serialized_size(value), callback
-                    )
+                    thunk = callback if isinstance(callback, Thunk) else Thunk(callback)
+                    thunk.place(index, timestamp_ms, serialized_size(key), serialized_size(value))
                     batch.on_delivery(thunk)
                 full = batch.is_full
                 if partition < 0:
