@@ -119,6 +119,10 @@ class _ResourceRequest:
     replace: bool
 
 
+MOST_CHANGES = 1_000
+"""Settings of one resource in a request: a decision is made at once, and no kind has as many."""
+
+
 class _ResourceResult(NamedTuple):
     requested: _ResourceRequest
     error: ErrorCode
@@ -138,7 +142,10 @@ def incremental_alter_configs(
         _ResourceRequest(
             item.resource_type,
             item.resource_name,
-            [Change(each.name, each.config_operation, each.value) for each in item.configs],
+            [
+                Change(each.name, each.config_operation, each.value)
+                for each in item.configs[: MOST_CHANGES + 1]
+            ],
             False,
         )
         for item in request.resources
@@ -167,7 +174,10 @@ def alter_configs(
         _ResourceRequest(
             item.resource_type,
             item.resource_name,
-            [Change(each.name, Operation.SET, each.value) for each in item.configs],
+            [
+                Change(each.name, Operation.SET, each.value)
+                for each in item.configs[: MOST_CHANGES + 1]
+            ],
             True,
         )
         for item in request.resources
@@ -232,6 +242,8 @@ def _records(
 
 
 def _check_changes(changes: Sequence[Change]) -> None:
+    if len(changes) > MOST_CHANGES:
+        raise _invalid_request(f"More than {MOST_CHANGES} settings of one resource")
     if len({change.name for change in changes}) < len(changes):
         raise _invalid_request("Error due to duplicate config keys")
     for change in changes:

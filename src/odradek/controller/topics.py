@@ -14,6 +14,7 @@ from uuid import UUID
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
 from odradek.config.topic import TopicConfig
+from odradek.controller.configs import MOST_CHANGES
 from odradek.controller.decision import (
     MAX_RECORDS_PER_DECISION,
     ApiError,
@@ -270,6 +271,10 @@ def check_replication_factor(image: MetadataImage, factor: int) -> None:
 
 
 def _values(topic: CreatableTopic) -> dict[str, str]:
+    if len(topic.configs) > MOST_CHANGES:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG, f"More than {MOST_CHANGES} settings of topic {topic.name}"
+        )
     values: dict[str, str] = {}
     for item in topic.configs:
         if item.value is None:

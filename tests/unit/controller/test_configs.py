@@ -7,6 +7,7 @@ import pytest
 from odradek.config.broker import BrokerConfig
 from odradek.controller.brokers import bootstrap
 from odradek.controller.configs import (
+    MOST_CHANGES,
     Operation,
     alter_configs,
     describe_configs,
@@ -196,6 +197,13 @@ def test_a_resource_or_a_setting_that_is_there_twice_is_refused(image: MetadataI
     both = alter(image, (TOPIC, "t", list(first)), (TOPIC, "t", list(second)))
     assert [code for code, _ in both] == [INVALID, INVALID]
     assert image.topic_config("t") == {"retention.ms": "1000"}
+
+
+def test_more_settings_of_one_resource_than_there_are_any_is_refused(image: MetadataImage) -> None:
+    many = [(f"setting.{number}", SET, "1") for number in range(MOST_CHANGES + 500)]
+    ((code, message),) = alter(image, (TOPIC, "t", list(many)))
+    assert (code, message) == (INVALID, "More than 1000 settings of one resource")
+    assert replace(image, TOPIC, "t", {name: value for name, _, value in many}) == INVALID
 
 
 def test_a_refused_resource_does_not_affect_the_others(image: MetadataImage) -> None:
