@@ -23,7 +23,7 @@ class BrokerSession:
 
     `metadata_offset`: how far the broker has replayed the metadata. In a controlled shutdown,
     `shutdown_pass` is the number of the pass that moves its leaderships, and `shutdown_offset` the
-    offset that the other brokers must have reached, once the pass has ended.
+    offset of its last record, once it has ended: the other brokers must have replayed that.
     """
 
     epoch: int

@@ -98,6 +98,7 @@ class ClusterControl:
         self._pass: Parts[None] | None = None
         self._passes_begun = 0
         self._passes_ended = 0
+        self._pass_offset = -1
         self._repair_is_due = True
         self._rebalance_is_due = False
         self._next_rebalance_ms = now_ms + self._rebalance_interval_ms()
@@ -252,7 +253,7 @@ class ClusterControl:
         if session.shutdown_pass is None or self._passes_ended < session.shutdown_pass:
             return False
         if session.shutdown_offset is None:
-            session.shutdown_offset = self._end_offset() - 1
+            session.shutdown_offset = self._pass_offset
         lowest = self.sessions.lowest_active_offset(self.image)
         return lowest is None or lowest >= session.shutdown_offset
 
@@ -302,11 +303,14 @@ class ClusterControl:
             else:
                 return []
         try:
-            return next(self._pass)
+            records = next(self._pass)
         except StopIteration:
             self._pass = None
             self._passes_ended += 1
             return []
+        if records:
+            self._pass_offset = self._end_offset() + len(records) - 1
+        return records
 
     def _rebalance_interval_ms(self) -> int:
         return self._config().leader_imbalance_check_interval_seconds * 1000

@@ -224,6 +224,18 @@ def test_a_controlled_shutdown_ends_when_the_active_brokers_have_replayed_it() -
     assert cluster.beat(1, stop=True).should_shut_down
 
 
+def test_a_controlled_shutdown_does_not_wait_for_later_records() -> None:
+    cluster = ControlledCluster(1, 2).create("t", {0: [1, 2]})
+    cluster.beat(1, stop=True)
+    cluster.settle()
+    moved = cluster.end_offset - 1
+    cluster.create("later", {0: [2]})
+    cluster.beat(2, at=moved - 1)
+    assert not cluster.beat(1, stop=True).should_shut_down
+    cluster.beat(2, at=moved)
+    assert cluster.beat(1, stop=True).should_shut_down
+
+
 def test_a_controlled_shutdown_waits_for_all_parts_of_the_pass_that_moves_its_leaderships() -> None:
     numbers = range(RECORDS_PER_PART + 1)
     cluster = ControlledCluster(1, 2).create("t", {number: [1, 2] for number in numbers})
