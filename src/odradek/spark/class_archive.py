@@ -7,7 +7,8 @@ the JVM write the archive at its exit. `odradek spark prepare` calls it; `local_
 archive where there is one.
 
 An archive is good for one Java, one Spark and one set of jars, which are in its name; the JVM
-ignores one that does not fit. It lies in the cache directory and takes about 200 MB.
+ignores one that does not fit. It lies in the cache directory and takes about 200 MB. Each virtual
+environment has its own jars, and so its own archive: the `KEPT` that were used last stay.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from odradek.spark.java import cache_directory, java_home
 
 LAYOUT = 1
 """A version number: raised when the training run loads other classes."""
+KEPT = 3
 EXIT_TIMEOUT_SECONDS = 120
 QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 """The JVM must not warn users of an archive that does not fit, for example for another class path.
@@ -45,7 +47,13 @@ def archive_path() -> Path:
 def archive_options() -> list[str]:
     """Return the JVM's options for the archive; empty without an archive."""
     path = archive_path()
-    return [f"-XX:SharedArchiveFile={path}", *QUIET] if path.exists() else []
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        return []
+    except PermissionError:
+        pass  # Another user's: usable, but this use is not noted.
+    return [f"-XX:SharedArchiveFile={path}", *QUIET]
 
 
 def make_archive() -> Path:
@@ -64,7 +72,24 @@ def make_archive() -> Path:
         draft.rename(path)
     finally:
         draft.unlink(missing_ok=True)
+    remove_unused(path.parent)
     return path
+
+
+def remove_unused(directory: Path) -> None:
+    """Remove all archives but those used last. A JVM that runs keeps the file that it has mapped;
+    the next session without one only starts more slowly."""
+    archives = sorted(directory.glob("spark-classes-*.jsa"), key=last_used_ns)
+    for path in archives[:-KEPT]:
+        path.unlink(missing_ok=True)
+
+
+def last_used_ns(archive: Path) -> int:
+    """When it was used, or 0 if another process has removed it."""
+    try:
+        return archive.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def main() -> None:

@@ -54,6 +54,19 @@ def test_the_archive_is_made_once(machine, monkeypatch):
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_only_the_archives_that_were_used_last_stay(machine, monkeypatch):
+    python_that(machine, monkeypatch, 'echo classes > "$3"')
+    made = []
+    for number in range(4):
+        os.utime(machine / "spark" / "jars", ns=(number, number))
+        made.append(class_archive.make_archive())
+        os.utime(made[-1], ns=(number, number))
+        if number == 2:
+            os.utime(machine / "spark" / "jars", ns=(0, 0))
+            assert class_archive.archive_options()[0].endswith(made[0].name)
+    assert [path.exists() for path in made] == [True, False, True, True]
+
+
 def test_a_training_run_without_an_archive_fails_with_its_output(machine, monkeypatch):
     python_that(machine, monkeypatch, "echo no base archive >&2")
     with pytest.raises(class_archive.ArchiveFailed, match="it said: no base archive"):
