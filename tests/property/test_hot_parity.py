@@ -314,6 +314,45 @@ def fetched(batch: bytes = b"", **values: Any) -> FetchResponse:
 
 
 NODE = NodeEndpoint(node_id=1, host="h", port=1)
+NODES = [
+    NodeEndpoint(node_id=number, host=f"node{number}." + "long" * 20, port=9092, rack=rack)
+    for number, rack in enumerate(("a", None, "rack-c"))
+]
+LEADER = LeaderIdAndEpoch(leader_id=2_000_000, leader_epoch=300)
+
+
+def moved_produce(partitions: int) -> ProduceResponse:
+    """The response of a broker that has lost its leaderships (KIP-951)."""
+    moved = [
+        PartitionProduceResponse(
+            index=number,
+            error_code=6,
+            base_offset=-1,
+            current_leader=LEADER if number % 2 else None,
+        )
+        for number in range(partitions)
+    ]
+    topic = TopicProduceResponse(partition_responses=moved)
+    return ProduceResponse(responses=[topic, topic], node_endpoints=NODES)
+
+
+def moved_fetch(partitions: int) -> FetchResponse:
+    """The same of a Fetch, with records of a partition that has not moved."""
+    moved = [
+        PartitionData(
+            partition_index=number,
+            error_code=6 if number % 2 else 0,
+            high_watermark=1,
+            aborted_transactions=None,
+            records=b"" if number % 2 else b"x" * 10_000,
+            current_leader=LEADER if number % 2 else None,
+        )
+        for number in range(partitions)
+    ]
+    topic = FetchableTopicResponse(partitions=moved)
+    return FetchResponse(responses=[topic, topic], node_endpoints=NODES)
+
+
 RARE = [
     produced(record_errors=[BatchIndexAndErrorMessage(batch_index=0)]),
     produced(current_leader=LeaderIdAndEpoch(leader_id=1)),
@@ -335,6 +374,26 @@ RARE = [
     FetchResponse(responses=[], session_id=5),
     FetchResponse(responses=[], node_endpoints=[NODE]),
 ]
+
+
+@pytest.mark.parametrize(
+    ("message", "since"), [(moved_produce(5), 10), (moved_fetch(5), 16)], ids=["produce", "fetch"]
+)
+def test_new_leaders_are_written_by_hand(message: Any, since: int) -> None:
+    cls = type(message)
+
+    def reference(message: Any) -> list[Any]:
+        raise AssertionError("not by hand")
+
+    for version in versions(cls):
+        made = generated_writer(cls, version)
+        if version >= since:
+            written = HOT_WRITERS[cls](cls, version, reference).write(message)
+            assert b"".join(map(bytes, written)) == b"".join(map(bytes, made(message)))
+        else:
+            assert outcome(HOT_WRITERS[cls](cls, version, made).write, message) == outcome(
+                made, message
+            )
 
 
 @pytest.mark.parametrize("message", RARE)

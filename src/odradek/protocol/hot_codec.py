@@ -44,6 +44,7 @@ from odradek.protocol.primitives import (
     read_uvarint,
     skip_tags,
     uuid_of,
+    uvarint,
 )
 from odradek.protocol.schema import StructOf, declaration, fields_of
 
@@ -247,6 +248,10 @@ FIRST_VERSION_BY_ID: Final = 13
 """From here on Produce and Fetch name topics by their ids (KIP-516)."""
 
 
+LEADER_BYTES: Final = 9
+"""An id and an epoch of 4 bytes, and an empty tag section."""
+
+
 class UseReference(Exception):
     """Raised for a message that only the generated codec handles."""
 
@@ -347,3 +352,34 @@ class HotWriter:
             target.identifier(topic_id)
         else:
             target.text(name)
+
+    def leader(self, target: MessageOutput, tag: i64, leader: Any) -> None:
+        """Write a partition's tag section with its present leader (KIP-951)."""
+        out = target.out
+        out.append(1)
+        out.append(u8(tag))
+        out.append(LEADER_BYTES)
+        write_i32_be(out, i32(leader.leader_id))
+        write_i32_be(out, i32(leader.leader_epoch))
+        out.append(0)
+
+    def endpoints(self, target: MessageOutput, nodes: list[Any]) -> None:
+        """Write a response's tag section with the addresses of leaders, in the field with tag 0;
+        without any, an empty one."""
+        if not nodes:
+            target.no_tags()
+            return
+        inner = MessageOutput(True)
+        inner.length(len(nodes), False)
+        for node in nodes:
+            write_i32_be(inner.out, i32(node.node_id))
+            inner.text(node.host)
+            write_i32_be(inner.out, i32(node.port))
+            inner.nullable_text(node.rack)
+            inner.no_tags()
+        data = inner.out.getvalue()
+        out = target.out
+        out.append(1)
+        out.append(0)
+        out.write(uvarint(len(data)))
+        out.write(data)

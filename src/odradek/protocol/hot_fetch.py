@@ -1,8 +1,9 @@
 """Fetch, written by hand: its messages, readers and writers (see `hot_codec`).
 
 Of the tagged fields those that a follower sends with every fetch are handled here: its
-`replica_state` and the `durable_end` of its partitions, each the only one of its section. The
-generated codec handles all others, and reads aborted transactions.
+`replica_state` and the `durable_end` of its partitions, each the only one of its section; and those
+that name new leaders are written here. The generated codec handles all others, and reads aborted
+transactions.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from odradek.protocol.hot_codec import (
     UseReference,
 )
 
+FIRST_VERSION_WITH_LEADERS: Final = 12
+FIRST_VERSION_WITH_ENDPOINTS: Final = 16
+LEADER_TAG: Final = 1
 NO_LIMIT: Final = 2**31 - 1
 NO_HIGH_WATERMARK: Final = 2**63 - 1
 NO_DURABLE_END: Final = -1
@@ -472,7 +476,9 @@ class FetchResponseReader(HotReader):
 
 class FetchResponseWriter(HotWriter):
     def put(self, target: MessageOutput, message: FetchResponse) -> None:
-        if message.node_endpoints or (self.version < 7 and message.session_id != 0):
+        if (self.version < 7 and message.session_id != 0) or (
+            message.node_endpoints and self.version < FIRST_VERSION_WITH_ENDPOINTS
+        ):
             raise UseReference
         write_i32_be(target.out, i32(message.throttle_time_ms))
         if self.version >= 7:
@@ -485,13 +491,13 @@ class FetchResponseWriter(HotWriter):
             for partition in topic.partitions:
                 self.partition(target, partition)
             target.no_tags()
-        target.no_tags()
+        self.endpoints(target, message.node_endpoints)
 
     def partition(self, target: MessageOutput, partition: PartitionData) -> None:
         version, out = self.version, target.out
         if (
             partition.diverging_epoch is not None
-            or partition.current_leader is not None
+            or (partition.current_leader is not None and version < FIRST_VERSION_WITH_LEADERS)
             or partition.snapshot_id is not None
             or (version < 11 and partition.preferred_read_replica != -1)
         ):
@@ -506,7 +512,10 @@ class FetchResponseWriter(HotWriter):
         if version >= 11:
             write_i32_be(out, i32(partition.preferred_read_replica))
         target.records(partition.records)
-        target.no_tags()
+        if partition.current_leader is None:
+            target.no_tags()
+        else:
+            self.leader(target, LEADER_TAG, partition.current_leader)
 
     def aborted(self, target: MessageOutput, transactions: list[Any] | None) -> None:
         """Write the aborted transactions, null at isolation level READ_UNCOMMITTED."""

@@ -1,12 +1,12 @@
 """Produce, written by hand: its messages, readers and writers (see `hot_codec`).
 
-The generated codec handles record errors, and new leaders with their addresses.
+The generated codec handles record errors, and reads new leaders with their addresses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from librt.strings import write_i16_be, write_i32_be, write_i64_be
@@ -21,6 +21,9 @@ from odradek.protocol.hot_codec import (
     MessageOutput,
     UseReference,
 )
+
+FIRST_VERSION_WITH_LEADERS: Final = 10
+LEADER_TAG: Final = 0
 
 
 class PartitionProduceData(HotMessage):
@@ -198,7 +201,7 @@ class ProduceResponseReader(HotReader):
         open_ended: bool,
     ) -> None:
         super().__init__(cls, version, reference, open_ended)
-        self.names_leaders = version >= 10
+        self.names_leaders = version >= FIRST_VERSION_WITH_LEADERS
         self.min_topic_size: i64 = self.min_element_size(TopicProduceResponse)
         self.min_partition_size: i64 = self.min_element_size(PartitionProduceResponse)
 
@@ -238,7 +241,7 @@ class ProduceResponseReader(HotReader):
 
 class ProduceResponseWriter(HotWriter):
     def put(self, target: MessageOutput, message: ProduceResponse) -> None:
-        if message.node_endpoints:
+        if message.node_endpoints and self.version < FIRST_VERSION_WITH_LEADERS:
             raise UseReference
         target.length(len(message.responses), False)
         for topic in message.responses:
@@ -248,10 +251,13 @@ class ProduceResponseWriter(HotWriter):
                 self.partition(target, partition)
             target.no_tags()
         write_i32_be(target.out, i32(message.throttle_time_ms))
-        target.no_tags()
+        self.endpoints(target, message.node_endpoints)
 
     def partition(self, target: MessageOutput, partition: PartitionProduceResponse) -> None:
-        if partition.current_leader is not None or partition.record_errors:
+        leader = partition.current_leader
+        if partition.record_errors or (
+            leader is not None and self.version < FIRST_VERSION_WITH_LEADERS
+        ):
             raise UseReference
         out = target.out
         write_i32_be(out, i32(partition.index))
@@ -263,4 +269,7 @@ class ProduceResponseWriter(HotWriter):
         if self.version >= 8:
             target.length(0, False)
             target.nullable_text(partition.error_message)
-        target.no_tags()
+        if leader is None:
+            target.no_tags()
+        else:
+            self.leader(target, LEADER_TAG, leader)

@@ -141,6 +141,7 @@ def test_the_table_of_apis_has_kafkas_versions() -> None:
         "DescribeQuorum": (55, (0, 2), 0),
         "AlterPartition": (56, (2, 3), 0),
         "UpdateFeatures": (57, (0, 2), 0),
+        "Envelope": (58, (0, 0), 0),
         "IncrementalAlterConfigs": (44, (0, 1), 1),
         "AlterPartitionReassignments": (45, (0, 1), 0),
         "ListPartitionReassignments": (46, (0, 0), 0),
