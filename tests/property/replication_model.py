@@ -57,6 +57,7 @@ from odradek.testing.disk import SimDisk
 from odradek.testing.prng import SplitMix64, stream
 from odradek.testing.scheduler import Scheduler
 from odradek.timing import SystemTimer
+from unit.replication.replicated import unthrottled
 
 TOPIC = UUID(int=7 << 64)
 KEY = (TOPIC, 0)
@@ -111,7 +112,12 @@ class Broker:
         )
         self.fetchers = ReplicaFetcherManager(self.replicas, lambda: epoch, self.connect, SETTINGS)
         self.replicas.replication = Replication(
-            self.manager, self.fetchers, model.may_join, model.is_alive, LAG_MS
+            self.manager,
+            self.fetchers,
+            model.may_join,
+            model.is_alive,
+            LAG_MS,
+            unthrottled(node_id),
         )
         self.followers = FollowerFetches(self.replicas)
         log = self.directory.open_log(LOG_KEY, CONFIG, 0)

@@ -158,6 +158,7 @@ class Partitions:
                 self._set_aside(TopicIdPartition(topic.id, number))
         else:
             added = replicas.open(key, topic.id, opened, batch_rules(config))
+            self._set_throttled(topic.id, config)
             replicas.apply(added, registration, config.min_insync_replicas)
 
     def _open(self, key: TopicIdPartition, name: TopicPartition, config: TopicConfig) -> Log | None:
@@ -203,6 +204,9 @@ class Partitions:
     def topic_deleted(self, topic: TopicImage) -> None:
         """Remove the partitions of a deleted topic; a worker removes their files."""
         replicas = self._broker.replicas
+        if replicas.replication is not None:
+            replicas.replication.leader_quota.forget(topic.id)
+            replicas.replication.follower_quota.forget(topic.id)
         for number in topic.partitions:
             partition = replicas.by_id.get((topic.id, number))
             if partition is not None:
@@ -293,9 +297,19 @@ class Partitions:
             if config is None:
                 config = configs[name] = self.config_of(name)
             partition.rules = batch_rules(config)
+            self._set_throttled(partition.topic_id, config)
             if partition.leadership is not None:
                 partition.leadership.min_isr = config.min_insync_replicas
             partition.log.configure(log_config(config, self._broker.config, self._broker.random))
+
+    def _set_throttled(self, topic_id: UUID, config: TopicConfig) -> None:
+        """Set which replicas of a topic are throttled; without followers none is."""
+        replication = self._broker.replicas.replication
+        if replication is not None:
+            leaders = config.leader_replication_throttled_replicas
+            followers = config.follower_replication_throttled_replicas
+            replication.leader_quota.set_replicas(topic_id, leaders)
+            replication.follower_quota.set_replicas(topic_id, followers)
 
     def config_of(self, name: str) -> TopicConfig:
         """The effective settings of a topic. Invalid ones are left out and logged, so that the

@@ -45,6 +45,7 @@ from odradek.replication.partition import (
     PartitionListener,
     PartitionTotals,
 )
+from odradek.replication.quota import ReplicationQuota
 from odradek.timing import DelayedOperationPurgatory, SystemTimer
 
 log = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class Replication:
 
     `may_join(broker id, broker epoch)`: the controller would take that broker into an ISR;
     `is_alive(broker id)`: it is registered and not fenced. `lag_ms`: replica.lag.time.max.ms.
+    `quotas`: of what this broker sends as a leader, and fetches as a follower.
     """
 
     def __init__(
@@ -95,7 +97,9 @@ class Replication:
         may_join: Callable[[int, int], bool],
         is_alive: Callable[[int], bool],
         lag_ms: int,
+        quotas: tuple[ReplicationQuota, ReplicationQuota],
     ) -> None:
+        self.leader_quota, self.follower_quota = quotas
         self.alter_partition = alter_partition
         self.followers = followers
         self.may_join = may_join
@@ -277,14 +281,13 @@ class ReplicaManager:
 
     def _make_follower(self, partition: Partition, registration: PartitionRegistration) -> None:
         replication = self.replication
-        assert replication is not None, f"{partition.topic_partition} has a leader elsewhere"
         led = partition.is_leader
         self._stop_leading(partition)
         partition.make_follower(registration.leader, registration.leader_epoch)
         self._tell_followers(partition)
         if led:
             self._check_delayed(partition)
-        if not partition.failure:
+        if replication is not None and not partition.failure:
             replication.followers.follow(partition, self.node_id in registration.isr)
 
     def _stop_leading(self, partition: Partition) -> None:

@@ -20,6 +20,7 @@ from odradek.replication.follower_fetch import FollowerFetches
 from odradek.replication.partition import Partition
 from odradek.replication.replica_manager import Replication
 from unit.broker.memory_broker import MemoryBroker, SentRequest
+from unit.replication.replicated import unthrottled
 
 FOLLOWER, EPOCH = 2, 1000
 VERSION = 17
@@ -51,7 +52,7 @@ class Leading:
             1, lambda: 7, lambda *_: None, self.serving.timer.call_later
         )
         node.replicas.replication = Replication(
-            manager, NotFollowing(), lambda *_: True, lambda _: True, 30_000
+            manager, NotFollowing(), lambda *_: True, lambda _: True, 30_000, unthrottled(1)
         )
         registered = broker.image.brokers[node.config.node_id]
         broker.image.brokers[FOLLOWER] = replace(registered, id=FOLLOWER, epoch=EPOCH)

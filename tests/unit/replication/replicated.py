@@ -12,6 +12,7 @@ from odradek.protocol.api.alter_partition import AlterPartitionRequest, AlterPar
 from odradek.protocol.validate import BatchRules
 from odradek.replication.alter_partition_manager import AlterPartitionManager
 from odradek.replication.partition import Partition
+from odradek.replication.quota import ReplicationQuota
 from odradek.replication.replica_manager import Replication
 from unit.replication.memory_replicas import NOW_MS, TOPIC_ID, MemoryReplicas
 
@@ -34,6 +35,11 @@ def registration(
     )
 
 
+def unthrottled(node_id: int) -> tuple[ReplicationQuota, ReplicationQuota]:
+    """Quotas of a leader and of a follower that never apply."""
+    return ReplicationQuota(node_id, lambda: 0), ReplicationQuota(node_id, lambda: 0)
+
+
 class Replicated(MemoryReplicas):
     """Broker 1 of three. `proposals` were sent to the controller; it fetches `following`."""
 
@@ -44,7 +50,7 @@ class Replicated(MemoryReplicas):
         self.durable_ends: list[int] = []
         manager = AlterPartitionManager(1, lambda: 7, self.send, self.later)
         self.replicas.replication = Replication(
-            manager, self, lambda *_: True, lambda _: True, 30_000
+            manager, self, lambda *_: True, lambda _: True, 30_000, unthrottled(1)
         )
 
     def later(self, _: int, run: Callable[[], None]) -> None:

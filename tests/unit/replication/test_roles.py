@@ -311,3 +311,13 @@ def test_a_coordinator_gets_its_partition_when_all_that_was_committed_is_known()
     assert coordinator.events == ["opened"]
     led.replicas.apply(partition, registration(leader=2, epoch=2), 1)
     assert coordinator.events == ["opened", "lost"]
+
+
+def test_without_replication_a_partition_without_a_leader_waits_for_one():
+    alone = Replicated()
+    alone.replicas.replication = None
+    partition = alone.replica(registration(replicas=(1,), isr=(1,)))
+    alone.replicas.apply(partition, registration(leader=-1, epoch=1, replicas=(1,), isr=(1,)), 1)
+    assert partition.availability() is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    alone.replicas.apply(partition, registration(epoch=2, replicas=(1,), isr=(1,)), 1)
+    assert partition.availability() is ErrorCode.NONE
