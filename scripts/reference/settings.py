@@ -18,6 +18,7 @@ from odradek.config.broker_connections import BrokerConnectionSettings
 from odradek.config.broker_log import CleanerSettings, LogSettings
 from odradek.config.client_metrics import ClientMetricsConfig
 from odradek.config.group import GroupConfig
+from odradek.config.quorum import QuorumSettings
 from odradek.config.setting import Setting
 from odradek.config.settings import Settings
 from odradek.config.topic import TopicConfig
@@ -32,6 +33,7 @@ GROUPS: tuple[tuple[str, type[Settings]], ...] = (
     ("Log compaction", CleanerSettings),
     ("Consumer groups", GroupCoordinatorSettings),
     ("Cluster metadata", MetadataLogSettings),
+    ("The metadata quorum", QuorumSettings),
     ("The active controller", ClusterSettings),
 )
 INTRODUCTION = """\

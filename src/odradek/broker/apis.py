@@ -18,10 +18,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.broker.handlers import (
+    add_raft_voter,
     allocate_producer_ids,
     alter_configs,
     alter_partition_reassignments,
     api_versions,
+    broker_heartbeat,
+    broker_registration,
     create_acls,
     create_partitions,
     create_topics,
@@ -61,10 +64,13 @@ from odradek.broker.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    quorum_requests,
+    remove_raft_voter,
     sasl_authenticate,
     sasl_handshake,
     sync_group,
     update_features,
+    update_raft_voter,
 )
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api_keys import FIRST_OWN_KEY, MESSAGES
@@ -143,6 +149,16 @@ def of_controller(
     return row(key, versions, handler.handle, authorisation, failed=handler.failed)
 
 
+class NodesHandler(Protocol):
+    """A module of `handlers` for an API that only nodes of the cluster use."""
+
+    def handle(self, broker: Broker, context: RequestContext, request: Any, /) -> Any: ...
+
+
+def of_node(key: int, versions: tuple[int, int], handler: NodesHandler) -> Api:
+    return row(key, versions, handler.handle, "ClusterAction on Cluster", between_nodes=True)
+
+
 ROWS = (
     # librdkafka before 2.11 switches features off when the minimum of Produce rises (KAFKA-18659).
     row(0, (3, 13), produce.handle, "Write on Topic; IdempotentWrite on Cluster", advertised_min=0),
@@ -182,15 +198,24 @@ ROWS = (
     row(47, (0, 0), offset_delete.handle, "Delete on Group; Read on Topic"),
     row(48, (0, 1), describe_client_quotas.handle, "DescribeConfigs on Cluster"),
     row(50, (0, 0), describe_user_scram_credentials.handle, "Describe on Cluster"),
+    of_node(52, (0, 2), quorum_requests),
+    of_node(53, (0, 1), quorum_requests),
+    of_node(54, (0, 1), quorum_requests),
     of_controller(55, (0, 2), describe_quorum, "Describe on Cluster"),
     of_controller(57, (0, 2), update_features, "Alter on Cluster"),
-    row(58, (0, 0), envelope.handle, "ClusterAction on Cluster", between_nodes=True),
+    of_node(58, (0, 0), envelope),
+    of_node(59, (0, 1), quorum_requests),
     row(60, (0, 2), describe_cluster.handle, "Describe on Cluster"),
     row(61, (0, 0), describe_producers.handle, "Read on Topic"),
+    of_node(62, (0, 4), broker_registration),
+    of_node(63, (0, 2), broker_heartbeat),
     row(66, (0, 2), list_transactions.handle, "Describe on TransactionalId"),
-    row(67, (0, 0), allocate_producer_ids.handle, "ClusterAction on Cluster", between_nodes=True),
+    of_node(67, (0, 0), allocate_producer_ids),
     row(74, (0, 1), list_config_resources.handle, "DescribeConfigs on Cluster"),
     row(75, (0, 0), describe_topic_partitions.handle, "Describe on Topic"),
+    of_controller(80, (0, 1), add_raft_voter, "Alter on Cluster"),
+    of_controller(81, (0, 0), remove_raft_voter, "Alter on Cluster"),
+    of_node(82, (0, 0), update_raft_voter),
     row(20_000, (0, 0), describe_waiting.handle, "Describe on Cluster"),
     row(20_001, (0, 0), describe_metrics.handle, "Describe on Cluster"),
 )

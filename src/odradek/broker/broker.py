@@ -44,6 +44,7 @@ from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer
 
 if TYPE_CHECKING:
+    from odradek.broker.controller_service import ControllerService
     from odradek.broker.node import Node
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,8 @@ class Broker:
 
     node: Node
     """The wiring, which sets this: what a broker shows of itself is read from all of its parts."""
+    controller_service: ControllerService
+    """The requests of other nodes to the active controller; only with a CLUSTER listener."""
 
     def __init__(
         self,
@@ -117,6 +120,13 @@ class Broker:
     def image(self) -> MetadataImage:
         """The committed metadata."""
         return self.metadata.committed
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that decides about metadata, as far as known; else this one."""
+        leader_id = self.metadata.raft.core.leader_id
+        known = leader_id is not None and leader_id in self.image.brokers
+        return leader_id if known and leader_id is not None else self.node_id
 
     def alive_brokers(self) -> list[tuple[int, str, int, str | None]]:
         """(id, host, port, rack) of the brokers that clients may use."""

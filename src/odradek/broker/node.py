@@ -1,7 +1,10 @@
 """The wiring of one broker, from an environment and settings. The only place that knows all parts.
 
-    start   lock the data directory, replay the metadata, bind the port, register the broker, open
-            and recover the logs: when it returns, requests are answered as soon as the loop runs
+    start   lock the data directory, open the metadata, bind the ports, join the quorum. A node that
+            is alone then registers, opens and recovers its logs at once: when it returns, requests
+            are answered as soon as the loop runs
+    join    one with a CLUSTER listener goes on in the loop: quorum, registered, metadata caught up,
+            logs opened, unfenced, ready (see `cluster_member`). Clients that connect wait for that
     stop    close the connections, wait for workers, flush the logs, write checkpoints and the
             clean-shutdown marker, call `stopped`: see `shutdown`
 
@@ -20,12 +23,17 @@ from typing import TYPE_CHECKING
 from odradek.broker.apis import APIS
 from odradek.broker.background import TrackedOffload
 from odradek.broker.broker import Broker
+from odradek.broker.cluster_member import ClusterMember
+from odradek.broker.controller_channel import ActiveController
+from odradek.broker.controller_service import ControllerService
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.housekeeping import Housekeeping
+from odradek.broker.lifecycle import BrokerLifecycle, LifecycleConfig
 from odradek.broker.offsets_topic import OffsetsTopic
 from odradek.broker.partitions import Partitions
 from odradek.broker.request_metrics import RequestMetrics
 from odradek.broker.shutdown import CleanShutdown, Progress
+from odradek.config.addresses import CLUSTER
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
 from odradek.controller.brokers import bootstrap, register_broker
@@ -37,17 +45,28 @@ from odradek.coordinator.group.group_shard import GroupShard
 from odradek.coordinator.group.transitions import GroupTransitions
 from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.log.fence import LogDamaged, LogDirFailure
-from odradek.log.log_directory import LogDirectory, WrongDirectory
+from odradek.log.log_directory import META_FILE, LogDirectory, WrongDirectory
 from odradek.model.env import Env, SocketBuffers
+from odradek.model.node import Node as NodeAddress
 from odradek.model.stopwatch import Stopwatch
 from odradek.model.topics import CONSUMER_OFFSETS, new_uuid
 from odradek.network.connection import ConnectionLimits
 from odradek.network.loop_load import LoopLoad
 from odradek.network.process_usage import ProcessUsage
 from odradek.network.server import BugHook, SocketServer
+from odradek.network_client.backoff import ExponentialBackoff
+from odradek.network_client.broker_connections import BrokerConnections, Purpose
+from odradek.protocol.api.broker_registration import (
+    BrokerRegistrationRequest,
+    RegistrationFeature,
+    RegistrationListener,
+)
+from odradek.raft.core import RaftConfig
 from odradek.raft.quorum_state import QuorumStateDamaged
 from odradek.raft.raft_log import QuorumPlace, WrongQuorum
-from odradek.raft.replicas import ReplicaKey
+from odradek.raft.raft_network import RaftNetwork
+from odradek.raft.replicas import QuorumEndpoint, ReplicaKey, Voter, VoterSet
+from odradek.raft.roles import Follower
 from odradek.replication.partition import Durability
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import SystemTimer
@@ -58,6 +77,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PLAINTEXT = 0
+REGISTRATION_BACKOFF_MS = 50
 
 
 NO_WRITE_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -109,6 +129,18 @@ class Node:
         """The advertised address, after `start`."""
         self.is_stopping = False
         """True from the call of `stop`."""
+        self.is_ready = False
+        """True when clients are served."""
+        self.start_failure: str | None = None
+        """Why this node cannot join its cluster, found after `start`."""
+        self.on_start_ended: Callable[[], None] = lambda: None
+        """Called when it is ready, or cannot join its cluster."""
+        self.cluster_address = ("", 0)
+        """The address of the CLUSTER listener, after `start`."""
+        self.connections: BrokerConnections | None = None
+        self.member: ClusterMember | None = None
+        self._cluster_sockets: SocketServer | None = None
+        self._has_opened = False
         self.http: HttpServer | None = None
         """The HTTP server, if there is one: it has counters for the metrics."""
         self.loop_load = loop_load
@@ -119,7 +151,9 @@ class Node:
         self._most_connections = most_connections
 
     def start(self) -> None:
-        """Block until the broker can serve. Raises `StartFailed`, and `OSError` for the port."""
+        """Block until the broker can serve, or until it has begun to join its cluster, which goes
+        on in the loop: see `is_ready`. Raises `StartFailed`, and `OSError` for the port.
+        """
         self.directory = self._open_directory()
         try:
             self._open()
@@ -134,7 +168,7 @@ class Node:
                 self.env.disk,
                 path,
                 self.env.random,
-                cluster_id=None,
+                cluster_id=self._cluster_id(),
                 node_id=self.config.node_id,
             )
         except BlockingIOError as error:  # The error names the lock file, which does not help.
@@ -146,6 +180,19 @@ class Node:
                     ". What to do: choose a directory that this user may write, or give it to it"
                 )
             raise StartFailed(text) from error
+
+    def _cluster_id(self) -> str | None:
+        """Return the id of the cluster by the settings. Raises `StartFailed`."""
+        given, path = self.config.cluster_id or None, self.config.log_dirs[0]
+        has_others = (
+            self.config.controller_quorum_voters or self.config.controller_quorum_bootstrap_servers
+        )
+        if given is None and has_others and not self.env.disk.exists(f"{path}/{META_FILE}"):
+            raise StartFailed(
+                f"data directory {path} is new, and the settings name other nodes: give "
+                "cluster.id, which is the same for all nodes of a cluster"
+            )
+        return given
 
     def _open(self) -> None:
         config, env, directory = self.config, self.env, self.directory
@@ -188,13 +235,26 @@ class Node:
         buffers = SocketBuffers(config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
         self.address = self.sockets.listen(listener.host, listener.port, buffers).address
         try:
+            self._listen_to_nodes()
             self._join_quorum()
-            self._register()
-            self._apply_broker_settings(self.metadata.committed)
-            self.partitions.open_all()
+            if self.member is None:
+                self._register()
+                self._open_partitions()
         except BaseException:
             self.sockets.close("the start failed")
+            if self._cluster_sockets is not None:
+                self._cluster_sockets.close("the start failed")
             raise
+        if self.member is None:
+            self._became_ready()
+        else:
+            self.member.start()
+
+    def _open_partitions(self) -> None:
+        """Open the logs, and follow the metadata from now on."""
+        config, env, directory = self.config, self.env, self.directory
+        self._apply_broker_settings(self.metadata.committed)
+        self.partitions.open_all()
         self.metadata.subscribers.append(self._committed)
         self._remove_leftovers()
         self.housekeeping = Housekeeping(
@@ -206,27 +266,176 @@ class Node:
             self.metadata,
             lambda: self.config,
         )
+        self._has_opened = True
         if any(partition.failure for partition in self.replicas):
             self.housekeeping.save_durable_ends()
 
-    def _open_metadata(self) -> MetadataLog:
+    def _became_ready(self) -> None:
+        if not self.is_ready:
+            self.is_ready = True
+            self.sockets.admit()
+            self.on_start_ended()
+
+    def _caught_up(self) -> None:
+        """This node has the cluster's metadata up to its registration."""
+        self._open_partitions()
+        assert self.member is not None
+        self.member.logs_opened()
+
+    def _cannot_join(self, message: str) -> None:
+        log.critical("this node cannot join its cluster: %s", message)
+        self.start_failure = message
+        self.on_start_ended()
+
+    def _listen_to_nodes(self) -> None:
+        """Serve other nodes, and let clients wait, if there is a CLUSTER listener."""
+        listener = self.config.cluster_listener()
+        if listener is None:
+            return
+        assert self.connections is not None, "a node with this listener sends requests, too"
+        self.broker.controller_service = ControllerService(self.broker)
+        self.sockets.hold_back()
+        self._cluster_sockets = SocketServer(
+            self.env.network,
+            self.env.call_soon,
+            self.timer,
+            Dispatcher(self.broker, between_nodes=True),
+            connection_limits(self.config, self._most_connections),
+            self._on_bug,
+        )
+        self.cluster_address = self._cluster_sockets.listen(listener.host, listener.port).address
+        self._set_endpoint()
+        lifecycle = BrokerLifecycle(
+            self._registration(),
+            LifecycleConfig(
+                self.config.broker_heartbeat_interval_ms,
+                self.config.initial_broker_registration_timeout_ms,
+            ),
+            ExponentialBackoff(REGISTRATION_BACKOFF_MS, REGISTRATION_BACKOFF_MS, self.env.random),
+        )
+        self.member = ClusterMember(
+            self.broker,
+            self.connections.client(Purpose.CONTROLLER),
+            lifecycle,
+            caught_up=self._caught_up,
+            ready=self._became_ready,
+            refused=self._cannot_join,
+        )
+        self.metadata.subscribers.append(self._follow_metadata)
+        self.broker.join_cluster(self.connections, self._active_controller)
+        self.metadata.on_leader_change.append(self._leader_changed)
+        self.metadata.controller.on_change.append(self.broker.controller_changed)
+
+    def _active_controller(self) -> ActiveController | None:
+        """The active controller, as far as this node knows."""
+        core, controller = self.metadata.raft.core, self.metadata.controller
+        leader_id = core.leader_id
+        if leader_id is None or (leader_id == core.me.id and not controller.is_active):
+            return None
+        return ActiveController(leader_id, core.epoch)
+
+    def _leader_changed(self) -> None:
+        """Send what waits for the controller to the leader that is known now."""
+        assert self.member is not None
+        assert self.connections is not None
+        core = self.metadata.raft.core
+        known = {voter.key.id: voter.endpoints for voter in core.log.voters}
+        if isinstance(core.role, Follower) and core.role.endpoints:
+            known[core.role.leader_id] = core.role.endpoints
+        self.connections.update_nodes(
+            {
+                node_id: NodeAddress(node_id, endpoints[0].host, endpoints[0].port)
+                for node_id, endpoints in known.items()
+                if endpoints
+            }
+        )
+        self.broker.controller_changed()
+        self.member.controller_changed()
+
+    def _follow_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Metadata was committed: there may be answers to send, or news for the controller."""
+        assert self.member is not None
+        self.broker.controller_service.commit_advanced()
+        self.member.metadata_committed()
+
+    def _registration(self) -> BrokerRegistrationRequest:
         meta = self.directory.meta
+        return BrokerRegistrationRequest(
+            broker_id=self.config.node_id,
+            cluster_id=meta.cluster_id,
+            incarnation_id=new_uuid(self.env.random),
+            listeners=[
+                RegistrationListener(
+                    name=self.endpoint.name,
+                    host=self.endpoint.host,
+                    port=self.endpoint.port,
+                    security_protocol=self.endpoint.security_protocol,
+                )
+            ],
+            features=[
+                RegistrationFeature(
+                    name=name, min_supported_version=least, max_supported_version=most
+                )
+                for name, (least, most) in self.broker.supported_features.items()
+            ],
+            rack=self.config.broker_rack,
+            log_dirs=[meta.directory_id],
+        )
+
+    def _place(self) -> QuorumPlace:
+        """Return this node's place in the quorum, from its settings."""
+        config, me = self.config, ReplicaKey(self.config.node_id, self.directory.meta.directory_id)
+        advertised = config.advertised_cluster_listener()
+        endpoints: tuple[QuorumEndpoint, ...] = ()
+        if advertised is not None:
+            endpoints = (QuorumEndpoint(CLUSTER, advertised.host, advertised.port),)
+        return QuorumPlace(
+            me,
+            RaftConfig(
+                config.controller_quorum_election_timeout_ms,
+                config.controller_quorum_election_backoff_max_ms,
+                config.controller_quorum_fetch_timeout_ms,
+                retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+            ),
+            endpoints,
+            VoterSet(
+                Voter(ReplicaKey(node_id), (QuorumEndpoint(CLUSTER, host, port),))
+                for node_id, host, port in config.quorum_voters()
+            ),
+            tuple(QuorumEndpoint(CLUSTER, host, port) for host, port in config.quorum_bootstrap()),
+        )
+
+    def _raft_network(self) -> RaftNetwork | None:
+        """Return what sends the quorum's requests, None for a node that is alone."""
+        if self.config.cluster_listener() is None:
+            return None
+        cluster_id = self.directory.meta.cluster_id
+        self.connections = BrokerConnections(
+            self.env, self.timer, self.config, cluster_id, self._on_bug
+        )
+        return RaftNetwork(self.connections.client(Purpose.QUORUM), cluster_id)
+
+    def _open_metadata(self) -> MetadataLog:
+        meta, network = self.directory.meta, self._raft_network()
         try:
             metadata, problems = open_metadata_log(
                 self.env,
                 self.timer,
                 self.directory.path,
                 meta.cluster_id,
-                QuorumPlace(ReplicaKey(self.config.node_id, meta.directory_id)),
+                self._place(),
                 self.config,
                 fence=self.directory.fence,
                 cache=self.directory.cache,
+                sender=network,
                 failed=self._disk_failed,
             )
         except (LogDamaged, QuorumStateDamaged, WrongQuorum, OSError) as error:
             raise StartFailed(f"cluster metadata: {error}") from error
         for problem in problems:
             log.warning("%s", problem)
+        if network is not None:
+            network.disconnected = metadata.raft.disconnected
         return metadata
 
     def _group_coordinator(self) -> GroupCoordinator:
@@ -253,12 +462,15 @@ class Node:
         except (LogDamaged, OSError) as error:
             raise StartFailed(f"cluster metadata: {error}") from error
 
-    def _register(self) -> None:
-        """Register this broker in the metadata with its advertised address."""
+    def _set_endpoint(self) -> None:
         advertised = self.config.effective_advertised_listeners()[0]
         port = advertised.port or self.address[1]
         host = self._own_host if advertised.is_wildcard else advertised.host
         self.endpoint = Endpoint(advertised.name, host, port, PLAINTEXT)
+
+    def _register(self) -> None:
+        """Register this broker, which is alone, in the metadata with its advertised address."""
+        self._set_endpoint()
         controller = self.metadata.controller
         controller.submit(bootstrap(controller.pending, self.config))
         registration = register_broker(
@@ -331,12 +543,25 @@ class Node:
         """
         self.is_stopping = True
         self.sockets.close()
+        if self.member is not None:
+            self.member.stop()
+            self.broker.leave_cluster()
+        if self._cluster_sockets is not None:
+            self.metadata.raft.resign()
+            self._cluster_sockets.close()
         self.groups.runtime.close()
-        self.housekeeping.stop()
+        if self._has_opened:
+            self.housekeeping.stop()
         self.partitions.stop()
         self.replicas.flusher.stop()
+
+        def ended() -> None:
+            if self.connections is not None:
+                self.connections.close()
+            stopped()
+
         CleanShutdown(
-            self.timer, self.background, self.directory, self.metadata, stopped, progress
+            self.timer, self.background, self.directory, self.metadata, ended, progress
         ).begin()
 
 

@@ -156,6 +156,7 @@ class Server:
             if self._http_settings is not None:
                 self.http = self._start_http(self._http_settings)
             self.node.start()
+            self._join_cluster()
             if self.http is not None:
                 self.http.serve(self.node, self._reactor)
         except ConfigError as error:
@@ -178,6 +179,17 @@ class Server:
         except BaseException:
             self._close()
             raise
+
+    def _join_cluster(self) -> None:
+        """Run the loop until a node of several is ready. Raises `StartFailed`."""
+        node = self.node
+        if not node.is_ready and node.start_failure is None:
+            node.on_start_ended = self._reactor.stop
+            self._reactor.run()
+        if self._stopping:
+            raise StartFailed("it was stopped before it had joined its cluster")
+        if node.start_failure is not None:
+            raise StartFailed(node.start_failure)
 
     def _start_http(self, settings: HttpSettings) -> HttpService:
         from odradek.broker.http_service import HttpService  # Only here: it imports h11.

@@ -1,10 +1,10 @@
 """Addresses as text: `host:port` of brokers and `NAME://HOST:PORT` of listeners.
 
 `host:port` is the form in `bootstrap.servers`, on command lines and in messages. Listener addresses
-are those of `listeners` and `advertised.listeners`; their name is the security protocol, and
-`PLAINTEXT` is the only one so far. An IPv6 address stands in brackets: `[::1]:9092`. In a listener,
-no host, `0.0.0.0` and `::` mean every interface: a broker can listen there, but no client can
-connect to such an address.
+are those of `listeners` and `advertised.listeners`. Their name is the security protocol, of which
+`PLAINTEXT` is the only one so far, or `CLUSTER` for the requests between nodes. An IPv6 address
+stands in brackets: `[::1]:9092`. In a listener, no host, `0.0.0.0` and `::` mean every interface: a
+broker can listen there, but no client can connect to such an address.
 """
 
 from __future__ import annotations
@@ -43,13 +43,15 @@ def parse_addresses(texts: Iterable[str]) -> list[tuple[str, int]]:
     return list(found)
 
 
-LISTENER_PATTERN = r"(PLAINTEXT)://(\[[0-9A-Fa-f:.%a-z0-9]+\]|[^\[\]:/,\s]*):([0-9]{1,5})"
+CLUSTER = "CLUSTER"
+"""The name of the listener for requests between the nodes of a cluster."""
+LISTENER_PATTERN = r"(PLAINTEXT|CLUSTER)://(\[[0-9A-Fa-f:.%a-z0-9]+\]|[^\[\]:/,\s]*):([0-9]{1,5})"
 LISTENER = re.compile(LISTENER_PATTERN)
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
 
 
 class Listener(NamedTuple):
-    """A listener's address. Its name is also the security protocol."""
+    """A listener's address. Its name is also the security protocol, unless it is `CLUSTER`."""
 
     name: str
     host: str

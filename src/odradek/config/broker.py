@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from odradek.config.addresses import LISTENER_PATTERN, Listener, parse_listener
+from odradek.config.addresses import CLUSTER, LISTENER_PATTERN, Listener, parse_listener
 from odradek.config.broker_connections import BrokerConnectionSettings
 from odradek.config.broker_log import CleanerSettings, LogSettings
+from odradek.config.quorum import QuorumSettings
 from odradek.config.setting import (
     HOUR_MS,
     INT_MAX,
@@ -272,7 +273,8 @@ class IdentitySettings(Settings):
         "process.roles",
         ("broker", "controller"),
         one_of("broker", "controller"),
-        doc="The roles of this process. It has both, as long as clusters have one node.",
+        doc="The roles of this process: both. A node that is no voter of the quorum follows it as "
+        "an observer.",
     )
 
 
@@ -361,6 +363,7 @@ class BrokerConfig(
     CleanerSettings,
     NetworkSettings,
     BrokerConnectionSettings,
+    QuorumSettings,
     GroupCoordinatorSettings,
     MetadataLogSettings,
     ClusterSettings,
@@ -398,9 +401,11 @@ class BrokerConfig(
             if len(set(names)) < len(names):
                 raise ConfigError(
                     f"Each listener must have a different name, {name}: {','.join(texts)}. The "
-                    f"only name so far is PLAINTEXT: give one address"
+                    f"names are PLAINTEXT, for clients, and CLUSTER, for other nodes: give one "
+                    f"address of each"
                 )
-        if not self.listeners:
+        self._check_quorum()
+        if not self.parsed_listeners():
             raise ConfigError(
                 "listeners is empty: give an address, such as PLAINTEXT://127.0.0.1:9092"
             )
@@ -411,6 +416,21 @@ class BrokerConfig(
                     f"advertised.listeners cannot use the nonroutable meta-address {host}: no "
                     f"client can connect to it. Give the name or address by which clients reach "
                     f"this machine, such as PLAINTEXT://broker.example.com:9092"
+                )
+
+    def _check_quorum(self) -> None:
+        has_others = bool(self.controller_quorum_voters or self.controller_quorum_bootstrap_servers)
+        if has_others and self.cluster_listener() is None:
+            raise ConfigError(
+                "controller.quorum.voters and controller.quorum.bootstrap.servers name other "
+                "nodes, but listeners has no address for them: add CLUSTER://HOST:PORT"
+            )
+        if self.cluster_listener() is not None:
+            advertised = self.advertised_cluster_listener()
+            if advertised is not None and advertised.is_wildcard:
+                raise ConfigError(
+                    f"other nodes cannot connect to {advertised}: give advertised.listeners a "
+                    f"CLUSTER address with the name or address by which they reach this machine"
                 )
 
     @classmethod
@@ -481,11 +501,23 @@ class BrokerConfig(
             )
 
     def parsed_listeners(self) -> tuple[Listener, ...]:
-        return tuple(parse_listener(text) for text in self.listeners)
+        """The listeners of clients."""
+        return _of_clients(self.listeners)
+
+    def cluster_listener(self) -> Listener | None:
+        """The listener of other nodes; None for a node that is alone."""
+        found = [each for each in map(parse_listener, self.listeners) if each.name == CLUSTER]
+        return found[0] if found else None
 
     def effective_advertised_listeners(self) -> tuple[Listener, ...]:
-        """`advertised.listeners`, or `listeners` if that is empty."""
-        return (
-            tuple(parse_listener(text) for text in self.advertised_listeners)
-            or self.parsed_listeners()
-        )
+        """Return where clients reach it: by `advertised.listeners`, or else by `listeners`."""
+        return _of_clients(self.advertised_listeners) or self.parsed_listeners()
+
+    def advertised_cluster_listener(self) -> Listener | None:
+        """Where other nodes reach this one: in `advertised.listeners`, or else in `listeners`."""
+        found = map(parse_listener, self.advertised_listeners)
+        return next((each for each in found if each.name == CLUSTER), self.cluster_listener())
+
+
+def _of_clients(texts: Sequence[str]) -> tuple[Listener, ...]:
+    return tuple(each for each in map(parse_listener, texts) if each.name != CLUSTER)

@@ -62,6 +62,8 @@ class MetadataLog:
         """The committed image has everything before it."""
         self.subscribers: list[Subscriber] = []
         self.controller = QuorumController(env, raft, self)
+        self.on_leader_change: list[Callable[[], None]] = []
+        """Called when another leader of the quorum, or none, is known."""
         self._in_service = False
         self._snapshots = MetadataSnapshots(
             env,
@@ -131,6 +133,8 @@ class MetadataLog:
         """Take up the decisions as the leader, or drop them."""
         self.controller.renounce()
         self.controller.claim_if_due()
+        for each in self.on_leader_change:
+            each()
 
     def read_snapshot(self, data: bytes) -> object:
         """Decode a fetched snapshot. On a worker. Raises `ValueError`."""

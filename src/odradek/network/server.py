@@ -54,6 +54,8 @@ class SocketServer:
         self._per_address: dict[str, int] = {}
         self._next_id = 0
         self._listening: list[ServerSocket] = []
+        self._early: list[Transport] | None = None
+        """Connections that wait for `admit`; None if none has to wait."""
         self._refused_logged_ms: int | None = None
         self._refused_unlogged = 0
 
@@ -66,6 +68,16 @@ class SocketServer:
         self._listening.append(listening)
         return listening
 
+    def hold_back(self) -> None:
+        """Let new connections wait, without reading from them, until `admit`."""
+        self._early = []
+
+    def admit(self) -> None:
+        """Serve the connections that wait, and from now on all others at once."""
+        waiting, self._early = self._early or [], None
+        for transport in waiting:
+            self._accepted(transport)
+
     def stop_accepting(self) -> None:
         """Close the listening sockets; open connections go on."""
         for listening in self._listening:
@@ -75,10 +87,18 @@ class SocketServer:
     def close(self, reason: str = "the broker stops") -> None:
         """Stop accepting and close all connections; unsent responses are dropped."""
         self.stop_accepting()
+        for transport in self._early or []:
+            transport.close()
         for connection in list(self.connections.values()):
             connection.close(reason)
 
     def _accepted(self, transport: Transport) -> None:
+        if self._early is not None:
+            if len(self._early) < self.limits.max_connections:
+                self._early.append(transport)
+            else:
+                self._refuse(transport, f"max.connections={self.limits.max_connections}")
+            return
         address = transport.peer[0]
         of_address = self._per_address.get(address, 0)
         if len(self.connections) >= self.limits.max_connections:

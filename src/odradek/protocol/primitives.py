@@ -27,7 +27,11 @@ MAX_STRING_BYTES: Final = 32767
 REQUEST_OBJECTS_MAX: Final = 200_000
 RESPONSE_OBJECTS_MAX: Final = 2_000_000
 UNDIVIDED_OBJECTS_MAX: Final = {
+    "AddRaftVoterRequest": 10_000,
     "AlterPartitionReassignmentsRequest": 10_000,
+    "BeginQuorumEpochRequest": 10_000,
+    "BrokerHeartbeatRequest": 10_000,
+    "BrokerRegistrationRequest": 10_000,
     "CreateAclsRequest": 10_000,
     "DeleteAclsRequest": 10_000,
     "DescribeClientQuotasRequest": 10_000,
@@ -38,6 +42,8 @@ UNDIVIDED_OBJECTS_MAX: Final = {
     "DescribeUserScramCredentialsRequest": 10_000,
     "DescribeWaitingRequest": 10_000,
     "ElectLeadersRequest": 10_000,
+    "EndQuorumEpochRequest": 10_000,
+    "FetchSnapshotRequest": 10_000,
     "JoinGroupRequest": 10_000,
     "LeaveGroupRequest": 10_000,
     "ListConfigResourcesRequest": 10_000,
@@ -48,6 +54,8 @@ UNDIVIDED_OBJECTS_MAX: Final = {
     "ProduceRequest": 20_000,
     "SyncGroupRequest": 10_000,
     "UpdateFeaturesRequest": 10_000,
+    "UpdateRaftVoterRequest": 10_000,
+    "VoteRequest": 10_000,
 }
 """The limits of requests that a broker has to handle at once, because their elements belong
 together: members or protocols of one group, topics of which one response shows a page; or because

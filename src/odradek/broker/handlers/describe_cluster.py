@@ -39,7 +39,7 @@ def handle(
     return DescribeClusterResponse(
         error_code=0,
         cluster_id=broker.image.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.controller_id,
         brokers=[
             DescribeClusterBroker(broker_id=node, host=host, port=port, rack=rack)
             for node, host, port, rack in broker.alive_brokers()

@@ -1,7 +1,9 @@
 """DescribeQuorum: v0-2. Leader, epoch, high watermark and voters of the metadata log (KIP-595).
 
-This node is the only voter and the leader. Only the request for exactly the partition of the
-metadata log is answered; another one gets UNKNOWN_TOPIC_OR_PARTITION for each of its partitions.
+Only the leader of the quorum, which is the active controller, knows what the others have. If it no
+longer leads, it answers NOT_LEADER_OR_FOLLOWER with the leader that it knows. Only the request for
+exactly the partition of the metadata log is answered; another gets UNKNOWN_TOPIC_OR_PARTITION for
+each of its partitions.
 
 Versions: 1 has the times at which voters were caught up, for the leader the present time.
 """
@@ -21,6 +23,8 @@ from odradek.protocol.api.describe_quorum import (
     QuorumNode,
     ReplicaState,
 )
+from odradek.raft.leader import Leader, ReplicaProgress
+from odradek.raft.replicas import ReplicaKey, Voter
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
@@ -44,16 +48,8 @@ def handle(
     topic = DescribedQuorumTopic(
         topic_name=METADATA_TOPIC, partitions=[described(broker, no_message)]
     )
-    registered = broker.image.brokers[broker.node_id]
-    node = QuorumNode(
-        node_id=broker.node_id,
-        listeners=[
-            QuorumListener(name=each.name, host=each.host, port=each.port)
-            for each in registered.endpoints
-        ],
-    )
     return DescribeQuorumResponse(
-        error_code=0, error_message=no_message, topics=[topic], nodes=[node]
+        error_code=0, error_message=no_message, topics=[topic], nodes=nodes(broker)
     )
 
 
@@ -61,24 +57,76 @@ def failed(request: DescribeQuorumRequest, error: ErrorCode) -> DescribeQuorumRe
     return DescribeQuorumResponse(error_code=error, error_message=error.text, topics=[])
 
 
+def nodes(broker: Broker) -> list[QuorumNode]:
+    """The voters' addresses; those of this node's clients if it has no others."""
+    found = []
+    for voter in broker.metadata.raft.core.log.voters:
+        at = [(each.listener, each.host, each.port) for each in voter.endpoints]
+        if not at and voter.key.id in broker.image.brokers:
+            registered = broker.image.brokers[voter.key.id]
+            at = [(each.name, each.host, each.port) for each in registered.endpoints]
+        found.append(
+            QuorumNode(
+                node_id=voter.key.id,
+                listeners=[
+                    QuorumListener(name=name, host=host, port=port) for name, host, port in at
+                ],
+            )
+        )
+    return found
+
+
 def described(broker: Broker, no_message: str | None) -> DescribedQuorumPartition:
-    now_ms = broker.clock.wall_ms()
-    voter = ReplicaState(
-        replica_id=broker.node_id,
-        replica_directory_id=broker.image.brokers[broker.node_id].default_directory,
-        log_end_offset=broker.metadata.end_offset,
-        last_fetch_timestamp=now_ms,
-        last_caught_up_timestamp=now_ms,
-    )
+    raft = broker.metadata.raft
+    core, leader = raft.core, raft.core.role
+    if not isinstance(leader, Leader):
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return DescribedQuorumPartition(
+            partition_index=0,
+            error_code=error,
+            error_message=error.text,
+            leader_id=-1 if core.leader_id is None else core.leader_id,
+            leader_epoch=core.epoch,
+        )
+    voters = core.log.voters
+    observers = [key for key in leader.progress if key not in voters]
     return DescribedQuorumPartition(
         partition_index=0,
         error_code=0,
         error_message=no_message,
-        leader_id=broker.node_id,
-        leader_epoch=broker.metadata.epoch,
-        high_watermark=broker.metadata.committed_offset,
-        current_voters=[voter],
+        leader_id=core.me.id,
+        leader_epoch=core.epoch,
+        high_watermark=core.log.high_watermark,
+        current_voters=[voter_state(broker, leader, voter) for voter in voters],
+        observers=[state(broker, key, leader.progress[key]) for key in observers],
     )
+
+
+def voter_state(broker: Broker, leader: Leader, voter: Voter) -> ReplicaState:
+    if not voter.key.matches(leader.me):
+        return state(broker, voter.key, leader.progress_of(voter))
+    now_ms = broker.clock.wall_ms()
+    return ReplicaState(
+        replica_id=leader.me.id,
+        replica_directory_id=leader.me.directory_id,
+        log_end_offset=leader.log.end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+
+
+def state(broker: Broker, key: ReplicaKey, progress: ReplicaProgress | None) -> ReplicaState:
+    """What the leader knows of another replica; its times are monotonic ones."""
+    found = ReplicaState(
+        replica_id=key.id, replica_directory_id=key.directory_id, log_end_offset=-1
+    )
+    if progress is not None:
+        ahead_ms = broker.clock.wall_ms() - broker.clock.monotonic_ms()
+        found.log_end_offset = progress.acknowledged
+        found.last_fetch_timestamp = progress.fetched_ms + ahead_ms
+        if progress.caught_up_ms is not None:
+            found.last_caught_up_timestamp = progress.caught_up_ms + ahead_ms
+    return found
 
 
 def unknown(request: DescribeQuorumRequest) -> list[DescribedQuorumTopic]:

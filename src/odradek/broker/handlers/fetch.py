@@ -15,11 +15,12 @@ between brokers their fetches are refused.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from odradek.broker.context import DelayedResponse
 from odradek.broker.fetch_sessions import FIRST_VERSION_WITH_TOPIC_IDS, CachedPartition, FetchPlan
+from odradek.broker.handlers import quorum_requests
 from odradek.broker.leader_hints import LeaderHints, error_if_missing
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
@@ -30,6 +31,7 @@ from odradek.protocol.hot_fetch import (
     FetchResponse,
     PartitionData,
 )
+from odradek.raft.wire import is_metadata_fetch
 from odradek.replication.fetch import (
     NO_EPOCH,
     DelayedFetch,
@@ -59,9 +61,9 @@ NOT_HERE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-def handle(
-    broker: Broker, context: RequestContext, request: FetchRequest
-) -> FetchResponse | DelayedResponse:
+def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> Any:
+    if context.from_node and is_metadata_fetch(request):
+        return quorum_requests.handle(broker, context, request)
     follower = request.replica_state
     followers = broker.follower_fetches
     if follower is not None and followers is not None and follower.replica_id >= 0:

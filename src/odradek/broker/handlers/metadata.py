@@ -51,7 +51,7 @@ def handle(broker: Broker, context: RequestContext, request: MetadataRequest) ->
             for node, host, port, rack in broker.alive_brokers()
         ],
         cluster_id=broker.image.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.controller_id,
         topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED

@@ -1,0 +1,43 @@
+"""AddRaftVoter: v0-1. Makes an observer of the quorum, which has caught up, a voter (KIP-853).
+
+The leader of the quorum, which is the active controller, changes its voters one at a time. The
+response is sent when the change is committed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.context import CALLBACK_RESPONSE
+from odradek.broker.voter_changes import VoterChange
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from odradek.raft.effects import AddVoter
+from odradek.raft.replicas import ReplicaKey, Voter
+from odradek.raft.wire import endpoints_of
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+
+def handle(broker: Broker, context: RequestContext, request: AddRaftVoterRequest) -> object:
+    def response(error: ErrorCode, message: str | None) -> AddRaftVoterResponse:
+        return AddRaftVoterResponse(error_code=error, error_message=message)
+
+    change = VoterChange(broker, context, response)
+    if request.cluster_id not in (None, broker.directory.meta.cluster_id):
+        return response(ErrorCode.INCONSISTENT_CLUSTER_ID, None)
+    event = AddVoter(
+        change.reply,
+        Voter(
+            ReplicaKey(request.voter_id, request.voter_directory_id),
+            endpoints_of(request.listeners),
+        ),
+    )
+    broker.metadata.raft.change_voters(event)
+    return CALLBACK_RESPONSE
+
+
+def failed(request: AddRaftVoterRequest, error: ErrorCode) -> AddRaftVoterResponse:
+    return AddRaftVoterResponse(error_code=error, error_message=error.text)

@@ -1,0 +1,46 @@
+"""The answer to a change of the quorum's voters, which waits for its commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from odradek.model.byte_ranges import FileSlice
+from odradek.model.errors import ErrorCode
+from odradek.raft.messages import RaftError, RaftResponse, VoterChangeResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+TIMEOUT_MS = 30_000
+
+
+class VoterChange:
+    """One request for a change: answered by the quorum, or when it takes too long."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        context: RequestContext,
+        response: Callable[[ErrorCode, str | None], object],
+    ) -> None:
+        self._context = context
+        self._response = response
+        self._alarm = broker.timer.call_later(TIMEOUT_MS, self._timed_out)
+        self._ended = False
+
+    def reply(self, response: RaftResponse, _: Sequence[FileSlice]) -> None:
+        """Answer as the quorum does."""
+        assert isinstance(response, VoterChangeResponse), "the answer to a change"
+        ok = response.error is RaftError.NONE
+        self._end(ErrorCode[response.error.name], None if ok else response.message)
+
+    def _timed_out(self) -> None:
+        self._end(ErrorCode.REQUEST_TIMED_OUT, "the change may still be committed")
+
+    def _end(self, error: ErrorCode, message: str | None) -> None:
+        if not self._ended:
+            self._ended = True
+            self._alarm.cancel()
+            self._context.respond(self._response(error, message))

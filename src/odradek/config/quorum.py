@@ -1,0 +1,86 @@
+"""Broker settings of the metadata quorum: names, meanings and defaults are Kafka's."""
+
+from __future__ import annotations
+
+from odradek.config.addresses import parse_address
+from odradek.config.setting import at_least, integer, matching, optional_string, strings
+from odradek.config.settings import Settings
+
+VOTER_PATTERN = r"([0-9]+)@(\[[0-9A-Fa-f:.%a-z0-9]+\]|[^\[\]:/,@\s]+):([0-9]{1,5})"
+ADDRESS_PATTERN = r"(\[[0-9A-Fa-f:.%a-z0-9]+\]|[^\[\]:/,@\s]+):([0-9]{1,5})"
+
+
+class QuorumSettings(Settings):
+    """The metadata quorum. A node without a CLUSTER listener is the only voter of its own."""
+
+    cluster_id = optional_string(
+        "cluster.id",
+        doc="The id of the cluster that a new data directory belongs to, as "
+        "kafka-storage.sh random-uuid makes one: the same for all nodes. A directory that belongs "
+        "to another cluster is refused. Without it a new directory begins a cluster of its own.",
+        ours=True,
+    )
+    controller_quorum_voters = strings(
+        "controller.quorum.voters",
+        (),
+        matching(VOTER_PATTERN, "expected ID@HOST:PORT, such as 1@node1:19092", "`ID@HOST:PORT`"),
+        doc="The voters of a quorum that does not change: the id and the CLUSTER address of each. "
+        "Empty: the voters are recorded in the metadata log (KIP-853), at first the node that "
+        "begins the cluster alone.",
+    )
+    controller_quorum_bootstrap_servers = strings(
+        "controller.quorum.bootstrap.servers",
+        (),
+        matching(ADDRESS_PATTERN, "expected HOST:PORT, such as node1:19092", "`HOST:PORT`"),
+        doc="CLUSTER addresses of nodes that know the leader of the quorum. A node with an empty "
+        "data directory joins their cluster, as an observer of the quorum.",
+    )
+    controller_quorum_election_timeout_ms = integer(
+        "controller.quorum.election.timeout.ms",
+        1_000,
+        at_least(1),
+        doc="The least time to wait for a majority of votes before another election begins.",
+    )
+    controller_quorum_election_backoff_max_ms = integer(
+        "controller.quorum.election.backoff.max.ms",
+        1_000,
+        at_least(1),
+        doc="The longest wait before a candidate that lost an election stands again.",
+    )
+    controller_quorum_fetch_timeout_ms = integer(
+        "controller.quorum.fetch.timeout.ms",
+        2_000,
+        at_least(1),
+        doc="The time without an answer of the leader after which a voter stands for election. A "
+        "leader from which a majority does not fetch for one and a half times that resigns.",
+    )
+    controller_quorum_retry_backoff_ms = integer(
+        "controller.quorum.retry.backoff.ms",
+        20,
+        at_least(1),
+        doc="The wait before a failed request of the quorum is sent again.",
+    )
+    broker_heartbeat_interval_ms = integer(
+        "broker.heartbeat.interval.ms",
+        2_000,
+        at_least(1),
+        doc="The time between two heartbeats of a broker to the active controller.",
+    )
+    initial_broker_registration_timeout_ms = integer(
+        "initial.broker.registration.timeout.ms",
+        60_000,
+        at_least(1),
+        doc="How long a broker that starts tries to register with the active controller.",
+    )
+
+    def quorum_voters(self) -> list[tuple[int, str, int]]:
+        """Return the id, host and port of each configured voter."""
+        found = []
+        for text in self.controller_quorum_voters:
+            node_id, _, address = text.partition("@")
+            found.append((int(node_id), *parse_address(address)))
+        return found
+
+    def quorum_bootstrap(self) -> list[tuple[str, int]]:
+        """Return the host and port of each bootstrap server."""
+        return [parse_address(text) for text in self.controller_quorum_bootstrap_servers]
