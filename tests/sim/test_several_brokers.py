@@ -15,11 +15,12 @@ from odradek.testing.sim import explain, run_seed, shrunk, summary
 from odradek.testing.sites import LINK_SITES, unreached
 from odradek.testing.workload.schedule import Schedule
 from odradek.testing.world import ONLY_ENGINES, World
-from sim.toy_cluster import DividedToy, toy_cluster
+from sim.toy_cluster import DividedToy, ForgetfulToy, toy_cluster
 
 STEPS = 40
 SEEDS = range(1, 31)
 CLIENT_SITES = (
+    "client: another coordinator after NOT_COORDINATOR",
     "client: another leader after FENCED_LEADER_EPOCH",
     "client: another leader after NOT_LEADER_OR_FOLLOWER",
     "client: asks for leaders",
@@ -68,6 +69,15 @@ def test_two_leaders_of_one_epoch_are_found_and_the_run_is_shrunk() -> None:
     assert smallest.failure == outcome.failure
     assert len(smallest.world.parts()) < len(world.parts())
     assert "--keep" in explain(smallest)[-1]
+
+
+def test_lost_commits_are_found() -> None:
+    for seed in range(1, 20):
+        broken = toy_cluster(ForgetfulToy)
+        report = run_seed(World(seed, STEPS, broken, extras=False, brokers=3)).report
+        if report and any("was acknowledged before" in line for line in report.violations):
+            return
+    raise AssertionError("no seed found it")
 
 
 def test_engines_pass_over_bootstrap_addresses_where_nobody_answers() -> None:

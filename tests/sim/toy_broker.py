@@ -25,6 +25,8 @@ from odradek.protocol.api import (
     init_producer_id,
     list_offsets,
     metadata,
+    offset_commit,
+    offset_fetch,
     produce,
 )
 from odradek.protocol.codec import decode, encode
@@ -39,6 +41,8 @@ REQUESTS: dict[int, type[Any]] = {
     1: fetch.FetchRequest,
     2: list_offsets.ListOffsetsRequest,
     3: metadata.MetadataRequest,
+    8: offset_commit.OffsetCommitRequest,
+    9: offset_fetch.OffsetFetchRequest,
     10: find_coordinator.FindCoordinatorRequest,
     19: create_topics.CreateTopicsRequest,
     22: init_producer_id.InitProducerIdRequest,

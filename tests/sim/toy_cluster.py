@@ -19,7 +19,14 @@ from uuid import UUID
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
-from odradek.protocol.api import fetch, find_coordinator, metadata, produce
+from odradek.protocol.api import (
+    fetch,
+    find_coordinator,
+    metadata,
+    offset_commit,
+    offset_fetch,
+    produce,
+)
 from odradek.testing.disk import SimDisk
 from odradek.testing.machine import PORT, Wiring, host_of
 from odradek.testing.probes import PartitionView
@@ -48,6 +55,9 @@ class SharedState:
     topics: dict[str, tuple[UUID, list[Partition]]] = field(default_factory=dict)
     leaders: dict[tuple[UUID, int], Led] = field(default_factory=dict)
     brokers: dict[int, ClusterToy] = field(default_factory=dict)
+    coordinator: int = 1
+    """The broker that coordinates all groups."""
+    committed: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.chance = self.scheduler.stream("cluster")
@@ -65,6 +75,8 @@ class SharedState:
         for key, led in self.leaders.items():
             if alive and (led.number not in alive or self.chance.chance(30)):
                 self.move(key, led, self.chance.pick(alive))
+        if alive and (self.coordinator not in alive or self.chance.chance(50)):
+            self.coordinator = self.chance.pick(alive)
         self.scheduler.after(FAILOVER_NS, "cluster", "look", self.look)
 
     def move(self, key: tuple[UUID, int], led: Led, number: int) -> None:
@@ -196,13 +208,45 @@ class ClusterToy(ToyBroker):
         (key,) = request.coordinator_keys
         found = find_coordinator.Coordinator(
             key=key,
-            node_id=self.number,
-            host=host_of(self.number),
+            node_id=self.shared.coordinator,
+            host=host_of(self.shared.coordinator),
             port=PORT,
             error_code=0,
             error_message=None,
         )
         respond(find_coordinator.FindCoordinatorResponse(coordinators=[found]))
+
+    def coordinator_error(self) -> ErrorCode:
+        here = self.shared.coordinator == self.number
+        return ErrorCode.NONE if here else ErrorCode.NOT_COORDINATOR
+
+    def do_OffsetCommit(self, version: int, request: Any, respond: Any) -> None:
+        (topic,) = request.topics
+        error, offset = self.coordinator_error(), topic.partitions[0].committed_offset
+        if not error:
+            self.commit(request.group_id, offset)
+        row = offset_commit.OffsetCommitResponsePartition(partition_index=0, error_code=error)
+        rows = offset_commit.OffsetCommitResponseTopic(name=topic.name, partitions=[row])
+        respond(offset_commit.OffsetCommitResponse(topics=[rows]))
+
+    def commit(self, group: str, offset: int) -> None:
+        self.shared.committed[group] = offset
+
+    def do_OffsetFetch(self, version: int, request: Any, respond: Any) -> None:
+        (asked,) = request.groups
+        row = offset_fetch.OffsetFetchResponsePartitions(
+            partition_index=0,
+            committed_offset=self.shared.committed.get(asked.group_id, -1),
+            metadata="",
+            error_code=0,
+        )
+        topics = [
+            offset_fetch.OffsetFetchResponseTopics(name=asked.topics[0].name, partitions=[row])
+        ]
+        group = offset_fetch.OffsetFetchResponseGroup(
+            group_id=asked.group_id, topics=topics, error_code=self.coordinator_error()
+        )
+        respond(offset_fetch.OffsetFetchResponse(groups=[group]))
 
     def do_Produce(self, version: int, request: Any, respond: Any) -> None:
         topic = request.topic_data[0]
@@ -259,6 +303,14 @@ class DividedToy(ClusterToy):
 
     def epoch(self, topic_id: UUID, number: int) -> int:
         return 7
+
+
+class ForgetfulToy(ClusterToy):
+    """Acknowledges one commit in five without keeping it."""
+
+    def commit(self, group: str, offset: int) -> None:
+        if offset % 5:
+            super().commit(group, offset)
 
 
 def _with_disk(env: Env, disk: Any) -> Env:

@@ -6,6 +6,7 @@
     producer   sends batches, plain or idempotent, and retries as Kafka's producer does
     reader     fetches assigned partitions from the beginning
     trimmer    deletes records from the front of logs
+    committer  commits offsets for a group, and fetches them again
     cluster_client   a client's connections to all brokers, and the leaders it knows of
     clients    all scripted clients of a run: started, crashed, replaced, stopped
 

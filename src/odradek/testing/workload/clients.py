@@ -18,6 +18,7 @@ from odradek.testing.network import Fabric
 from odradek.testing.process import SimProcess
 from odradek.testing.scheduler import MS, Scheduler, SimClock
 from odradek.testing.workload.cluster_client import ClusterClient
+from odradek.testing.workload.committer import SimCommitter
 from odradek.testing.workload.producer import ProducerPlan, SimProducer
 from odradek.testing.workload.reader import ReaderPlan, SimReader
 from odradek.testing.workload.schedule import Schedule, draw_life, draw_reader
@@ -44,6 +45,7 @@ class ScriptedClients:
     producers: list[SimProducer] = field(default_factory=list)
     readers: list[SimReader] = field(default_factory=list)
     trimmers: list[SimTrimmer] = field(default_factory=list)
+    committers: list[SimCommitter] = field(default_factory=list)
     _crashes: int = 0
     _to_come: int = 0
     """The number of producers that will soon replace a crashed one."""
@@ -94,6 +96,13 @@ class ScriptedClients:
             trimmer = SimTrimmer(client, self.history, trimmer_plan, self.topics)
             self.trimmers.append(trimmer)
             trimmer.start()
+        if self.plan.machines > 1 and self.plan.topics:
+            name = "committer0"
+            committer = SimCommitter(
+                self._client(name), self.history, name, self.plan.topics[0].name
+            )
+            self.committers.append(committer)
+            committer.start()
 
     def _start_producer(self, plan: ProducerPlan) -> None:
         client = self._client(plan.name)
@@ -145,12 +154,14 @@ class ScriptedClients:
         return topics + [p.pending() for p in self.producers if not p.finished]
 
     def stop(self) -> None:
-        """Stop the readers and trimmers, which do not end by themselves."""
+        """Stop the readers, trimmers and committers, which do not end by themselves."""
         self._stopped = True
         for reader in self.readers:
             reader.stop()
         for trimmer in self.trimmers:
             trimmer.stopped = True
+        for committer in self.committers:
+            committer.stopped = True
 
     def start_final_readers(self) -> list[SimReader]:
         """Start one final reader for each partition that exists now."""
