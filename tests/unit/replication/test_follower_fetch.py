@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from odradek.model.errors import ErrorCode
 from odradek.protocol.hot_fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from odradek.replication.follower_fetch import (
     DelayedFollowerFetch,
-    FetchPosition,
     FollowerFetches,
     FollowerResponse,
 )
-from odradek.replication.partition import Partition
 from unit.replication.memory_replicas import TOPIC_ID
 from unit.replication.replicated import Replicated, registration
 
@@ -234,20 +234,23 @@ def test_a_deleted_partition_is_told():
     assert errors(serving.answers[0]) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
+class CountedLookups(dict[Any, Any]):
+    """A dict that counts how often it was asked."""
+
+    count = 0
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        self.count += 1
+        return super().get(key, default)
+
+
 def test_the_cost_of_a_fetch_follows_the_news_not_the_partitions():
     serving = Serving()
-    looked_at: list[Partition | None] = []
-    find = serving.fetches._find
-
-    def counted(position: FetchPosition) -> Partition | None:
-        found = find(position)
-        looked_at.append(found)
-        return found
-
-    serving.fetches._find = counted  # type: ignore[method-assign]
+    partitions = CountedLookups(serving.led.replicas.by_id)
+    serving.led.replicas.by_id = partitions
     serving.fetch(serving.listed(0, 0))
     serving.fetch()
-    looked_at.clear()
+    before = partitions.count
     for _ in range(50):
         serving.fetch()
-    assert looked_at == []
+    assert (before > 0, partitions.count) == (True, before)
