@@ -37,11 +37,11 @@ from odradek.protocol.api.produce import (
     TopicProduceResponse,
 )
 from odradek.protocol.codec import HOT_READERS, HOT_WRITERS
+from odradek.protocol.codegen import objects_max
 from odradek.protocol.generated_reader import compile_reader
 from odradek.protocol.generated_writer import compile_writer, joined
 from odradek.protocol.primitives import (
     COPIED_BYTES_MAX,
-    REQUEST_OBJECTS_MAX,
     RESPONSE_OBJECTS_MAX,
     uvarint,
 )
@@ -185,9 +185,9 @@ SMALL: dict[str, Any] = {
 
 
 def test_both_readers_refuse_a_request_with_too_many_objects() -> None:
-    read = by_hand(ProduceRequest, 9)
+    read, most = by_hand(ProduceRequest, 9), objects_max(ProduceRequest)
     head, topic = b"\x00\xff\xff\x00\x00\x03\xe8", b"\x02t\x01\x00"
-    for count, refused in [(REQUEST_OBJECTS_MAX, False), (REQUEST_OBJECTS_MAX + 1, True)]:
+    for count, refused in [(most, False), (most + 1, True)]:
         frame = head + uvarint(count + 1) + topic * count + b"\x00"
         assert (outcome(read, frame, 0) is ProtocolError) == refused
     with pytest.raises(ProtocolError, match="1000 elements"):
