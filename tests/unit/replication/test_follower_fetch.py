@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from odradek.model.errors import ErrorCode
 from odradek.protocol.hot_fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from odradek.replication.follower_fetch import (
@@ -234,23 +232,12 @@ def test_a_deleted_partition_is_told():
     assert errors(serving.answers[0]) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-class CountedLookups(dict[Any, Any]):
-    """A dict that counts how often it was asked."""
-
-    count = 0
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        self.count += 1
-        return super().get(key, default)
-
-
-def test_the_cost_of_a_fetch_follows_the_news_not_the_partitions():
+def test_without_news_nothing_is_due_and_an_append_makes_its_partition_due():
     serving = Serving()
-    partitions = CountedLookups(serving.led.replicas.by_id)
-    serving.led.replicas.by_id = partitions
     serving.fetch(serving.listed(0, 0))
-    serving.fetch()
-    before = partitions.count
-    for _ in range(50):
+    for _ in range(3):
         serving.fetch()
-    assert (before > 0, partitions.count) == (True, before)
+    (session,) = serving.fetches.sessions.values()
+    assert (len(session.positions), session.due, session.moved) == (1, {}, {})
+    serving.append()
+    assert [position.key for position in session.due] == [(TOPIC_ID, 0)]
