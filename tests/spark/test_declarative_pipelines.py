@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pyspark
 import pytest
 
 from odradek.spark.java import java_home
+from temporary_files import JAVA_OPTIONS
 
 COMMAND = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
 OPTIONS = (
@@ -62,7 +64,10 @@ def run(tmp_path: Path):
             "JAVA_HOME": str(java_home()),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
+            "JDK_JAVA_OPTIONS": JAVA_OPTIONS.format(directory=tempfile.gettempdir()),
         }
+        # With Spark's defaults file the command loses the settings that follow here.
+        environment.pop("SPARK_CONF_DIR", None)
         settings = [part for option in OPTIONS for part in ("--conf", option)]
         warehouse = ["--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse"]
         done = subprocess.run(
