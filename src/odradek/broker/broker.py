@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from odradek.broker.context import DelayedResponse, RequestContext
-from odradek.broker.controller_channel import ActiveController, ControllerChannel, FindController
 from odradek.broker.fetch_sessions import FetchSessionCache
-from odradek.broker.forwarding import Forwarding
 from odradek.broker.offsets_topic import creatable_topic
 from odradek.broker.producer_ids import ProducerIdManager
 from odradek.broker.request_metrics import RequestMetrics
@@ -27,6 +25,8 @@ from odradek.controller.features import SUPPORTED_FEATURES
 from odradek.controller.image import MetadataImage
 from odradek.controller.metadata_log import MetadataLog
 from odradek.controller.quorum_controller import (
+    ActiveController,
+    FindController,
     NotController,
     QuorumController,
     RecordsTooLarge,
@@ -36,7 +36,6 @@ from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.log.log_directory import LogDirectory
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
-from odradek.network_client.broker_connections import BrokerConnections, Purpose
 from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.metadata_records import PartitionRecord
 from odradek.replication.follower_fetch import FollowerFetches
@@ -44,8 +43,11 @@ from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer
 
 if TYPE_CHECKING:
+    from odradek.broker.controller_channel import ControllerChannel
     from odradek.broker.controller_service import ControllerService
+    from odradek.broker.forwarding import Forwarding
     from odradek.broker.node import Node
+    from odradek.network_client.broker_connections import BrokerConnections
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -144,6 +146,11 @@ class Broker:
 
         Whoever learns of another controller or epoch calls `controller_changed`.
         """
+        # Imported here, so that a node that is alone starts without the connections to others.
+        from odradek.broker.controller_channel import ControllerChannel
+        from odradek.broker.forwarding import Forwarding
+        from odradek.network_client.broker_connections import Purpose
+
         self._find_controller = active
         own_id = self.node_id
         self._controllers = ControllerChannel(

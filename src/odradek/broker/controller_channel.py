@@ -20,8 +20,9 @@ calls `controller_changed`, so that nothing waits longer than it must.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from odradek.controller.quorum_controller import ActiveController, FindController
 from odradek.model.errors import ErrorCode
 from odradek.network_client.alarm import Alarm
 from odradek.network_client.errors import (
@@ -37,16 +38,6 @@ from odradek.timing.timer import SystemTimer
 RETRY_MS = 100
 """The wait before the next attempt, if no other controller becomes known before; Kafka's."""
 CALLS_MAX = 1000
-
-
-class ActiveController(NamedTuple):
-    """The node that is the active controller, and the epoch in which it is."""
-
-    node_id: int
-    epoch: int
-
-
-FindController = Callable[[], ActiveController | None]
 
 
 class ControllerCall:

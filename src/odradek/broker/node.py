@@ -23,12 +23,8 @@ from typing import TYPE_CHECKING
 from odradek.broker.apis import APIS
 from odradek.broker.background import TrackedOffload
 from odradek.broker.broker import Broker
-from odradek.broker.cluster_member import ClusterMember
-from odradek.broker.controller_channel import ActiveController
-from odradek.broker.controller_service import ControllerService
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.housekeeping import Housekeeping
-from odradek.broker.lifecycle import BrokerLifecycle, LifecycleConfig
 from odradek.broker.offsets_topic import OffsetsTopic
 from odradek.broker.partitions import Partitions
 from odradek.broker.request_metrics import RequestMetrics
@@ -40,6 +36,7 @@ from odradek.controller.brokers import bootstrap, register_broker
 from odradek.controller.delta import MetadataDelta
 from odradek.controller.image import Endpoint, MetadataImage, ResourceType
 from odradek.controller.metadata_log import MetadataLog, open_metadata_log
+from odradek.controller.quorum_controller import ActiveController
 from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.coordinator.group.group_shard import GroupShard
 from odradek.coordinator.group.transitions import GroupTransitions
@@ -54,8 +51,6 @@ from odradek.network.connection import ConnectionLimits
 from odradek.network.loop_load import LoopLoad
 from odradek.network.process_usage import ProcessUsage
 from odradek.network.server import BugHook, SocketServer
-from odradek.network_client.backoff import ExponentialBackoff
-from odradek.network_client.broker_connections import BrokerConnections, Purpose
 from odradek.protocol.api.broker_registration import (
     BrokerRegistrationRequest,
     RegistrationFeature,
@@ -64,7 +59,6 @@ from odradek.protocol.api.broker_registration import (
 from odradek.raft.core import RaftConfig
 from odradek.raft.quorum_state import QuorumStateDamaged
 from odradek.raft.raft_log import QuorumPlace, WrongQuorum
-from odradek.raft.raft_network import RaftNetwork
 from odradek.raft.replicas import QuorumEndpoint, ReplicaKey, Voter, VoterSet
 from odradek.raft.roles import Follower
 from odradek.replication.partition import Durability
@@ -72,7 +66,10 @@ from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import SystemTimer
 
 if TYPE_CHECKING:
+    from odradek.broker.cluster_member import ClusterMember
     from odradek.network.http_server import HttpServer
+    from odradek.network_client.broker_connections import BrokerConnections
+    from odradek.raft.raft_network import RaftNetwork
 
 log = logging.getLogger(__name__)
 
@@ -292,6 +289,13 @@ class Node:
         listener = self.config.cluster_listener()
         if listener is None:
             return
+        # Imported here, so that a node that is alone starts without these parts.
+        from odradek.broker.cluster_member import ClusterMember
+        from odradek.broker.controller_service import ControllerService
+        from odradek.broker.lifecycle import BrokerLifecycle, LifecycleConfig
+        from odradek.network_client.backoff import ExponentialBackoff
+        from odradek.network_client.broker_connections import Purpose
+
         assert self.connections is not None, "a node with this listener sends requests, too"
         self.broker.controller_service = ControllerService(self.broker)
         self.sockets.hold_back()
@@ -409,6 +413,9 @@ class Node:
         """Return what sends the quorum's requests, None for a node that is alone."""
         if self.config.cluster_listener() is None:
             return None
+        from odradek.network_client.broker_connections import BrokerConnections, Purpose
+        from odradek.raft.raft_network import RaftNetwork
+
         cluster_id = self.directory.meta.cluster_id
         self.connections = BrokerConnections(
             self.env, self.timer, self.config, cluster_id, self._on_bug

@@ -12,14 +12,17 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from odradek.broker.controller_channel import ControllerCall, ControllerChannel
 from odradek.controller.brokers import allocate_producer_ids
 from odradek.controller.metadata_log import MetadataLog
 from odradek.controller.quorum_controller import NotController
 from odradek.model.errors import error_code
 from odradek.protocol.api.allocate_producer_ids import AllocateProducerIdsRequest
 from odradek.timing import SystemTimer
+
+if TYPE_CHECKING:
+    from odradek.broker.controller_channel import ControllerCall, ControllerChannel
 
 log = logging.getLogger(__name__)
 

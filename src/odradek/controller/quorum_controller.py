@@ -16,7 +16,7 @@ leads. Then `pending` is dropped, whoever waits for a commit of its records gets
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.controller.image import MetadataImage
 from odradek.controller.records import batch_of
@@ -28,6 +28,16 @@ if TYPE_CHECKING:
     from odradek.controller.metadata_log import MetadataLog
 
 MAX_BATCH_BYTES = 8 << 20
+
+
+class ActiveController(NamedTuple):
+    """The node that is the active controller, and the epoch in which it is."""
+
+    node_id: int
+    epoch: int
+
+
+FindController = Callable[[], ActiveController | None]
 
 
 class NotController(Exception):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.broker.controller_channel import ActiveController
 from odradek.broker.dispatch import Dispatcher
+from odradek.controller.quorum_controller import ActiveController
 from odradek.network_client.broker_connections import BrokerConnections
 from odradek.protocol.api.envelope import EnvelopeRequest, EnvelopeResponse
 from odradek.protocol.codec import encode

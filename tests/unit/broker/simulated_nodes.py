@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.broker.controller_channel import ActiveController
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.node import Node as BrokerNode
 from odradek.client.engine import Engine
 from odradek.config.broker import BrokerConfig
+from odradek.controller.quorum_controller import ActiveController
 from odradek.model.node import Node
 from odradek.network.server import SocketServer
 from odradek.network_client.broker_connections import BrokerConnections
