@@ -47,6 +47,10 @@ BITFIELDS = (
 )
 
 
+OWN_FIELDS = ("durable_end",)
+"""Tagged fields that only Odradek's brokers send each other."""
+
+
 def theirs(name: str) -> Any:
     """Return kafka-python's class of a message, or None."""
     for module in MODULES:
@@ -72,7 +76,7 @@ def converted(message: Any, container: Any, version: int) -> Any:
         value = getattr(message, item.name)
         if not item.present(version) or (item.tag is not None and value == item.default):
             continue
-        if item.name in BITFIELDS:
+        if item.name in (*BITFIELDS, *OWN_FIELDS):
             setattr(message, item.name, item.default)
             continue
         name = NAMES.get(item.name, item.name)
