@@ -520,8 +520,7 @@ class RaftClient:
             info = self.log.append(at, batch.epoch, self._env.clock.wall_ms())
             assert info.error is ErrorCode.NONE, f"the metadata log refused a batch: {info}"
         else:
-            voters = batch.voters or self.core.log.voters
-            data = control_data(batch, voters, self._env.clock.wall_ms())
+            data = control_data(batch, self._env.clock.wall_ms())
             self._append_to_log(data, batch.epoch)
             if self.core.is_leader:
                 self._keep(CommittedBatch(batch.base_offset, batch.end_offset, len(data), ()))

@@ -69,31 +69,25 @@ def voters_record(voters: VoterSet) -> VotersRecord:
     )
 
 
-def leader_change(change: LeaderChange, voters: VoterSet) -> LeaderChangeMessage:
-    """Return the first record of an epoch."""
+def leader_change(change: LeaderChange) -> LeaderChangeMessage:
+    """Return the first record of an epoch.
 
-    def known(ids: tuple[int, ...]) -> list[EpochVoter]:
-        found = [(each, voters.get(each)) for each in ids]
-        return [
-            EpochVoter(voter_id=each, voter_directory_id=voter.key.directory_id)
-            if voter is not None
-            else EpochVoter(voter_id=each)
-            for each, voter in found
-        ]
-
+    It has version 0, without the directories of voters, which `VotersRecord` has: Kafka 4.3.1 reads
+    every version as 0, and its DumpLogSegments fails on version 1.
+    """
     return LeaderChangeMessage(
-        version=1,
+        version=0,
         leader_id=change.leader_id,
-        voters=known(change.voters),
-        granting_voters=known(change.granting),
+        voters=[EpochVoter(voter_id=each) for each in change.voters],
+        granting_voters=[EpochVoter(voter_id=each) for each in change.granting],
     )
 
 
-def control_data(batch: RaftBatch, voters: VoterSet, timestamp_ms: int) -> bytes:
-    """Encode a batch that the core made itself; `voters` are those of its epoch."""
+def control_data(batch: RaftBatch, timestamp_ms: int) -> bytes:
+    """Encode a batch that the core made itself."""
     records: list[QuorumRecord] = []
     if isinstance(batch.payload, LeaderChange):
-        records.append(leader_change(batch.payload, voters))
+        records.append(leader_change(batch.payload))
         if batch.voters is not None:
             records.append(KRaftVersionRecord(k_raft_version=1))
     if batch.voters is not None:
