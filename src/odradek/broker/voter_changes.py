@@ -1,19 +1,36 @@
-"""The answer to a change of the quorum's voters, which waits for its commit."""
+"""Changes of the quorum's voters by a request, whose answer waits for the commit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from odradek.broker.context import CALLBACK_RESPONSE
 from odradek.model.byte_ranges import FileSlice
 from odradek.model.errors import ErrorCode
+from odradek.raft.effects import Event
 from odradek.raft.messages import RaftError, RaftResponse, VoterChangeResponse
+from odradek.raft.raft_client import ReplyTo
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
     from odradek.broker.context import RequestContext
 
 TIMEOUT_MS = 30_000
+
+
+def change_voters(
+    broker: Broker,
+    context: RequestContext,
+    cluster_id: str | None,
+    change: Callable[[ReplyTo], Event],
+    response: Callable[[ErrorCode, str | None], object],
+) -> object:
+    """Let the quorum make a change, unless the request is for another cluster."""
+    if cluster_id not in (None, broker.directory.meta.cluster_id):
+        return response(ErrorCode.INCONSISTENT_CLUSTER_ID, None)
+    broker.metadata.raft.change_voters(change(VoterChange(broker, context, response).reply))
+    return CALLBACK_RESPONSE
 
 
 class VoterChange:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.context import CALLBACK_RESPONSE
-from odradek.broker.voter_changes import VoterChange
+from odradek.broker.voter_changes import change_voters
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from odradek.raft.effects import AddVoter
@@ -25,18 +24,11 @@ def handle(broker: Broker, context: RequestContext, request: AddRaftVoterRequest
     def response(error: ErrorCode, message: str | None) -> AddRaftVoterResponse:
         return AddRaftVoterResponse(error_code=error, error_message=message)
 
-    change = VoterChange(broker, context, response)
-    if request.cluster_id not in (None, broker.directory.meta.cluster_id):
-        return response(ErrorCode.INCONSISTENT_CLUSTER_ID, None)
-    event = AddVoter(
-        change.reply,
-        Voter(
-            ReplicaKey(request.voter_id, request.voter_directory_id),
-            endpoints_of(request.listeners),
-        ),
+    key = ReplicaKey(request.voter_id, request.voter_directory_id)
+    voter = Voter(key, endpoints_of(request.listeners))
+    return change_voters(
+        broker, context, request.cluster_id, lambda reply: AddVoter(reply, voter), response
     )
-    broker.metadata.raft.change_voters(event)
-    return CALLBACK_RESPONSE
 
 
 def failed(request: AddRaftVoterRequest, error: ErrorCode) -> AddRaftVoterResponse:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.context import CALLBACK_RESPONSE
-from odradek.broker.voter_changes import VoterChange
+from odradek.broker.voter_changes import change_voters
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from odradek.raft.effects import RemoveVoter
@@ -24,12 +23,10 @@ def handle(broker: Broker, context: RequestContext, request: RemoveRaftVoterRequ
     def response(error: ErrorCode, message: str | None) -> RemoveRaftVoterResponse:
         return RemoveRaftVoterResponse(error_code=error, error_message=message)
 
-    change = VoterChange(broker, context, response)
-    if request.cluster_id not in (None, broker.directory.meta.cluster_id):
-        return response(ErrorCode.INCONSISTENT_CLUSTER_ID, None)
-    event = RemoveVoter(change.reply, ReplicaKey(request.voter_id, request.voter_directory_id))
-    broker.metadata.raft.change_voters(event)
-    return CALLBACK_RESPONSE
+    key = ReplicaKey(request.voter_id, request.voter_directory_id)
+    return change_voters(
+        broker, context, request.cluster_id, lambda reply: RemoveVoter(reply, key), response
+    )
 
 
 def failed(request: RemoveRaftVoterRequest, error: ErrorCode) -> RemoveRaftVoterResponse:
