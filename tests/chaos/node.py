@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from interop.apache_kafka import free_ports
+
 STOP_TIMEOUT_S = 60
 TESTS = Path(__file__).resolve().parent.parent
 
 
-def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def environment() -> dict[str, str]:
+    """Return the environment of a process that imports what this one imports."""
+    paths = [str(TESTS), *(path for path in sys.path if path)]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 class Node:
     """A broker that can be started, killed, stopped and suspended. `port` is behind the proxy."""
 
     def __init__(self, directory: Path, advertised_port: int) -> None:
-        self.port = free_port()
+        (self.port,) = free_ports(1)
         self.starts = 0
         self._directory = directory
         self._advertised_port = advertised_port
@@ -52,7 +52,6 @@ class Node:
 
     def start(self, *, wait: bool = True) -> None:
         """Start it, and wait until it is ready."""
-        paths = [str(TESTS), *(path for path in sys.path if path)]
         arguments = [str(self._directory / "data"), str(self.port), str(self._advertised_port)]
         with (self._directory / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -61,7 +60,7 @@ class Node:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                env=environment(),
             )
         self.starts += 1
         assert self._process.stdout is not None

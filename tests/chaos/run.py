@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import random
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from confluent_kafka import TopicPartition as Assigned
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from chaos.faults import FAULTS, Target
-from chaos.node import TESTS, Node
+from chaos.node import TESTS, Node, environment
 from chaos.proxy import Proxy
 from chaos.writer import FLUSH_S, PLAIN
 from clients.group_members import Members
@@ -63,13 +62,12 @@ class Writer:
             command = ["java", "-Xmx128m", "-cp", jars, str(CHAOS_WRITER), *arguments]
         else:
             command = [sys.executable, "-m", "chaos.writer", *arguments]
-        paths = [str(TESTS), *(path for path in sys.path if path)]
         with (directory / f"{library}.log").open("ab") as log:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                env=environment(),
             )
 
     def last_ack_ns(self) -> int:

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 BURST = 10
 FLUSH_S = 120
@@ -42,8 +42,8 @@ ended = threading.Event()
 class Notes:
     """The file of what happened; written by any thread."""
 
-    def __init__(self, path: str, name: str) -> None:
-        self._file = open(path, "w", buffering=1 << 16)  # noqa: SIM115 (closed at the end)
+    def __init__(self, file: TextIO, name: str) -> None:
+        self._file = file
         self._lock = threading.Lock()
         self.name = name
 
@@ -61,10 +61,6 @@ class Notes:
 
     def failed(self, number: int, error: object) -> None:
         self.write("f", number, str(error))
-
-    def close(self) -> None:
-        with self._lock:
-            self._file.close()
 
 
 Send = Callable[[int, int, bytes, int], None]
@@ -182,11 +178,11 @@ def main() -> None:
         ended.set()
 
     threading.Thread(target=await_end, daemon=True).start()
-    notes = Notes(path, library)
-    writing = LIBRARIES[library](bootstrap, topic, notes)
-    write_all(notes, int(partitions), int(rate), writing)
-    writing.finish()
-    notes.close()
+    with open(path, "w", buffering=1 << 16) as file:
+        notes = Notes(file, library)
+        writing = LIBRARIES[library](bootstrap, topic, notes)
+        write_all(notes, int(partitions), int(rate), writing)
+        writing.finish()
 
 
 if __name__ == "__main__":
