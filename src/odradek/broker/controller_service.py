@@ -141,7 +141,7 @@ class ControllerService:
         )
         self._step_soon()
 
-    # What is due
+    # Steps that are due
 
     def _now_ms(self) -> int:
         return self._broker.clock.monotonic_ms()

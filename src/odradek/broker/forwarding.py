@@ -157,6 +157,7 @@ class Forwarding:
         """
         codec = Codec(type(request), declaration(type(request)).versions[1])
         parts = request_parts(codec.api_key, codec.version, 0, OWN_CLIENT_ID, codec.write(request))
+        # A request has no slices of files, which the type of its parts allows.
         frame = b"".join(bytes(part) for part in parts)[LENGTH_BYTES:]  # type: ignore[arg-type]
         envelope = EnvelopeRequest(
             request_data=frame,

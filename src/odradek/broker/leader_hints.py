@@ -1,4 +1,4 @@
-"""What a client learns that asks the wrong broker: the error, the leader and its address (KIP-951).
+"""Hints for a client that asks the wrong broker: the error, the leader, its address (KIP-951).
 
 A partition that the metadata has and another broker leads is NOT_LEADER_OR_FOLLOWER, so that the
 client looks for the leader; only one that does not exist is UNKNOWN_TOPIC_OR_PARTITION. Produce

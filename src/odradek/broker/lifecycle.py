@@ -168,7 +168,7 @@ class BrokerLifecycle:
             return self._begun_ms + self._config.controlled_shutdown_ms
         return None
 
-    # What happens in this broker
+    # Events of this broker
 
     def start(self, now_ms: int) -> list[Effect]:
         """Register at the controller."""

@@ -335,7 +335,7 @@ class MetadataLogSettings(Settings):
 
 
 class ClusterSettings(Settings):
-    """What the active controller does for the brokers of a cluster."""
+    """Settings of the active controller, for the brokers of a cluster."""
 
     broker_session_timeout_ms = integer(
         "broker.session.timeout.ms",

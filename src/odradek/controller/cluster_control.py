@@ -261,7 +261,7 @@ class ClusterControl:
         """Note that the connection of a broker's heartbeats has ended."""
         self.sessions.disconnected(broker_id, now_ms)
 
-    # What is due
+    # Steps that are due
 
     def look_again(self) -> None:
         """Have all partitions repaired, since a setting that elections depend on has changed."""

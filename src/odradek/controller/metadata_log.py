@@ -105,7 +105,7 @@ class MetadataLog:
         """True if nothing waits for the disk and no work is on a worker."""
         return self.raft.idle and self._snapshots.idle
 
-    # What the quorum tells
+    # Calls of the quorum
 
     def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
         """Replay committed records and publish them."""

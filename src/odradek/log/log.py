@@ -42,7 +42,8 @@ directories in which files were created, renamed or removed.
 fenced. `LogDamaged`: durable bytes have changed; the partition must go offline. Everything else is
 returned as a value.
 
-Opening a log: `recovery`. Which segments are deleted when: `retention`.
+Opening a log: `recovery`. Which segments are deleted when: `retention`. The module is long because
+all of this keeps the offsets above in step; what needs fewer of them has a module of its own.
 """
 
 from __future__ import annotations

@@ -21,6 +21,9 @@ and nothing is appended or committed any more. If the disk is full, `append` rai
 nothing was appended; what another leader sent is appended later.
 
 All methods are the owner thread's. Before the loop runs, `start` may block; nothing else does.
+
+It is one long class, because every effect is carried out in one order, over one log: a part of it
+would need all of its state.
 """
 
 from __future__ import annotations
@@ -449,8 +452,9 @@ class RaftClient:
             self._set_alarm()
 
     def _save(self, state: ElectionState) -> None:
-        while self._effects and isinstance(self._effects[0], SaveElection):
-            state = self._effects.popleft().state  # type: ignore[union-attr]
+        while self._effects and isinstance(later := self._effects[0], SaveElection):
+            state = later.state
+            self._effects.popleft()
         disk, log = self._env.disk, self.log
 
         def work() -> None:

@@ -19,7 +19,7 @@ def value(cls: type[T]) -> type[T]:
     """Give a class a constructor, equality, a hash and a representation by its annotations."""
     names = tuple(cls.__annotations__)
     made: Any = cls
-    made.__match_args__ = names  # type: ignore[misc]
+    made.__match_args__ = names  # type: ignore[misc]  # mypy wants it in the class body.
 
     def __init__(self: Any, *given: Any, **named: Any) -> None:
         made.__init__ = compiled_constructor(cls, names)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from odradek.testing.history import Fault, History
 from odradek.testing.network import Fabric
@@ -203,11 +204,11 @@ class LinkFaults:
                 ways.cut(around[host])
 
         for number, host in enumerate(hosts):
-            scheduler.after(number * step_ns, "nemesis", "clog", lambda host=host: cut(host))  # type: ignore[misc]
+            scheduler.after(number * step_ns, "nemesis", "clog", partial(cut, host))
         order = list(hosts)
         chance.shuffle(order)
         for number, host in enumerate(order, len(hosts)):
-            scheduler.after(number * step_ns, "nemesis", "unclog", lambda host=host: mend(host))  # type: ignore[misc]
+            scheduler.after(number * step_ns, "nemesis", "unclog", partial(mend, host))
 
         def undo() -> None:
             for host in list(left):

@@ -18,14 +18,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from odradek.testing.history import History
+from odradek.testing.quorum.quorum_world import DEFAULT_STEPS as QUORUM_STEPS
 from odradek.testing.quorum.quorum_world import QuorumWorld
 from odradek.testing.scheduler import SECOND, Scheduler, SimulationError
 from odradek.testing.shrink import failure_kind, shrink
 from odradek.testing.sites import BROKER_SITES, QUORUM_SITES, table
 from odradek.testing.world import BOTH, NO_ENGINES, ONLY_ENGINES, World
+from odradek.testing.world import DEFAULT_STEPS as BROKER_STEPS
 
 TAPE_LINES = 40
 VIOLATION_LINES = 12
@@ -205,24 +208,31 @@ def worlds(options: argparse.Namespace) -> Iterator[Callable[[], Simulated]]:
     """Yield what makes each run of the command."""
     faults = [kind for kind in options.faults.split(",") if kind]
     kept = None if options.keep is None else [part for part in options.keep.split(",") if part]
+
+    def brokers_of(seed: int) -> World:
+        return World(
+            seed,
+            steps=options.steps or BROKER_STEPS,
+            faults=faults,
+            extras=not options.plain,
+            engines=options.engines,
+            kept=kept,
+        )
+
+    def quorum_of(seed: int) -> QuorumWorld:
+        return QuorumWorld(
+            seed,
+            steps=options.steps or QUORUM_STEPS,
+            voters=options.voters,
+            faults=faults,
+            kept=kept,
+        )
+
     for seed in range(options.seed, options.seed + options.count):
         if options.world in (BROKER, ALL):
-            yield lambda seed=seed: World(  # type: ignore[misc]
-                seed,
-                *([options.steps] if options.steps else []),
-                faults=faults,
-                extras=not options.plain,
-                engines=options.engines,
-                kept=kept,
-            )
+            yield partial(brokers_of, seed)
         if options.world in (QUORUM, ALL):
-            yield lambda seed=seed: QuorumWorld(  # type: ignore[misc]
-                seed,
-                *([options.steps] if options.steps else []),
-                voters=options.voters,
-                faults=faults,
-                kept=kept,
-            )
+            yield partial(quorum_of, seed)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -116,7 +116,7 @@ def voter_state(broker: Broker, leader: Leader, voter: Voter) -> ReplicaState:
 
 
 def state(broker: Broker, key: ReplicaKey, progress: ReplicaProgress | None) -> ReplicaState:
-    """What the leader knows of another replica; its times are monotonic ones."""
+    """Return what the leader knows of another replica; `progress` has monotonic times."""
     found = ReplicaState(
         replica_id=key.id, replica_directory_id=key.directory_id, log_end_offset=-1
     )

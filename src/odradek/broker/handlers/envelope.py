@@ -101,7 +101,7 @@ class EnvelopeExchange:
 
     @property
     def abandoned(self) -> Callable[[], None] | None:
-        """What completes the request if the broker that sent it on disconnects."""
+        """The callback that completes the request if the broker that sent it on disconnects."""
         return self._outer.abandoned
 
     @abandoned.setter
