@@ -1,9 +1,10 @@
 """ControllerService: the active controller at work for the brokers of the cluster.
 
-While this node is the active controller it has a `ClusterControl`: registrations and heartbeats are
-decided there, its records submitted, and the answers sent when they are committed. What is due
-(sessions that ended, passes over the partitions) is done step by step, a turn of the loop each.
-When the leadership ends, what waits is answered NOT_CONTROLLER.
+While this node is the active controller it has a `ClusterControl`: registrations, heartbeats and
+removals are decided there; what leaders propose of their in-sync replicas, in `alter_partition`.
+The records are submitted, and the answers sent when they are committed. What is due (sessions that
+ended, passes over the partitions) is done step by step, a turn of the loop each. When the
+leadership ends, what waits is answered NOT_CONTROLLER.
 """
 
 from __future__ import annotations
@@ -11,18 +12,23 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from odradek.broker.decision_in_parts import DecisionInParts
+from odradek.controller.alter_partition import BROKER_EPOCHS_SINCE, alter_partition
+from odradek.controller.alter_partition import refused as alteration_refused
 from odradek.controller.brokers import bootstrap
 from odradek.controller.cluster_control import ClusterControl, refused
-from odradek.controller.decision import ApiError, Parts
+from odradek.controller.decision import Parts
 from odradek.controller.quorum_controller import NotController, RecordsTooLarge
 from odradek.model.errors import ErrorCode
+from odradek.protocol.api.alter_partition import AlterPartitionRequest
 from odradek.protocol.api.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from odradek.protocol.api.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
+from odradek.protocol.api.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from odradek.timing.timer_task import TimerTask
 
 if TYPE_CHECKING:
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Respond = Callable[[Any], None]
 NO_CONTROLLER = (NotController, RecordsTooLarge, OSError)
 
@@ -50,41 +57,62 @@ class ControllerService:
     def register(self, request: BrokerRegistrationRequest, respond: Respond) -> None:
         """Register a broker."""
 
-        def fail(error: ErrorCode) -> None:
+        def fail(error: ErrorCode, message: str | None) -> None:
+            logger.warning("broker %d is not registered: %s", request.broker_id, message or error)
             respond(BrokerRegistrationResponse(error_code=error))
 
         if self._control is None:
-            fail(ErrorCode.NOT_CONTROLLER)
+            respond(BrokerRegistrationResponse(error_code=ErrorCode.NOT_CONTROLLER))
         elif request.cluster_id != self._broker.directory.meta.cluster_id:
-            fail(ErrorCode.INCONSISTENT_CLUSTER_ID)
+            fail(ErrorCode.INCONSISTENT_CLUSTER_ID, f"it belongs to cluster {request.cluster_id}")
         else:
-            self._go_on(self._control.register(request, self._now_ms), respond, fail)
+            self._decide(self._control.register(request, self._now_ms), respond, fail)
 
-    def _go_on(
-        self,
-        parts: Parts[BrokerRegistrationResponse],
-        respond: Respond,
-        fail: Callable[[ErrorCode], None],
-    ) -> None:
-        """Submit the next part of a decision, and the one after it in another turn."""
-        controller = self._broker.controller
-        try:
-            if not controller.is_active:
-                raise NotController
-            controller.submit(next(parts))
-        except StopIteration as ended:
-            response = ended.value
-            self._when_committed(lambda: respond(response), lambda: fail(ErrorCode.NOT_CONTROLLER))
-            self._step_soon()
-        except ApiError as error:
-            logger.warning("a broker is not registered: %s", error)
-            fail(error.error)
-        except NO_CONTROLLER as error:
-            logger.debug("a registration ended: %s", error)
-            parts.close()
-            fail(ErrorCode.NOT_CONTROLLER)
+    def unregister(self, request: UnregisterBrokerRequest, respond: Respond) -> None:
+        """Remove a broker's registration."""
+
+        def fail(error: ErrorCode, message: str | None) -> None:
+            respond(UnregisterBrokerResponse(error_code=error, error_message=message))
+
+        if self._control is None:
+            fail(ErrorCode.NOT_CONTROLLER, None)
         else:
-            self._broker.env.call_soon(lambda: self._go_on(parts, respond, fail))
+            self._decide(self._control.unregister(request), respond, fail)
+
+    def alter_partition(
+        self,
+        request: AlterPartitionRequest,
+        respond: Respond,
+        version: int = BROKER_EPOCHS_SINCE,
+    ) -> None:
+        """Change in-sync replicas as their leader proposes. `version`: of the request."""
+        controller = self._broker.controller
+
+        def fail(error: ErrorCode, message: str | None) -> None:
+            respond(alteration_refused(error))
+
+        if self._control is None or not controller.is_active:
+            fail(ErrorCode.NOT_CONTROLLER, None)
+            return
+        parts = alter_partition(controller.pending, request, version, lambda: self._broker.config)
+        self._decide(parts, respond, fail)
+
+    def _decide(
+        self,
+        parts: Parts[T],
+        respond: Callable[[T], None],
+        fail: Callable[[ErrorCode, str | None], None],
+    ) -> None:
+        """Submit a decision part by part, and respond when all of them are committed."""
+
+        def decided(response: T) -> None:
+            self._when_committed(
+                lambda: respond(response), lambda: fail(ErrorCode.NOT_CONTROLLER, None)
+            )
+            self._step_soon()
+
+        broker = self._broker
+        DecisionInParts(broker.controller, broker.env.call_soon, parts, decided, fail).go_on()
 
     def heartbeat(self, request: BrokerHeartbeatRequest, respond: Respond) -> None:
         """Keep a broker's session."""

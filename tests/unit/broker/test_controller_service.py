@@ -1,0 +1,113 @@
+"""The active controller at work for the brokers of a simulated cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from odradek.broker.node import Node
+from odradek.controller.image import PartitionRegistration
+from odradek.model.errors import ErrorCode
+from odradek.network_client.broker_connections import Purpose
+from odradek.network_client.in_flight_requests import ClientRequest
+from odradek.protocol.api.alter_partition import (
+    AlterPartitionPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionTopic,
+    ProposedReplica,
+)
+from unit.broker.cluster_nodes import ClusterNodes, three_voters
+
+
+@pytest.fixture
+def nodes() -> ClusterNodes:
+    """Three nodes, and the topic `t` of one partition on one of them."""
+    nodes = three_voters()
+    nodes.create(nodes.controllers[0], "t")
+    nodes.until(nodes.agree)
+    return nodes
+
+
+def partition(nodes: ClusterNodes) -> PartitionRegistration:
+    topic = nodes.controllers[0].metadata.committed.topic("t")
+    assert topic is not None
+    return topic.partitions[0]
+
+
+def proposal(nodes: ClusterNodes, *isr: int) -> AlterPartitionRequest:
+    """The proposal of the leader of `t`."""
+    image, present = nodes.controllers[0].metadata.committed, partition(nodes)
+    topic = image.topic("t")
+    assert topic is not None
+    return AlterPartitionRequest(
+        broker_id=present.leader,
+        broker_epoch=image.brokers[present.leader].epoch,
+        topics=[
+            AlterPartitionTopic(
+                topic_id=topic.id,
+                partitions=[
+                    AlterPartitionPartition(
+                        partition_index=0,
+                        leader_epoch=present.leader_epoch,
+                        new_isr_with_epochs=[
+                            ProposedReplica(broker_id=each, broker_epoch=image.brokers[each].epoch)
+                            for each in isr
+                        ],
+                        partition_epoch=present.partition_epoch,
+                    )
+                ],
+            )
+        ],
+    )
+
+
+def ask(nodes: ClusterNodes, asking: Node, request: Any) -> Any:
+    """Send a request over the connection of a node to the active controller."""
+    calls: list[ClientRequest] = []
+    assert asking.connections is not None
+    client = asking.connections.client(Purpose.CONTROLLER)
+    client.send(nodes.controllers[0].config.node_id, request, calls.append)
+    nodes.until(lambda: bool(calls))
+    assert calls[0].error is None, calls[0].error
+    return calls[0].response
+
+
+def test_a_leaders_proposal_is_answered_when_it_is_committed(nodes: ClusterNodes) -> None:
+    leader = partition(nodes).leader
+    response = ask(nodes, nodes.other_than_controller(), proposal(nodes, leader))
+    assert (response.error_code, response.topics[0].partitions[0].isr) == (0, [leader])
+
+
+def test_the_controllers_own_proposal_needs_no_connection(nodes: ClusterNodes) -> None:
+    answers: list[AlterPartitionResponse] = []
+    service = nodes.controllers[0].broker.controller_service
+    leader = partition(nodes).leader
+    service.alter_partition(proposal(nodes, leader), answers.append)
+    nodes.until(lambda: bool(answers))
+    assert (answers[0].error_code, answers[0].topics[0].partitions[0].isr) == (0, [leader])
+
+
+def test_a_proposal_to_a_node_that_is_not_the_controller_is_refused(
+    nodes: ClusterNodes,
+) -> None:
+    answers: list[AlterPartitionResponse] = []
+    service = nodes.other_than_controller().broker.controller_service
+    service.alter_partition(proposal(nodes, partition(nodes).leader), answers.append)
+    assert [each.error_code for each in answers] == [ErrorCode.NOT_CONTROLLER]
+
+
+def test_a_proposal_that_is_not_committed_with_its_controller_is_answered_not_controller(
+    nodes: ClusterNodes,
+) -> None:
+    answers: list[AlterPartitionResponse] = []
+    first = nodes.controllers[0]
+    request = proposal(nodes, partition(nodes).leader)
+    for number, machine in nodes.machines.items():
+        if number != first.config.node_id:
+            machine.kill()
+    first.broker.auto_create_topics(["later"])
+    first.broker.controller_service.alter_partition(request, answers.append)
+    nodes.until(lambda: bool(answers))
+    assert [each.error_code for each in answers] == [ErrorCode.NOT_CONTROLLER]
