@@ -70,6 +70,7 @@ from odradek.broker.handlers import (
     sasl_authenticate,
     sasl_handshake,
     sync_group,
+    unregister_broker,
     update_features,
     update_raft_voter,
 )
@@ -211,6 +212,7 @@ ROWS = (
     row(61, (0, 0), describe_producers.handle, "Read on Topic"),
     of_node(62, (0, 4), broker_registration),
     of_node(63, (0, 2), broker_heartbeat),
+    of_controller(64, (0, 0), unregister_broker, "Alter on Cluster"),
     row(66, (0, 2), list_transactions.handle, "Describe on TransactionalId"),
     of_node(67, (0, 0), allocate_producer_ids),
     row(74, (0, 1), list_config_resources.handle, "DescribeConfigs on Cluster"),

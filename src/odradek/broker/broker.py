@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from odradek.broker.context import DelayedResponse, RequestContext
+from odradek.broker.decision_in_parts import DecisionInParts
 from odradek.broker.fetch_sessions import FetchSessionCache
 from odradek.broker.offsets_topic import creatable_topic
 from odradek.broker.producer_ids import ProducerIdManager
@@ -20,7 +21,7 @@ from odradek.broker.request_metrics import RequestMetrics
 from odradek.broker.sliced_answers import SlicedAnswers
 from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfigs
-from odradek.controller.decision import Decision
+from odradek.controller.decision import Decision, Parts
 from odradek.controller.features import SUPPORTED_FEATURES
 from odradek.controller.image import MetadataImage
 from odradek.controller.metadata_log import MetadataLog
@@ -231,6 +232,37 @@ class Broker:
             {each.topic_id for each in decision.records if isinstance(each, PartitionRecord)},
             lambda: context.respond(failed(ErrorCode.NOT_CONTROLLER)),
         )
+
+    def respond_in_parts(
+        self,
+        context: RequestContext,
+        decide: Callable[[MetadataImage], Parts[T]],
+        timeout_ms: int,
+        failed: Callable[[ErrorCode, str | None], T],
+    ) -> None:
+        """Decide on the pending image part by part, a turn of the loop each, and respond when the
+        records of all parts are committed. `failed` as for `respond_when_committed`.
+        """
+        controller = self.controller
+
+        def fail(error: ErrorCode, message: str | None = None) -> None:
+            context.respond(failed(error, message))
+
+        def decided(response: T) -> None:
+            waits = self.after_commit(
+                self.metadata.end_offset,
+                timeout_ms,
+                lambda: context.respond(response),
+                lambda: fail(ErrorCode.REQUEST_TIMED_OUT),
+                dropped=lambda: fail(ErrorCode.NOT_CONTROLLER),
+            )
+            waits.purgatory.try_complete_else_watch(waits.operation, waits.keys)
+
+        if controller.is_active:
+            parts = decide(controller.pending)
+            DecisionInParts(controller, self.env.call_soon, parts, decided, fail).go_on()
+        else:
+            fail(ErrorCode.NOT_CONTROLLER)
 
     def after_commit(
         self,

@@ -53,9 +53,17 @@ class DecisionInParts(Generic[T]):
             self._decided(ended.value)
         except ApiError as refused:
             self._failed(refused.error, refused.message)
-        except (NotController, RecordsTooLarge, OSError) as error:
-            logger.debug("a decision ended early: %s", error)
-            self._parts.close()
-            self._failed(ErrorCode.NOT_CONTROLLER, None)
+        except NotController as error:
+            logger.debug("a decision ended with its controller: %s", error)
+            self._end(ErrorCode.NOT_CONTROLLER)
+        except RecordsTooLarge:
+            self._end(ErrorCode.POLICY_VIOLATION)
+        except OSError as error:
+            logger.error("writing metadata records failed: %s", error)
+            self._end(ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             self._call_soon(self.go_on)
+
+    def _end(self, error: ErrorCode) -> None:
+        self._parts.close()
+        self._failed(error, None)

@@ -35,7 +35,7 @@ from odradek.config.broker import BrokerConfig
 from odradek.controller.broker_sessions import BrokerSession, BrokerSessions
 from odradek.controller.decision import ApiError, Decision, Parts
 from odradek.controller.image import BrokerRegistration, MetadataImage
-from odradek.controller.partition_pass import Departure, leads, pass_over, rebalance, repair
+from odradek.controller.partition_pass import leads, pass_over, rebalance, repair
 from odradek.controller.registration import (
     FENCED,
     UNFENCED,
@@ -44,9 +44,8 @@ from odradek.controller.registration import (
     departed,
     fenced_record,
     is_same_incarnation,
-    leaving,
     registered,
-    unregistered_record,
+    unregister,
 )
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -152,26 +151,23 @@ class ClusterControl:
     def unregister(self, request: UnregisterBrokerRequest) -> Parts[UnregisterBrokerResponse]:
         """Yield the records that remove a broker's registration. Raises `ApiError`.
 
-        It leaves the ISR and the ELR of its partitions and stays among their replicas.
+        Once the first of them is decided, its session has ended.
         """
-        broker = self.image.brokers.get(request.broker_id)
-        if broker is None:
-            raise ApiError(
-                ErrorCode.BROKER_ID_NOT_REGISTERED,
-                f"Broker ID {request.broker_id} is not currently registered",
-            )
-        self.sessions.end(broker.id)
-        self._departing[broker.id] = None
+        broker_id = request.broker_id
+        parts = unregister(self.image, request, self._config)
         try:
-            departure = Departure(broker.id, clean=False, log_dirs=None)
-            yield from leaving(self.image, departure, self._config)
-            present = self.image.brokers.get(broker.id)
-            if present is not None and present.epoch == broker.epoch:
-                yield [unregistered_record(broker)]
+            while True:
+                records = next(parts)
+                if records and broker_id not in self._departing:
+                    self.sessions.end(broker_id)
+                    self._departing[broker_id] = None
+                yield records
+        except StopIteration as ended:
+            response: UnregisterBrokerResponse = ended.value
+            return response
         finally:
-            if broker.id in self._departing and self._departing[broker.id] is None:
-                del self._departing[broker.id]
-        return UnregisterBrokerResponse(error_code=ErrorCode.NONE)
+            if self._departing.get(broker_id, broker_id) is None:
+                del self._departing[broker_id]
 
     # Heartbeats
 

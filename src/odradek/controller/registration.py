@@ -12,6 +12,10 @@ The shutdown was clean if the broker names the epoch of the incarnation before: 
 as the last thing it does. While one incarnation departs, heartbeats of it are refused
 (`cluster_control`). The same incarnation may register again, to change what it told.
 
+A registration is removed only if no partition needs the broker: its in-sync replicas stay at least
+`min.insync.replicas`, and somebody else may lead it. Kafka removes any, and the records that only
+this broker has are lost to the cluster.
+
 The second broker of a cluster starts the keeping of eligible leader replicas, if all support it:
 one broker alone has no use for them.
 """
@@ -19,6 +23,7 @@ one broker alone has no use for them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from odradek.config.broker import BrokerConfig
 from odradek.controller.decision import ApiError, Parts
@@ -28,11 +33,15 @@ from odradek.controller.image import (
     BrokerRegistration,
     Endpoint,
     MetadataImage,
+    PartitionRegistration,
+    TopicImage,
 )
+from odradek.controller.partition_change import ElectionRules
 from odradek.controller.partition_pass import Departure, pass_over
 from odradek.controller.records import METADATA_VERSION_FEATURE
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.broker_registration import BrokerRegistrationRequest
+from odradek.protocol.api.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from odradek.protocol.metadata_records import (
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
@@ -194,6 +203,58 @@ def _registration(
         in_controlled_shutdown=in_controlled_shutdown,
         log_dirs=tuple(request.log_dirs),
     )
+
+
+def unregister(
+    image: MetadataImage, request: UnregisterBrokerRequest, config: Callable[[], BrokerConfig]
+) -> Parts[UnregisterBrokerResponse]:
+    """Yield the records that remove a broker's registration. Raises `ApiError`.
+
+    It leaves the ISR and the ELR of its partitions and stays among their replicas.
+    """
+    broker = image.brokers.get(request.broker_id)
+    if broker is None:
+        raise ApiError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            f"Broker ID {request.broker_id} is not currently registered",
+        )
+    if len(image.brokers) == 1:
+        raise ApiError(ErrorCode.POLICY_VIOLATION, f"Broker {broker.id} is the only broker.")
+    yield from pass_over(image, config, Needed(broker.id))
+    yield from leaving(image, Departure(broker.id, clean=False, log_dirs=None), config)
+    present = image.brokers.get(broker.id)
+    if present is not None and present.epoch == broker.epoch:
+        yield [unregistered_record(broker)]
+    return UnregisterBrokerResponse(error_code=ErrorCode.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Finds the first partition that needs a broker which is to be removed."""
+
+    broker_id: int
+
+    def __call__(
+        self, rules: ElectionRules, topic: TopicImage, number: int, partition: PartitionRegistration
+    ) -> None:
+        """Raise `ApiError` if the partition needs the broker; see `Decide`."""
+        broker_id = self.broker_id
+        if broker_id not in partition.replicas:
+            return
+        others = {*partition.isr, *partition.elr, *partition.last_known_elr} - {broker_id}
+        least = rules.min_isr(topic)
+        if not others:
+            reason = "has no other replica with all its records"
+        elif broker_id in partition.isr and len(partition.isr) <= least:
+            reason = f"would have fewer in-sync replicas than min.insync.replicas={least}"
+        else:
+            return
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"Broker {broker_id} is not removed, because partition {topic.name}-{number} {reason}. "
+            f"What to do: move its replicas first, with `odradek cluster drain {broker_id}` or "
+            "kafka-reassign-partitions; or delete the topic.",
+        )
 
 
 def fenced_record(broker: BrokerRegistration) -> BrokerRegistrationChangeRecord:

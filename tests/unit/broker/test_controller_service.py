@@ -18,6 +18,7 @@ from odradek.protocol.api.alter_partition import (
     AlterPartitionTopic,
     ProposedReplica,
 )
+from odradek.protocol.api.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from unit.broker.cluster_nodes import ClusterNodes, three_voters
 
 
@@ -72,6 +73,47 @@ def ask(nodes: ClusterNodes, asking: Node, request: Any) -> Any:
     nodes.until(lambda: bool(calls))
     assert calls[0].error is None, calls[0].error
     return calls[0].response
+
+
+def unregister(nodes: ClusterNodes, asking: Node, broker_id: int) -> UnregisterBrokerResponse:
+    """Send UnregisterBroker to a node, as a client of it."""
+    answers: list[UnregisterBrokerResponse | None] = []
+    request, broker = UnregisterBrokerRequest(broker_id=broker_id), asking.broker
+    if broker.is_active_controller():
+        broker.controller_service.unregister(request, answers.append)
+    else:
+        assert broker.forwarding is not None
+        broker.forwarding.call(request, UnregisterBrokerResponse, answers.append)
+    nodes.until(lambda: bool(answers))
+    assert answers[0] is not None
+    return answers[0]
+
+
+def test_a_stopped_broker_is_removed_by_any_node(nodes: ClusterNodes) -> None:
+    gone = nodes.other_than_controller().config.node_id
+    if gone == partition(nodes).leader:
+        gone = next(
+            each
+            for each in nodes.machines
+            if each not in (gone, nodes.controllers[0].config.node_id)
+        )
+    nodes.machines[gone].kill()
+    response = unregister(nodes, nodes.other_than_controller(), gone)
+    assert response.error_code == 0
+    nodes.until(nodes.agree)
+    assert gone not in nodes.controllers[0].metadata.committed.brokers
+    again = unregister(nodes, nodes.controllers[0], gone)
+    assert again.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_a_broker_that_a_partition_needs_is_not_removed_and_stays_in_session(
+    nodes: ClusterNodes,
+) -> None:
+    leader = partition(nodes).leader
+    response = unregister(nodes, nodes.other_than_controller(), leader)
+    assert response.error_code == ErrorCode.POLICY_VIOLATION
+    assert f"odradek cluster drain {leader}" in (response.error_message or "")
+    assert not nodes.controllers[0].metadata.committed.brokers[leader].fenced
 
 
 def test_a_leaders_proposal_is_answered_when_it_is_committed(nodes: ClusterNodes) -> None:

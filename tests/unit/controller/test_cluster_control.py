@@ -13,6 +13,7 @@ from odradek.controller.decision import RECORDS_PER_PART, ApiError
 from odradek.controller.partition_pass import PARTITIONS_PER_PART
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.broker_registration import BrokerRegistrationRequest
+from odradek.protocol.api.unregister_broker import UnregisterBrokerRequest
 from odradek.protocol.metadata_records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -404,3 +405,38 @@ def test_an_unregistered_broker_leads_nothing_and_is_in_no_isr_and_no_elr() -> N
 
 def test_unregistering_an_unknown_broker_says_so() -> None:
     assert ControlledCluster(1).unregister(7) == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def needed() -> ControlledCluster:
+    """Topic `t` has the least number of in-sync replicas, `u` has one replica."""
+    cluster = ControlledCluster(1, 2, 3, min_insync_replicas="2")
+    return cluster.create("t", {0: [1, 2]}).create("u", {0: [3]})
+
+
+@pytest.mark.parametrize("broker_id", [1, 2, 3])
+def test_a_broker_that_a_partition_needs_stays_as_it_is(broker_id: int) -> None:
+    cluster = needed()
+    offset = cluster.end_offset
+    assert cluster.unregister(broker_id) == ErrorCode.POLICY_VIOLATION
+    assert cluster.settle().end_offset == offset
+    assert not cluster.beat(broker_id).is_fenced
+
+
+def test_a_broker_that_alone_has_all_records_of_a_partition_is_not_removed() -> None:
+    cluster = ControlledCluster(1, 2).create("t", {0: [1, 2]})
+    cluster.in_sync(1)
+    cluster.fence(1)
+    assert cluster.partition().leader == -1
+    assert cluster.unregister(1) == ErrorCode.POLICY_VIOLATION
+
+
+def test_a_refused_removal_names_the_partition_and_the_way_out() -> None:
+    cluster = needed()
+    with pytest.raises(ApiError, match=r"partition t-0 .*min.insync.replicas=2.*drain 1"):
+        cluster.run(cluster.control.unregister(UnregisterBrokerRequest(broker_id=1)))
+    with pytest.raises(ApiError, match="partition u-0 has no other replica with all its records"):
+        cluster.run(cluster.control.unregister(UnregisterBrokerRequest(broker_id=3)))
+
+
+def test_the_only_broker_is_not_removed() -> None:
+    assert ControlledCluster(1).unregister(1) == ErrorCode.POLICY_VIOLATION
