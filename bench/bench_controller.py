@@ -5,13 +5,17 @@
 One broker is fenced, and the controller decides what becomes of its partitions: the records of each
 turn are decided, encoded and replayed, as in service, without disk and network. Shown are the time
 of this thread, the records and their bytes, and the longest turn; then a pass that finds nothing to
-do, and a copy of the image, which a snapshot makes. Every run is appended to
-`bench/results/controller.jsonl`. There is no peer: Kafka's controller cannot be run alone.
+do, as a controller that takes over makes one. Every other broker reads the same bytes: decoding,
+replaying and the delta are timed too. So are a heartbeat, and what an image takes: memory, a
+snapshot of it, and reading that at a start. The results are appended to
+`bench/results/controller.jsonl`, with which `scale_model` is fed. There is no peer: Kafka has no
+controller that runs alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import os
@@ -20,6 +24,7 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID
 
 from rich.console import Console
@@ -28,16 +33,22 @@ from rich.table import Table
 from odradek.config.broker import BrokerConfig
 from odradek.controller.brokers import bootstrap
 from odradek.controller.cluster_control import ClusterControl
+from odradek.controller.delta import MetadataDelta
 from odradek.controller.features import SUPPORTED_FEATURES
 from odradek.controller.image import BrokerRegistration, Endpoint, MetadataImage
-from odradek.controller.records import batch_of
+from odradek.controller.records import batch_of, records_in
 from odradek.controller.registration import fenced_record
 from odradek.controller.replica_placement import new_partition, place_replicas
+from odradek.controller.snapshots import decode, encode
+from odradek.protocol.api.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.protocol.metadata_records import FeatureLevelRecord, TopicRecord
+from odradek.protocol.record_batch import batches
+from peers import pss_mib
 
 RESULTS = Path(__file__).parent / "results" / "controller.jsonl"
 FACTOR = 3
 PER_TOPIC = 100
+HEARTBEATS = 10_000
 MS = 1_000
 
 
@@ -74,34 +85,95 @@ def cluster(brokers: int, partitions: int, config: BrokerConfig) -> MetadataImag
     return image
 
 
-def turns(image: MetadataImage, control: ClusterControl) -> Iterator[tuple[int, int, float]]:
-    """Take the controller's steps; yield the records, bytes and milliseconds of each."""
+class Turn(NamedTuple):
+    """One step of the controller: the batch of its records, and what it took."""
+
+    batch: bytes
+    records: int
+    ms: float
+
+
+def turns(image: MetadataImage, control: ClusterControl) -> Iterator[Turn]:
+    """Take the controller's steps, as its loop does between which it serves others."""
     while control.is_busy:
         begun = time.thread_time()
         records = control.step(0)
-        size = len(batch_of(records, 0)) if records else 0
+        batch = batch_of(records, 0) if records else b""
         for record in records:
             image.replay(record)
-        yield len(records), size, (time.thread_time() - begun) * MS
+        yield Turn(batch, len(records), (time.thread_time() - begun) * MS)
+
+
+def follow(image: MetadataImage, taken: list[Turn]) -> list[float]:
+    """Replay the controller's batches as another broker does; return the milliseconds of each."""
+    found = []
+    for turn in taken:
+        begun = time.thread_time()
+        delta = MetadataDelta()
+        for header in batches(turn.batch):
+            for record in records_in(turn.batch, header):
+                delta.add(image, record)
+                image.replay(record)
+        found.append((time.thread_time() - begun) * MS)
+    return found
+
+
+def heartbeat_us(image: MetadataImage, control: ClusterControl) -> float:
+    """Return the time of a broker's heartbeat that changes nothing."""
+    requests = [
+        BrokerHeartbeatRequest(
+            broker_id=broker.id,
+            broker_epoch=broker.epoch,
+            current_metadata_offset=1 << 40,
+            want_fence=False,
+            want_shut_down=False,
+        )
+        for broker in image.brokers.values()
+    ]
+    begun = time.thread_time()
+    for number in range(HEARTBEATS):
+        control.heartbeat(requests[number % len(requests)], number)
+    return (time.thread_time() - begun) / HEARTBEATS * 1e6
 
 
 def measure(brokers: int, partitions: int) -> dict[str, float]:
+    """Return all figures. Images are made in this process, so the first one's memory counts."""
     config = BrokerConfig()
+    gc.collect()
+    before = pss_mib(os.getpid())
     image = cluster(brokers, partitions, config)
-    control = ClusterControl(image, lambda: config, lambda: 0, 0)
+    gc.collect()
+    measured = {"image_bytes": (pss_mib(os.getpid()) - before) * 2**20}
+    gc.freeze()  # As a broker does after its start.
     begun = time.thread_time()
-    image.copy()
-    measured = {"copy_ms": (time.thread_time() - begun) * MS}
+    committed = image.copy()
+    measured["copy_ms"] = (time.thread_time() - begun) * MS
+    control = ClusterControl(image, lambda: config, lambda: 0, 0)
+    measured["heartbeat_us"] = heartbeat_us(image, control)
     nothing = list(turns(image, control))
-    image.replay(fenced_record(image.brokers[1]))
+    fence = fenced_record(image.brokers[1])
+    for each in (image, committed):
+        each.replay(fence)
     control.look_again()
     failover = list(turns(image, control))
+    followed = follow(committed, failover)
+    if committed != image:
+        raise RuntimeError("the controller's records do not make its image elsewhere")
     for name, found in (("failover", failover), ("nothing", nothing)):
-        measured[f"{name}_ms"] = sum(ms for _, _, ms in found)
-        measured[f"{name}_longest_turn_ms"] = max(ms for _, _, ms in found)
+        measured[f"{name}_ms"] = sum(turn.ms for turn in found)
+        measured[f"{name}_longest_turn_ms"] = max(turn.ms for turn in found)
         measured[f"{name}_turns"] = len(found)
-    measured["failover_records"] = sum(count for count, _, _ in failover)
-    measured["failover_bytes"] = sum(size for _, size, _ in failover)
+    measured["failover_records"] = sum(turn.records for turn in failover)
+    measured["failover_bytes"] = sum(len(turn.batch) for turn in failover)
+    measured["followed_ms"] = sum(followed)
+    measured["followed_longest_turn_ms"] = max(followed)
+    begun = time.thread_time()
+    snapshot = encode(image, 0)
+    measured["snapshot_ms"] = (time.thread_time() - begun) * MS
+    measured["snapshot_bytes"] = len(snapshot)
+    begun = time.thread_time()
+    decode(snapshot, "bench")
+    measured["load_ms"] = (time.thread_time() - begun) * MS
     return measured
 
 

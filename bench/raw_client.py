@@ -10,6 +10,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from odradek.model.errors import ErrorCode
@@ -49,16 +50,16 @@ def frame(request: object, version: int, correlation_id: int = 1) -> Frame:
     )
 
 
-def produce_frame(topic: str, size: int, acks: int) -> Frame:
-    """One record of `size` bytes for partition 0."""
+def produce_frame(topic: str, size: int, acks: int, partitions: Sequence[int] = (0,)) -> Frame:
+    """One record of `size` bytes for each of some partitions."""
     batch = build([(None, b"x" * size, (), int(time.time() * 1000))])
-    data = PartitionProduceData(index=0, records=batch)
+    data = [PartitionProduceData(index=each, records=batch) for each in partitions]
     return frame(
         ProduceRequest(
             transactional_id=None,
             acks=acks,
             timeout_ms=30_000,
-            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+            topic_data=[TopicProduceData(name=topic, partition_data=data)],
         ),
         PRODUCE,
     )
@@ -138,10 +139,16 @@ def await_produce(client: socket.socket, topic: str) -> None:
     request = produce_frame(topic, 100, 1)
     while True:
         client.sendall(request)
-        produced = answer(client, ProduceResponse, PRODUCE)
-        if produced.responses[0].partition_responses[0].error_code == ErrorCode.NONE:
+        if produce_error(client) == ErrorCode.NONE:
             return
         time.sleep(0.005)
+
+
+def produce_error(client: socket.socket) -> int:
+    """The error of the first partition in the next response, to a Produce."""
+    produced = answer(client, ProduceResponse, PRODUCE)
+    error: int = produced.responses[0].partition_responses[0].error_code
+    return error
 
 
 def first_ack(port: int, topic: str) -> None:
@@ -157,26 +164,35 @@ def first_ack(port: int, topic: str) -> None:
 
 def single_records(port: int, request: Frame, connections: int, seconds: float) -> int:
     """Keep one request under way on each connection; how many were answered."""
+    return single_records_of([(port, request)], connections, seconds)
+
+
+def single_records_of(
+    requests: Sequence[tuple[int, Frame]], connections: int, seconds: float
+) -> int:
+    """The same with several requests, each for its port, in turns among the connections."""
     epoll = select.epoll()
-    clients: dict[int, socket.socket] = {}
-    for _ in range(connections):
+    clients: dict[int, tuple[socket.socket, Frame]] = {}
+    for number in range(connections):
+        port, request = requests[number % len(requests)]
         client = connect(port)
         client.sendall(request)
-        clients[client.fileno()] = client
+        clients[client.fileno()] = client, request
         epoll.register(client, select.EPOLLIN)
     answered = 0
     end = time.monotonic() + seconds
     size = 0
     while time.monotonic() < end:
         for fd, _ in epoll.poll():
-            data = clients[fd].recv(4096)
+            client, request = clients[fd]
+            data = client.recv(4096)
             if len(data) != size:
                 if size or not data:
                     raise RuntimeError(f"an answer of {len(data)} bytes, not {size}: {data!r}")
                 size = len(data)
-            clients[fd].send(request)
+            client.send(request)
             answered += 1
-    for client in clients.values():
+    for client, _ in clients.values():
         client.close()
     epoll.close()
     return answered

@@ -5,43 +5,73 @@ from __future__ import annotations
 import base64
 import subprocess
 import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from interop.apache_kafka import NODE_OPTIONS, await_port, free_ports, tool
 
+SETTINGS = {
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
 
 class ApacheKafkaCluster:
-    """The nodes 1 to `count`, started on entering and killed on leaving."""
+    """The nodes 1 to `count`, started on entering and killed on leaving.
 
-    def __init__(self, jars: str, directory: Path, count: int = 3) -> None:
+    The steps can also be called: `format`, `spawn`, `await_start`, `kill`. `command` is that of the
+    virtual machine, `settings` are those of every node.
+    """
+
+    def __init__(
+        self,
+        jars: str,
+        directory: Path,
+        count: int = 3,
+        command: Sequence[str] = ("java", *NODE_OPTIONS),
+        settings: Mapping[str, str] = SETTINGS,
+    ) -> None:
         self.count = count
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self._jars = jars
         self._directory = directory
+        self._command = command
+        self._settings = settings
         self._ports = free_ports(2 * count)
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"127.0.0.1:{self._ports[2 * i]}" for i in range(self.count))
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    @property
+    def ports(self) -> dict[int, int]:
+        """The ports for clients, by node id."""
+        return {i + 1: self._ports[2 * i] for i in range(self.count)}
+
+    def data_dir(self, node_id: int) -> Path:
+        return self._directory / f"data{node_id}"
 
     def __enter__(self) -> Self:
+        self.format()
+        for node_id in self.ports:
+            self.spawn(node_id)
+        for node_id in self.ports:
+            self.await_start(node_id)
+        return self
+
+    def format(self) -> None:
+        """Create the data directories."""
         cluster_id, *directories = [url_id() for _ in range(self.count + 1)]
         voters = ",".join(
             f"{i + 1}@{self._controller(i)}:{directory}" for i, directory in enumerate(directories)
         )
         for i in range(self.count):
-            self._properties_file(i).write_text(self._properties(i))
-            arguments = ("format", "-t", cluster_id, "-c", str(self._properties_file(i)))
+            self._properties_file(i + 1).write_text(self._properties(i))
+            arguments = ("format", "-t", cluster_id, "-c", str(self._properties_file(i + 1)))
             tool(self._jars, "kafka.tools.StorageTool", *arguments, "--initial-controllers", voters)
-        for i in range(self.count):
-            self._start(i)
-        for i in range(self.count):
-            await_port(
-                self._ports[2 * i], self._processes[i + 1], self._directory / f"node{i + 1}.log"
-            )
-        return self
 
     def __exit__(
         self,
@@ -49,28 +79,36 @@ class ApacheKafkaCluster:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for node_id in list(self._processes):
+        for node_id in list(self.processes):
             self.kill(node_id)
 
     def kill(self, node_id: int) -> None:
         """End a node with SIGKILL."""
-        process = self._processes.pop(node_id)
+        process = self.processes.pop(node_id)
         process.kill()
         process.wait()
 
-    def _start(self, i: int) -> None:
-        with (self._directory / f"node{i + 1}.log").open("wb") as log:
-            self._processes[i + 1] = subprocess.Popen(
-                ["java", *NODE_OPTIONS, "-cp", self._jars, "kafka.Kafka", self._properties_file(i)],
+    def spawn(self, node_id: int) -> None:
+        """Start the process of a node without waiting; also again on what it left."""
+        with self._log(node_id).open("ab") as log:
+            self.processes[node_id] = subprocess.Popen(
+                [*self._command, "-cp", self._jars, "kafka.Kafka", self._properties_file(node_id)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
 
+    def await_start(self, node_id: int) -> None:
+        """Wait until it accepts connections. Raises `KafkaMissing` with the end of its output."""
+        await_port(self.ports[node_id], self.processes[node_id], self._log(node_id))
+
+    def _log(self, node_id: int) -> Path:
+        return self._directory / f"node{node_id}.log"
+
     def _controller(self, i: int) -> str:
         return f"127.0.0.1:{self._ports[2 * i + 1]}"
 
-    def _properties_file(self, i: int) -> Path:
-        return self._directory / f"node{i + 1}.properties"
+    def _properties_file(self, node_id: int) -> Path:
+        return self._directory / f"node{node_id}.properties"
 
     def _properties(self, i: int) -> str:
         plaintext = f"PLAINTEXT://127.0.0.1:{self._ports[2 * i]}"
@@ -85,10 +123,8 @@ class ApacheKafkaCluster:
                 "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
                 "controller.quorum.bootstrap.servers="
                 + ",".join(self._controller(each) for each in range(self.count)),
-                f"log.dirs={self._directory / f'data{i + 1}'}",
-                "offsets.topic.replication.factor=1",
-                "offsets.topic.num.partitions=3",
-                "group.initial.rebalance.delay.ms=0",
+                f"log.dirs={self.data_dir(i + 1)}",
+                *(f"{name}={value}" for name, value in self._settings.items()),
             ]
         )
 
