@@ -19,6 +19,7 @@ from odradek.broker.offsets_topic import creatable_topic
 from odradek.broker.producer_ids import ProducerIdManager
 from odradek.broker.request_metrics import RequestMetrics
 from odradek.broker.sliced_answers import SlicedAnswers
+from odradek.config.addresses import CLUSTER
 from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfigs
 from odradek.controller.decision import Decision, Parts
@@ -134,16 +135,20 @@ class Broker:
     def alive_brokers(self) -> list[tuple[int, str, int, str | None]]:
         """(id, host, port, rack) of the brokers that clients may use."""
         return [
-            (broker.id, broker.endpoints[0].host, broker.endpoints[0].port, broker.rack)
+            (broker.id, endpoint.host, endpoint.port, broker.rack)
             for broker in self.image.brokers.values()
             if not broker.fenced
+            for endpoint in broker.endpoints
+            if endpoint.name != CLUSTER
         ]
 
     # -- the active controller ---------------------------------------------------------------------
 
-    def join_cluster(self, connections: BrokerConnections, active: FindController) -> None:
+    def join_cluster(
+        self, connections: BrokerConnections, active: FindController
+    ) -> ControllerChannel:
         """Follow an active controller that may be another node, which `active` finds: this node
-        only while its own controller `is_active`.
+        only while its own controller `is_active`. Return the way to it for requests of this broker.
 
         Whoever learns of another controller or epoch calls `controller_changed`.
         """
@@ -164,6 +169,7 @@ class Broker:
         self.producer_id_manager.ask_controller(
             self._controllers, self.is_active_controller, self.broker_epoch
         )
+        return self._controllers
 
     def controller_changed(self) -> None:
         """Send what waits for a controller to the new one."""

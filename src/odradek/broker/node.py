@@ -67,6 +67,7 @@ from odradek.timing import SystemTimer
 
 if TYPE_CHECKING:
     from odradek.broker.cluster_member import ClusterMember
+    from odradek.broker.replication_service import ReplicationService
     from odradek.network.http_server import HttpServer
     from odradek.network_client.broker_connections import BrokerConnections
     from odradek.raft.raft_network import RaftNetwork
@@ -136,6 +137,7 @@ class Node:
         """The address of the CLUSTER listener, after `start`."""
         self.connections: BrokerConnections | None = None
         self.member: ClusterMember | None = None
+        self.replication: ReplicationService | None = None
         self._cluster_sockets: SocketServer | None = None
         self._has_opened = False
         self.http: HttpServer | None = None
@@ -293,6 +295,7 @@ class Node:
         from odradek.broker.cluster_member import ClusterMember
         from odradek.broker.controller_service import ControllerService
         from odradek.broker.lifecycle import BrokerLifecycle, LifecycleConfig
+        from odradek.broker.replication_service import ReplicationService
         from odradek.network_client.backoff import ExponentialBackoff
         from odradek.network_client.broker_connections import Purpose
 
@@ -326,7 +329,8 @@ class Node:
             refused=self._cannot_join,
         )
         self.metadata.subscribers.append(self._follow_metadata)
-        self.broker.join_cluster(self.connections, self._active_controller)
+        controllers = self.broker.join_cluster(self.connections, self._active_controller)
+        self.replication = ReplicationService(self.broker, self.connections, controllers)
         self.metadata.on_leader_change.append(self._leader_changed)
         self.metadata.controller.on_change.append(self.broker.controller_changed)
 
@@ -346,7 +350,7 @@ class Node:
         known = {voter.key.id: voter.endpoints for voter in core.log.voters}
         if isinstance(core.role, Follower) and core.role.endpoints:
             known[core.role.leader_id] = core.role.endpoints
-        self.connections.update_nodes(
+        self.connections.update_controllers(
             {
                 node_id: NodeAddress(node_id, endpoints[0].host, endpoints[0].port)
                 for node_id, endpoints in known.items()
@@ -359,22 +363,29 @@ class Node:
     def _follow_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Metadata was committed: there may be answers to send, or news for the controller."""
         assert self.member is not None
+        assert self.replication is not None
+        self.replication.brokers_changed(delta, image)
         self.broker.controller_service.commit_advanced()
         self.member.metadata_committed()
 
     def _registration(self) -> BrokerRegistrationRequest:
-        meta = self.directory.meta
+        meta, advertised = self.directory.meta, self.config.advertised_cluster_listener()
+        assert advertised is not None, "only a node of several registers with a controller"
+        between_nodes = Endpoint(
+            CLUSTER, advertised.host, advertised.port or self.cluster_address[1], PLAINTEXT
+        )
         return BrokerRegistrationRequest(
             broker_id=self.config.node_id,
             cluster_id=meta.cluster_id,
             incarnation_id=new_uuid(self.env.random),
             listeners=[
                 RegistrationListener(
-                    name=self.endpoint.name,
-                    host=self.endpoint.host,
-                    port=self.endpoint.port,
-                    security_protocol=self.endpoint.security_protocol,
+                    name=each.name,
+                    host=each.host,
+                    port=each.port,
+                    security_protocol=each.security_protocol,
                 )
+                for each in (self.endpoint, between_nodes)
             ],
             features=[
                 RegistrationFeature(
@@ -513,11 +524,11 @@ class Node:
         if any(resource.type is ResourceType.BROKER for resource in delta.configs):
             self._apply_broker_settings(image)
             self.partitions.configs_changed()
-        changed_ids = dict.fromkeys(topic_id for topic_id, _ in delta.partitions)
-        for topic_id in [*delta.created, *changed_ids]:
+        for topic_id in delta.created:
             topic = image.topic_by_id(topic_id)
             if topic is not None:
                 self.partitions.topic_changed(topic)
+        self.partitions.partitions_changed(delta.partitions)
         changed = [r.name for r in delta.configs if r.type is ResourceType.TOPIC]
         if changed:
             self.partitions.configs_changed(changed)
@@ -534,6 +545,8 @@ class Node:
             return
         self.config = config
         self.broker.configure(config)
+        if self.replication is not None:
+            self.replication.configure(config)
         self.sockets.limits = connection_limits(config, self._most_connections)
 
     def _disk_failed(self, error: OSError) -> None:
@@ -553,6 +566,8 @@ class Node:
         if self.member is not None:
             self.member.stop()
             self.broker.leave_cluster()
+        if self.replication is not None:
+            self.replication.stop()
         if self._cluster_sockets is not None:
             self.metadata.raft.resign()
             self._cluster_sockets.close()

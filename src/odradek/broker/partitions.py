@@ -81,10 +81,22 @@ class Partitions:
         self._removals.drop_queued()
 
     def topic_changed(self, topic: TopicImage) -> None:
-        """A topic was created, has more partitions, or other leaders."""
+        """A topic was created, or is there when this broker starts."""
         config = self.config_of(topic.name)
         for number, registration in topic.partitions.items():
             self._partition_changed(topic, number, registration, config)
+
+    def partitions_changed(self, keys: Iterable[tuple[UUID, int]]) -> None:
+        """Some partitions are new, or have other replicas, leaders or in-sync replicas."""
+        image, configs = self._broker.image, dict[UUID, TopicConfig]()
+        for topic_id, number in keys:
+            topic = image.topic_by_id(topic_id)
+            if topic is None:
+                continue
+            config = configs.get(topic_id)
+            if config is None:
+                config = configs[topic_id] = self.config_of(topic.name)
+            self._partition_changed(topic, number, topic.partitions[number], config)
 
     def _partition_changed(
         self,

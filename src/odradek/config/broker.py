@@ -15,6 +15,7 @@ from odradek.config.addresses import CLUSTER, LISTENER_PATTERN, Listener, parse_
 from odradek.config.broker_connections import BrokerConnectionSettings
 from odradek.config.broker_log import CleanerSettings, LogSettings
 from odradek.config.quorum import QuorumSettings
+from odradek.config.replication import ReplicationSettings
 from odradek.config.setting import (
     HOUR_MS,
     INT_MAX,
@@ -364,6 +365,7 @@ class BrokerConfig(
     NetworkSettings,
     BrokerConnectionSettings,
     QuorumSettings,
+    ReplicationSettings,
     GroupCoordinatorSettings,
     MetadataLogSettings,
     ClusterSettings,
@@ -386,10 +388,24 @@ class BrokerConfig(
                 f"group.min.session.timeout.ms ({shortest}) > "
                 f"group.max.session.timeout.ms ({longest})"
             )
+        self._check_replication()
         if self.broker_id != self.node_id:
             raise ConfigError(
                 f"node.id is {self.node_id} and broker.id is {self.broker_id}, but both are the id "
                 f"of this node: give one of them"
+            )
+
+    def _check_replication(self) -> None:
+        wait_ms = self.replica_fetch_wait_max_ms
+        if wait_ms > self.replica_socket_timeout_ms:
+            raise ConfigError(
+                "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to "
+                "prevent unnecessary socket timeouts"
+            )
+        if wait_ms > self.replica_lag_time_max_ms:
+            raise ConfigError(
+                "replica.fetch.wait.max.ms should always be less than or equal to "
+                "replica.lag.time.max.ms to prevent frequent changes in ISR"
             )
 
     def _check_listeners(self) -> None:

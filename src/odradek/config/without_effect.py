@@ -41,7 +41,7 @@ NEVER_MORE = "The broker has one thread for this, whatever the value."
 NO_TIERS = "Of tiered storage, which this broker does not have."
 NO_SASL = "Of SASL, which this broker does not have."
 NO_TLS = "Of TLS, which this broker does not have."
-NO_REPLICAS = "Of replication between brokers: a cluster has one broker so far."
+NO_SECOND_DIRECTORY = "Of several data directories: a broker has one."
 NO_CONSUMER_PROTOCOL = "Of groups by the protocol of KIP-848, which this broker does not have."
 NO_SHARE_GROUPS = "Of share groups (KIP-932), which this broker does not have."
 NO_STREAMS_GROUPS = "Of streams groups (KIP-1071), which this broker does not have."
@@ -61,7 +61,13 @@ class ThreadSettings(Settings):
     num_recovery_threads_per_data_dir = of_clusters(
         "num.recovery.threads.per.data.dir", 2, NEVER_MORE, at_least(1)
     )
-    num_replica_fetchers = of_clusters("num.replica.fetchers", 1, NO_REPLICAS, at_least(1))
+    num_replica_fetchers = of_clusters(
+        "num.replica.fetchers",
+        1,
+        "A leader has one fetcher for replicas that are in sync and one for those that catch up, "
+        "whatever the value.",
+        at_least(1),
+    )
 
     def check_changed_threads(self, after: ThreadSettings) -> None:
         """Raise `ConfigError` unless each count stays between the half and the double of what it
@@ -125,23 +131,19 @@ class ForeignNetworkSettings(Settings):
     )
 
 
-def throttled_rate(name: str) -> Setting[int]:
-    """Declare a rate that Kafka shows only where it is set."""
-    return long(
-        name, LONG_MAX, at_least(0), update=CLUSTER_WIDE, hidden_unless_set=True, doc=NO_REPLICAS
-    )
-
-
-class ReplicationSettings(Settings):
-    """Replication between brokers and tiered storage."""
+class TieredStorageSettings(Settings):
+    """Tiered storage and several data directories."""
 
     follower_fetch_last_tiered_offset_enable = boolean(
         "follower.fetch.last.tiered.offset.enable", False, update=CLUSTER_WIDE, doc=NO_TIERS
     )
-    follower_replication_throttled_rate = throttled_rate("follower.replication.throttled.rate")
-    leader_replication_throttled_rate = throttled_rate("leader.replication.throttled.rate")
-    replica_alter_log_dirs_io_max_bytes_per_second = throttled_rate(
-        "replica.alter.log.dirs.io.max.bytes.per.second"
+    replica_alter_log_dirs_io_max_bytes_per_second = long(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        LONG_MAX,
+        at_least(0),
+        update=CLUSTER_WIDE,
+        hidden_unless_set=True,
+        doc=NO_SECOND_DIRECTORY,
     )
     remote_fetch_max_wait_ms = of_clusters("remote.fetch.max.wait.ms", 500, NO_TIERS, at_least(1))
     remote_list_offsets_request_timeout_ms = long(
@@ -312,7 +314,7 @@ class NewerGroupSettings(Settings):
 class SettingsWithoutEffect(
     ThreadSettings,
     ForeignNetworkSettings,
-    ReplicationSettings,
+    TieredStorageSettings,
     SecuritySettings,
     NewerGroupSettings,
 ):

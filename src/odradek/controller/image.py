@@ -139,6 +139,10 @@ class BrokerRegistration:
             ),
         )
 
+    def endpoint(self, name: str) -> Endpoint | None:
+        """Return the address of the listener with this name; None if it has not registered one."""
+        return next((each for each in self.endpoints if each.name == name), None)
+
     @property
     def active(self) -> bool:
         """True if replicas on this broker may be in sync and lead."""

@@ -83,33 +83,45 @@ class BrokerConnections:
         self._cluster_id = cluster_id
         self._on_bug = on_bug
         self._clients: dict[Purpose, NetworkClient] = {}
-        self._nodes: dict[int, Node] = {}
+        self._nodes: dict[Purpose, Mapping[int, Node]] = {}
         self._closed = False
 
     def client(self, purpose: Purpose) -> NetworkClient:
-        """Return the client for a purpose, with the nodes of the last `update_nodes`."""
+        """Return the client for a purpose, with the nodes that were set last."""
         found = self._clients.get(purpose)
         if found is None:
             settings = settings_for(purpose, self._config)
             found = NetworkClient(self._env, self._timer, settings, self._on_bug)
             found.cluster_id = self._cluster_id
             if purpose is not Purpose.QUORUM:
-                found.update_nodes(self._nodes)
+                found.update_nodes(self._nodes.get(purpose, {}))
             if self._closed:
                 found.close()
             self._clients[purpose] = found
         return found
 
-    def update_nodes(self, nodes: Mapping[int, Node]) -> None:
-        """Set the other nodes by id, as the metadata has them.
+    def update_controllers(self, nodes: Mapping[int, Node]) -> None:
+        """Set where the nodes of the quorum are, by id: one of them is the active controller.
 
-        The nodes of QUORUM are not set: they are the voters and the bootstrap servers, which the
-        quorum itself knows before there is any metadata.
+        The nodes of QUORUM itself are not set: they are the voters and the bootstrap servers, which
+        the quorum knows before there is any metadata.
         """
-        self._nodes = {key: node for key, node in nodes.items() if key != self._config.node_id}
-        for purpose, client in self._clients.items():
-            if purpose is not Purpose.QUORUM:
-                client.update_nodes(self._nodes)
+        self._update((Purpose.CONTROLLER, Purpose.FORWARDING), nodes)
+
+    def update_brokers(self, nodes: Mapping[int, Node]) -> None:
+        """Set where the other brokers are, by id, as they have registered: followers fetch there.
+
+        A voter may be known to the quorum by another name than it has registered with. So these are
+        apart: an address that alternates would end its connection each time.
+        """
+        self._update((Purpose.FETCHER, Purpose.CATCH_UP), nodes)
+
+    def _update(self, purposes: tuple[Purpose, ...], nodes: Mapping[int, Node]) -> None:
+        others = {key: node for key, node in nodes.items() if key != self._config.node_id}
+        for purpose in purposes:
+            self._nodes[purpose] = others
+            if purpose in self._clients:
+                self._clients[purpose].update_nodes(others)
 
     def set_cluster_id(self, cluster_id: str) -> None:
         """Set the id of the cluster, once a broker without one has joined it."""

@@ -29,6 +29,7 @@ RESPONSE_OBJECTS_MAX: Final = 2_000_000
 UNDIVIDED_OBJECTS_MAX: Final = {
     "AddRaftVoterRequest": 10_000,
     "AlterPartitionReassignmentsRequest": 10_000,
+    "AlterPartitionRequest": 20_000,
     "BeginQuorumEpochRequest": 10_000,
     "BrokerHeartbeatRequest": 10_000,
     "BrokerRegistrationRequest": 10_000,

@@ -41,8 +41,8 @@ from odradek.replication.leadership import IsrProposal
 logger = logging.getLogger(__name__)
 
 RETRY_MS: Final = 50
-MAX_AT_ONCE: Final = 5_000
-"""Partitions in one request; the others follow in the next."""
+MAX_AT_ONCE: Final = 500
+"""Partitions in one request; the others follow in the next. The controller reads it in one turn."""
 WITHDRAWN: Final = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
 OLD_METADATA: Final = (
     ErrorCode.FENCED_LEADER_EPOCH,

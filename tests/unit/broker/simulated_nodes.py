@@ -59,7 +59,7 @@ class SimulatedNode(ClientProcess):
         nodes = {key: Node(key, *address) for key, address in others.items()}
 
         def begin() -> None:
-            self.connections.update_nodes(nodes)
+            self.connections.update_controllers(nodes)
             self.broker.join_cluster(self.connections, lambda: self.controller)
 
         self.do(begin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from odradek.broker.dispatch import Dispatcher
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.fetch import (
@@ -48,6 +49,7 @@ class Leading:
         node = self.serving.node
         broker = self.broker = node.broker
         broker.follower_fetches = FollowerFetches(node.replicas)
+        self.listener = Dispatcher(broker, between_nodes=True)
         manager = AlterPartitionManager(
             1, lambda: 7, lambda *_: None, self.serving.timer.call_later
         )
@@ -82,17 +84,17 @@ class Leading:
         )
         session_id, session_epoch = self.session
         self.session = session_id, session_epoch + 1
-        return self.serving.send(
-            FetchRequest(
-                replica_state=ReplicaState(replica_id=FOLLOWER, replica_epoch=epoch),
-                max_wait_ms=500,
-                min_bytes=1,
-                session_id=session_id,
-                session_epoch=session_epoch,
-                topics=[FetchTopic(topic_id=self.topic_id, partitions=[partition])],
-            ),
-            VERSION,
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=FOLLOWER, replica_epoch=epoch),
+            max_wait_ms=500,
+            min_bytes=1,
+            session_id=session_id,
+            session_epoch=session_epoch,
+            topics=[FetchTopic(topic_id=self.topic_id, partitions=[partition])],
         )
+        asked = SentRequest(request, VERSION)
+        self.listener.received(asked)
+        return asked
 
     def answer(self, asked: SentRequest) -> FetchResponse:
         self.serving.run_until_idle()
@@ -146,3 +148,12 @@ def test_without_replication_a_follower_is_refused():
     answer = leading.answer(leading.fetch(0, 0))
     (partition,) = answer.responses[0].partitions
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_follower_is_refused_on_the_listener_of_clients():
+    leading = Leading()
+    leading.listener = leading.serving.dispatcher
+    (partition,) = leading.answer(leading.fetch(0, 0)).responses[0].partitions
+    assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert leading.partition.leadership is not None
+    assert leading.partition.leadership.replicas[FOLLOWER].fetch_offset == -1

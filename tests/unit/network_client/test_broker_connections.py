@@ -75,7 +75,11 @@ class Sending:
         answers[DescribeClusterRequest] = answer
 
     def update(self) -> None:
-        self.side.do(lambda: self.connections.update_nodes(self.nodes))
+        def update() -> None:
+            self.connections.update_controllers(self.nodes)
+            self.connections.update_brokers(self.nodes)
+
+        self.side.do(update)
 
     def listen(self, purpose: Purpose) -> Listener:
         listener = Listener()
@@ -320,14 +324,14 @@ def test_connections_take_their_settings_from_the_broker(purpose: Purpose) -> No
             "replica.socket.receive.buffer.bytes": "70000",
             "controller.socket.timeout.ms": "11",
             "controller.quorum.request.timeout.ms": "12",
-            "replica.socket.timeout.ms": "13",
+            "replica.socket.timeout.ms": "1300",
             "socket.connection.setup.timeout.ms": "14",
             "socket.connection.setup.timeout.max.ms": "15",
         }
     )
     found = settings_for(purpose, config)
     follows = purpose in (Purpose.FETCHER, Purpose.CATCH_UP)
-    timeout_ms = 12 if purpose is Purpose.QUORUM else 13 if follows else 11
+    timeout_ms = 12 if purpose is Purpose.QUORUM else 1300 if follows else 11
     assert found.request_timeout_ms == timeout_ms
     assert found.buffers == (SocketBuffers(-1, 70_000) if follows else SocketBuffers())
     assert found.socket_connection_setup_timeout_ms == 14

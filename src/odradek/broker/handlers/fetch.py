@@ -9,8 +9,8 @@ epoch; 13 topic ids (KIP-516): an unknown id is UNKNOWN_TOPIC_ID; 16 names the p
 client that has another one (KIP-951).
 
 Followers fetch from version 15 on, which has the epoch of their broker (`replication.
-follower_fetch`); one that the metadata knows to be older is STALE_BROKER_EPOCH. Without replication
-between brokers their fetches are refused.
+follower_fetch`); one that the metadata knows to be older is STALE_BROKER_EPOCH. They fetch over the
+listener of nodes: on one of clients, NOT_LEADER_OR_FOLLOWER.
 """
 
 from __future__ import annotations
@@ -64,9 +64,8 @@ UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_
 def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> Any:
     if context.from_node and is_metadata_fetch(request):
         return quorum_requests.handle(broker, context, request)
-    follower = request.replica_state
     followers = broker.follower_fetches
-    if follower is not None and followers is not None and follower.replica_id >= 0:
+    if context.from_node and followers is not None and request.replica_state is not None:
         return serve_follower(broker, context, request, followers)
     isolation = isolation_of(request.isolation_level)  # before the session changes
     plan = broker.fetch_sessions.plan(request, context.version, broker.clock.monotonic_ms())

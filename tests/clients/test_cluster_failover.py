@@ -1,0 +1,34 @@
+"""Three broker processes: what is acknowledged is on all three, and a killed leader is replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clients.cluster_processes import ClusterProcesses, until
+from clients.killing import IDEMPOTENT, PLAIN, Load, check, read_back
+
+SETTINGS = {"min_insync_replicas": "2", "offsets_topic_num_partitions": "3"}
+
+
+def test_a_killed_leader_is_replaced_and_comes_back_without_a_lost_record(tmp_path: Path) -> None:
+    with ClusterProcesses(tmp_path, **SETTINGS) as cluster:
+        for topic in (IDEMPOTENT, PLAIN):
+            cluster.create(topic)
+        loads = [Load(topic, cluster.bootstrap) for topic in (IDEMPOTENT, PLAIN)]
+        for load in loads:
+            load.await_ack()
+        first, in_sync = cluster.partition(IDEMPOTENT)
+        assert in_sync == [1, 2, 3]
+        cluster.kill(first)
+        until(lambda: cluster.partition(IDEMPOTENT)[0] not in (first, -1))
+        assert first not in cluster.partition(IDEMPOTENT)[1]
+        for load in loads:
+            load.await_ack()
+        cluster.start(first)
+        for topic in (IDEMPOTENT, PLAIN):
+            until(lambda topic=topic: cluster.partition(topic)[1] == [1, 2, 3])  # type: ignore[misc]
+        for load in loads:
+            load.finish()
+        assert all(cluster.await_equal_logs().values())
+        for load in loads:
+            check(load, read_back(cluster.bootstrap, load.topic))
