@@ -43,4 +43,4 @@ def page() -> str:
 def who_answers(api: Api) -> str:
     if api.between_nodes:
         return "between nodes"
-    return "" if api.failed is None else "active controller"
+    return "active controller" if api.of_controller else ""

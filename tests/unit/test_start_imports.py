@@ -76,6 +76,47 @@ def test_the_help_imports_no_command() -> None:
     assert len(of_odradek(modules)) <= 9
 
 
+MOST = {
+    "broker": 20,
+    "broker.handlers": 2,
+    "broker.metrics": 0,
+    "config": 11,
+    "controller": 10,
+    "coordinator": 22,
+    "log": 27,
+    "log.compaction": 2,
+    "network": 14,
+    "network_client": 0,
+    "protocol": 43,
+    "protocol.api": 20,
+    "raft": 14,
+    "raft.wire": 0,
+    "replication": 12,
+    "timing": 6,
+}
+"""How many modules of each package (or below it) the start of a node that is alone imports. A part
+that only a cluster or a rare request needs is imported by the function that uses it."""
+LATE = {
+    "shutil",
+    "hashlib",
+    "decimal",
+    "encodings.idna",
+    "urllib.request",
+    "subprocess",
+    "typing_extensions",
+}
+"""Modules of the standard library and others that a start did import once, without need."""
+
+
+def test_a_broker_that_is_alone_imports_no_more_modules_than_it_needs() -> None:
+    modules = loaded(UP.format(arguments=["--http", "none"]))
+    for package, most in MOST.items():
+        name = f"odradek.{package}"
+        found = sorted(each for each in modules if each == name or each.startswith(f"{name}."))
+        assert len(found) <= most, (package, found)
+    assert not modules & LATE
+
+
 def test_a_broker_imports_no_client_and_nothing_that_it_does_not_run() -> None:
     modules = loaded(UP.format(arguments=["--http", "0"]))
     assert not modules & (HEAVY | SLOW | {"rich"})

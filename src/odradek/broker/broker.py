@@ -15,7 +15,6 @@ from uuid import UUID
 from odradek.broker.context import DelayedResponse, RequestContext
 from odradek.broker.decision_in_parts import DecisionInParts
 from odradek.broker.fetch_sessions import FetchSessionCache
-from odradek.broker.offsets_topic import creatable_topic
 from odradek.broker.producer_ids import ProducerIdManager
 from odradek.broker.request_metrics import RequestMetrics
 from odradek.broker.sliced_answers import SlicedAnswers
@@ -33,12 +32,10 @@ from odradek.controller.quorum_controller import (
     QuorumController,
     RecordsTooLarge,
 )
-from odradek.controller.topics import create_topics
 from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.log.log_directory import LogDirectory
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
-from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.metadata_records import PartitionRecord
 from odradek.replication.follower_fetch import FollowerFetches
 from odradek.replication.replica_manager import ReplicaManager
@@ -50,6 +47,7 @@ if TYPE_CHECKING:
     from odradek.broker.forwarding import Forwarding
     from odradek.broker.node import Node
     from odradek.network_client.broker_connections import BrokerConnections
+    from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -329,6 +327,9 @@ class Broker:
             return None
         if not self.controller.is_active:
             return None
+        # Imported here, so that a start does without the decisions on topics.
+        from odradek.controller.topics import create_topics
+
         pending = self.controller.pending
         request = self._creation(names, len(pending.brokers))
         decision = create_topics(pending, request, self.config, self.random)
@@ -340,6 +341,9 @@ class Broker:
             return None
 
     def _creation(self, names: Sequence[str], brokers: int) -> CreateTopicsRequest:
+        from odradek.broker.offsets_topic import creatable_topic
+        from odradek.protocol.api.create_topics import CreateTopicsRequest
+
         topics = [creatable_topic(name, self.config, brokers) for name in names]
         return CreateTopicsRequest(topics=topics, timeout_ms=CREATION_TIMEOUT_MS)
 
@@ -349,6 +353,7 @@ class Broker:
         if not new or len(self._creating) + len(new) > CREATING_MAX:
             return
         self._creating.update(new)
+        from odradek.protocol.api.create_topics import CreateTopicsResponse
 
         def ended(response: CreateTopicsResponse | None) -> None:
             self._creating.difference_update(new)

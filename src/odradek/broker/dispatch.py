@@ -85,7 +85,7 @@ def _new_route(key: int, version: int) -> Route | None:
         writer(api.response, version),
         response_is_flexible(key, version),
         None if key in COUNT_THEIR_ERRORS else error_paths(api.response),
-        api.failed is not None,
+        api.of_controller,
         api.between_nodes,
     )
     _routes[key << 16 | version] = made
@@ -198,7 +198,6 @@ class Dispatcher:
         """
         found = context.route
         failed = found.api.failed
-        assert failed is not None, "only for the active controller's requests"
         frame = context.exchange.frame
         if len(frame) <= LONG_FRAME_BYTES or found.api.key not in SPLITS:
             context.respond(failed(found.read(frame, position), error))

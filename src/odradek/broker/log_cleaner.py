@@ -28,21 +28,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odradek.log.compaction.batch_retention import OffsetMap
-from odradek.log.compaction.cleaner import (
-    UNCLEANABLE,
-    Cleaner,
-    LogToClean,
-    OwnerStep,
-    Step,
-    log_to_clean,
-)
 from odradek.log.compaction.segment_swap import LogCleaningAborted
 from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged, LogDirFailure
 from odradek.log.retention import Deletion
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
+    from odradek.log.compaction.cleaner import Cleaner, LogToClean, OwnerStep, Step
     from odradek.log.log import Log
     from odradek.log.log_directory import LogDirectory
     from odradek.model.env import Offload
@@ -114,6 +106,9 @@ class LogCleaner:
         for key, log in self._directory.logs.items():
             if not log.config.compact or log.truncating or key in self._uncleanable:
                 continue
+            # Imported here and below, so that a start does without them.
+            from odradek.log.compaction.cleaner import log_to_clean
+
             try:
                 plan = log_to_clean(log, self._directory.offsets.first_dirty.get(key), now_ms)
             except (LogDamaged, OSError) as error:
@@ -124,6 +119,9 @@ class LogCleaner:
         return max(found, key=lambda each: each[1].cleanable_ratio, default=None)
 
     def _begin(self, key: TopicIdPartition, plan: LogToClean) -> None:
+        from odradek.log.compaction.batch_retention import OffsetMap
+        from odradek.log.compaction.cleaner import Cleaner
+
         config = self._config()
         latest = OffsetMap(
             config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
@@ -247,6 +245,8 @@ class LogCleaner:
     # Errors.
 
     def _handle_error(self, key: TopicIdPartition, error: BaseException) -> None:
+        from odradek.log.compaction.cleaner import UNCLEANABLE
+
         if isinstance(error, LogDirFailure):
             self._failed(error)
         elif isinstance(error, OSError) and error.errno in REFUSED_FOR_NOW:

@@ -41,7 +41,6 @@ from odradek.broker.context import (
     NoResponse,
     RequestContext,
 )
-from odradek.broker.handlers import create_topics, metadata
 from odradek.model.errors import ProtocolError
 from odradek.protocol.codec import sliced_reader, sliced_writer
 from odradek.protocol.schema import fields_of
@@ -104,11 +103,26 @@ SPLITS: dict[int, tuple[Split, ...]] = {
 one part.
 """
 
-LIMITED: dict[int, Callable[[Broker, Any], Slices]] = {3: metadata.within_creation_limit}
-"""By API key, what returns the request that is handled: limits that hold for all its elements."""
+METADATA_KEY: Final = 3
+CREATE_TOPICS_KEY: Final = 19
 
-REFUSED: dict[int, Callable[[Broker, Any], Handle | None]] = {19: create_topics.whole_refusal}
-"""By API key, what returns the handler of the parts if all elements together are too many."""
+
+def limited(key: int, broker: Broker, request: Any) -> Slices:
+    """Return the request that is handled: limits hold for all its elements together."""
+    if key != METADATA_KEY:
+        return request
+    from odradek.broker.handlers.metadata import within_creation_limit
+
+    return (yield from within_creation_limit(broker, request))
+
+
+def refusal(key: int, broker: Broker, request: Any) -> Handle | None:
+    """Return the handler of the parts if all elements together are too many."""
+    if key != CREATE_TOPICS_KEY:
+        return None
+    from odradek.broker.handlers.create_topics import whole_refusal
+
+    return whole_refusal(broker, request)
 
 
 # -- parts -----------------------------------------------------------------------------------------
@@ -221,10 +235,8 @@ class LongRequest:
             request = yield from read(frame, position)
         context.exchange.frame = b""
         key = context.header.api_key
-        if key in LIMITED:
-            request = yield from LIMITED[key](self._broker, request)
-        refusal = REFUSED[key](self._broker, request) if key in REFUSED else None
-        handle = refusal or context.route.handle
+        request = yield from limited(key, self._broker, request)
+        handle = refusal(key, self._broker, request) or context.route.handle
         for part in self._parts(request):
             self._responses.append(None)
             self._missing += 1

@@ -7,13 +7,16 @@ request names, with the defaults of CreateTopics (`auto.create.topics.enable`).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from odradek.config.broker import BrokerConfig
 from odradek.controller.image import TopicImage
 from odradek.controller.metadata_log import MetadataLog
 from odradek.model.topics import CONSUMER_OFFSETS
-from odradek.protocol.api.create_topics import CreatableTopic, CreatableTopicConfig
+
+if TYPE_CHECKING:
+    from odradek.protocol.api.create_topics import CreatableTopic
 
 DEFAULT = -1
 
@@ -22,6 +25,9 @@ def creatable_topic(name: str, config: BrokerConfig, brokers: int) -> CreatableT
     """The request to create a topic. `brokers`: the number of brokers in the cluster."""
     if name == CONSUMER_OFFSETS:
         return creatable_offsets_topic(config, brokers)
+    # Imported here and below, so that a start does without the messages of CreateTopics.
+    from odradek.protocol.api.create_topics import CreatableTopic
+
     return CreatableTopic(
         name=name,
         num_partitions=DEFAULT,
@@ -33,6 +39,8 @@ def creatable_topic(name: str, config: BrokerConfig, brokers: int) -> CreatableT
 
 def creatable_offsets_topic(config: BrokerConfig, brokers: int) -> CreatableTopic:
     """The request to create `__consumer_offsets`, with at most as many replicas as brokers."""
+    from odradek.protocol.api.create_topics import CreatableTopic, CreatableTopicConfig
+
     settings = {
         "cleanup.policy": "compact",
         "compression.type": "producer",

@@ -23,7 +23,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Generic, Required, TypedDict, TypeVar, Unpack, overload
 
@@ -261,6 +260,8 @@ def double_text(value: float) -> str:
     """Format a double as Java does: 1.0E7 from ten million on, 1.0E-4 below a thousandth."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return str(value)
+    from decimal import Decimal  # Only here: such numbers are rare.
+
     digits, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")
     return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from odradek.config.addresses import address_text
 from odradek.model.env import SYSTEM_BUFFERS, Offload, SocketBuffers, Transport
+from odradek.network.listener import host_bytes
 from odradek.network.poller import WRITE, DescriptorWatcher
 from odradek.network.transport import SocketTransport, set_buffers
 from odradek.timing.timer import SystemTimer
@@ -188,7 +189,9 @@ class Connector:
 def numeric_address(host: str, port: int) -> Address | None:
     """Return the socket address if `host` is an IPv4 or IPv6 address, None for a name."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        found = socket.getaddrinfo(
+            host_bytes(host), port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        )
     except (OSError, UnicodeError):  # A name, or not even a valid name.
         return None
     return found[0][0], found[0][4]

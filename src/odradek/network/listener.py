@@ -41,6 +41,9 @@ LAST_PAUSE_MS = 1000
 
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
+NUMERIC = frozenset("0123456789abcdefABCDEF.:")
+"""The characters of addresses."""
+
 LISTENING_STATE = "0A"
 LOOPBACK = "127.0.0.1"
 ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
@@ -199,11 +202,17 @@ def bound_socket(
     raise AddressInUseError(host, port, port_holder(port))
 
 
+def host_bytes(host: str) -> str | bytes:
+    """The host as the system's resolver takes it: for text, even an address in digits, Python would
+    import its codec for international names."""
+    return host.encode() if set(host) <= NUMERIC else host
+
+
 def _bound(host: str, port: int, buffers: SocketBuffers) -> socket.socket:
     """Bind and listen. Raises `CannotListenError`, and an `OSError` if the port is in use."""
     try:
         found = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            host_bytes(host) or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except (OSError, UnicodeError) as error:
         raise CannotListenError(errno.EADDRNOTAVAIL, host, port, reason_of(error)) from error

@@ -32,9 +32,8 @@ NEVER: Final = 32767
 FIXED_SIZE: Final = 10
 KNOWN_CLIENTS_MAX: Final = 1024
 
-_first_flexible: Final[dict[int, int]] = {
-    key: NEVER if api.flexible is None else api.flexible for key, api in MESSAGES.items()
-}
+_first_flexible: Final[dict[int, int]] = {}
+"""By key, for the APIs that have been asked for."""
 _known_clients: Final[dict[bytes, str]] = {}
 
 
@@ -60,12 +59,24 @@ class RequestHeader:
 
 def request_is_flexible(api_key: int, version: int) -> bool:
     """True if this version's request header has a tag section. False for unknown APIs."""
-    return version >= _first_flexible.get(api_key, NEVER)
+    return version >= first_flexible(api_key)
 
 
 def response_is_flexible(api_key: int, version: int) -> bool:
     """True if this version's response header has a tag section."""
-    return api_key != API_VERSIONS and version >= _first_flexible.get(api_key, NEVER)
+    return api_key != API_VERSIONS and version >= first_flexible(api_key)
+
+
+def first_flexible(api_key: int) -> int:
+    """The first version with tag sections, `NEVER` if there is none."""
+    found = _first_flexible.get(api_key)
+    if found is None:
+        api = MESSAGES.get(api_key)
+        if api is None:
+            return NEVER
+        found = NEVER if api.flexible is None else api.flexible
+        _first_flexible[api_key] = found
+    return found
 
 
 def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:

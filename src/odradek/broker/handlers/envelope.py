@@ -72,7 +72,7 @@ def is_sent_on(key: int) -> bool:
     from odradek.broker.apis import APIS  # late: the table imports this module
 
     api = APIS.get(key)
-    return api is not None and api.failed is not None
+    return api is not None and api.of_controller
 
 
 class EnvelopeExchange:

@@ -20,7 +20,6 @@ from uuid import UUID
 
 from odradek.broker.context import DelayedResponse
 from odradek.broker.fetch_sessions import FIRST_VERSION_WITH_TOPIC_IDS, CachedPartition, FetchPlan
-from odradek.broker.handlers import quorum_requests
 from odradek.broker.leader_hints import LeaderHints, error_if_missing
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
@@ -31,7 +30,6 @@ from odradek.protocol.hot_fetch import (
     FetchResponse,
     PartitionData,
 )
-from odradek.raft.wire import is_metadata_fetch
 from odradek.replication.fetch import (
     NO_EPOCH,
     DelayedFetch,
@@ -62,8 +60,13 @@ UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_
 
 
 def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> Any:
-    if context.from_node and is_metadata_fetch(request):
-        return quorum_requests.handle(broker, context, request)
+    if context.from_node:
+        # Imported here, so that a node that is alone does without the quorum's messages.
+        from odradek.broker.handlers import quorum_requests
+        from odradek.raft.wire import is_metadata_fetch
+
+        if is_metadata_fetch(request):
+            return quorum_requests.handle(broker, context, request)
     followers = broker.follower_fetches
     if context.from_node and followers is not None and request.replica_state is not None:
         return serve_follower(broker, context, request, followers)

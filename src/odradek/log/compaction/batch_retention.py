@@ -23,7 +23,6 @@ record must not remove another.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import Final
 
 from odradek.protocol import record_batch
@@ -75,6 +74,8 @@ class OffsetMap:
 def _entry(key: bytes) -> bytes:
     if len(key) <= LONGEST_OWN_KEY:
         return key
+    from hashlib import blake2b  # Only here: OpenSSL takes milliseconds of a start.
+
     return DIGEST_MARK + blake2b(key, digest_size=LONGEST_OWN_KEY).digest()
 
 

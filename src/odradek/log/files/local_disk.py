@@ -15,7 +15,6 @@ import errno
 import fcntl
 import os
 import resource
-import shutil
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -163,6 +162,8 @@ class LocalDisk:
         os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
+        import shutil  # Only here: it imports all kinds of archives.
+
         shutil.rmtree(path)
 
     def sync_directory(self, path: str) -> None:
