@@ -4,7 +4,8 @@
                                                ─► unfenced: `ready`, clients may come
 
 It carries out the effects of `lifecycle`: sends the requests to the active controller, which may be
-this node itself, and tells what happened. It follows the leader of the quorum.
+this node itself, and tells what happened. It follows the leader of the quorum. Before the node
+stops, it gives up its leaderships (`shut_down`).
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.lifecycle import (
     BrokerLifecycle,
+    BrokerState,
     CaughtUp,
     Effect,
     FenceChanged,
     LifecycleRequest,
+    MayShutDown,
     RegistrationRefused,
     SendToController,
 )
+from odradek.network_client.errors import KafkaError
 from odradek.network_client.in_flight_requests import ClientRequest
-from odradek.network_client.network_client import NetworkClient
+from odradek.network_client.network_client import ConnectionListener, NetworkClient
 from odradek.protocol.api.broker_registration import BrokerRegistrationRequest
 from odradek.timing.timer import CallTask
 
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class ClusterMember:
+class ClusterMember(ConnectionListener):
     """Owner thread."""
 
     def __init__(
@@ -57,11 +61,22 @@ class ClusterMember:
         self._refused = refused
         self._alarm = CallTask(0, self._tick)
         self._stopped = False
+        self._sent = 0
+        self._may_stop: Callable[[], None] = lambda: None
         self.lifecycle = lifecycle
+        client.listen(self)
 
     def start(self) -> None:
         """Begin to register."""
         self._perform(self.lifecycle.start(self._now_ms()))
+
+    def shut_down(self, may_stop: Callable[[], None]) -> None:
+        """Let the controller move the leaderships of this broker; then call `may_stop`, once."""
+        if self._stopped or self.lifecycle.state is BrokerState.SHUTTING_DOWN:
+            may_stop()
+            return
+        self._may_stop = may_stop
+        self._perform(self.lifecycle.begin_controlled_shutdown(self._now_ms()))
 
     def stop(self) -> None:
         """Send nothing more."""
@@ -74,12 +89,22 @@ class ClusterMember:
         self._perform(self.lifecycle.metadata_applied(self._now_ms(), offset))
 
     def controller_changed(self) -> None:
-        """Another node leads the quorum."""
-        self._perform(self.lifecycle.controller_changed(self._now_ms()))
+        """Another node leads the quorum, or none is known."""
+        if self._leader_id is not None:
+            self._perform(self.lifecycle.controller_changed(self._now_ms()))
+
+    def node_disconnected(self, node_id: int, error: KafkaError) -> None:
+        """A connection ended: if it was the controller's, keep the session over another one."""
+        if node_id == self._leader_id:
+            self._perform(self.lifecycle.connection_lost(self._now_ms()))
 
     def logs_opened(self) -> None:
         """This broker can serve its partitions."""
         self._perform(self.lifecycle.logs_opened(self._now_ms()))
+
+    @property
+    def _leader_id(self) -> int | None:
+        return self._broker.metadata.raft.core.leader_id
 
     def _now_ms(self) -> int:
         return self._broker.clock.monotonic_ms()
@@ -101,6 +126,10 @@ class ClusterMember:
                         logger.warning("the controller fenced this broker")
                     else:
                         self._ready()
+                case MayShutDown(relieved):
+                    if not relieved:
+                        logger.warning("this broker stops while it still leads partitions")
+                    self._may_stop()
                 case RegistrationRefused(message):
                     self._refused(message)
         deadline = self.lifecycle.deadline
@@ -112,14 +141,16 @@ class ClusterMember:
     # The controller
 
     def _send(self, request: LifecycleRequest) -> None:
-        broker = self._broker
-        leader_id = broker.metadata.raft.core.leader_id
+        broker, leader_id = self._broker, self._leader_id
+        self._sent = sent = self._sent + 1
 
         def answered(response: Any) -> None:
-            self._perform(self.lifecycle.answered(self._now_ms(), response))
+            if sent == self._sent:
+                self._perform(self.lifecycle.answered(self._now_ms(), response))
 
         def failed() -> None:
-            self._perform(self.lifecycle.failed(self._now_ms()))
+            if sent == self._sent:
+                self._perform(self.lifecycle.failed(self._now_ms()))
 
         def ended(call: ClientRequest) -> None:
             if call.error is None:

@@ -5,6 +5,9 @@ removals are decided there; what leaders propose of their in-sync replicas, in `
 The records are submitted, and the answers sent when they are committed. What is due (sessions that
 ended, passes over the partitions) is done step by step, a turn of the loop each. When the
 leadership ends, what waits is answered NOT_CONTROLLER.
+
+The end of the connection that a broker's last heartbeat came over is told to its session, and a
+node that the quorum cannot reach to a session that this controller has inherited.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from odradek.protocol.api.broker_registration import (
     BrokerRegistrationResponse,
 )
 from odradek.protocol.api.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from odradek.raft.leader import Leader
 from odradek.timing.timer_task import TimerTask
 
 if TYPE_CHECKING:
@@ -38,6 +42,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Respond = Callable[[Any], None]
+RECENT_MS = 2_000
+"""A node that could not be reached for so short before a takeover counts as unreachable."""
 NO_CONTROLLER = (NotController, RecordsTooLarge, OSError)
 
 
@@ -50,6 +56,9 @@ class ControllerService:
         self._waiting: deque[tuple[int, Callable[[], None], Callable[[], None]]] = deque()
         self._alarm: TimerTask | None = None
         self._stepping = False
+        self._broker_of: dict[object, int] = {}
+        self._connection_of: dict[int, object] = {}
+        self._unreachable_ms: dict[int, int] = {}
         broker.controller.on_change.append(self._controller_changed)
 
     # Requests
@@ -114,13 +123,21 @@ class ControllerService:
         broker = self._broker
         DecisionInParts(broker.controller, broker.env.call_soon, parts, decided, fail).go_on()
 
-    def heartbeat(self, request: BrokerHeartbeatRequest, respond: Respond) -> None:
-        """Keep a broker's session."""
+    def heartbeat(
+        self, request: BrokerHeartbeatRequest, respond: Respond, connection: object = None
+    ) -> None:
+        """Keep a broker's session. `connection`: the one that it came over, unless it is this
+        node's own.
+        """
         if self._control is None:
             respond(refused(ErrorCode.NOT_CONTROLLER))
             return
+        if request.want_shut_down:
+            self._note_progress(self._control)
         decision = self._control.heartbeat(request, self._now_ms())
         response: BrokerHeartbeatResponse = decision.response
+        if connection is not None and response.error_code == ErrorCode.NONE:
+            self._connected(request.broker_id, connection)
         try:
             self._broker.controller.submit(decision.records)
         except NO_CONTROLLER as error:
@@ -131,6 +148,41 @@ class ControllerService:
             lambda: respond(response), lambda: respond(refused(ErrorCode.NOT_CONTROLLER))
         )
         self._step_soon()
+
+    def _note_progress(self, control: ClusterControl) -> None:
+        """Note what others know to be committed, sooner than with their next heartbeats."""
+        raft = self._broker.metadata.raft
+        role = raft.core.role
+        if isinstance(role, Leader):
+            control.sessions.replayed(self._broker.node_id, raft.applied_offset - 1)
+            for key, progress in role.progress.items():
+                control.sessions.replayed(key.id, progress.high_watermark - 1)
+
+    # Connections
+
+    def _connected(self, broker_id: int, connection: object) -> None:
+        before = self._connection_of.get(broker_id)
+        if before is not connection:
+            self._broker_of.pop(before, None)
+            self._broker_of[connection] = broker_id
+            self._connection_of[broker_id] = connection
+
+    def connection_closed(self, connection: object) -> None:
+        """A connection of another node ended."""
+        broker_id = self._broker_of.pop(connection, None)
+        if broker_id is None:
+            return
+        del self._connection_of[broker_id]
+        if self._control is not None:
+            self._control.disconnected(broker_id, self._now_ms())
+            self._step_soon()
+
+    def unreachable(self, node_id: int) -> None:
+        """A node does not take connections of the quorum."""
+        self._unreachable_ms[node_id] = self._now_ms()
+        if self._control is not None:
+            self._control.unreachable(node_id, self._now_ms())
+            self._step_soon()
 
     # Commits
 
@@ -148,6 +200,9 @@ class ControllerService:
         broker = self._broker
         controller = broker.controller
         self._control = None
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
         waiting, self._waiting = self._waiting, deque()
         for _, _, dropped in waiting:
             dropped()
@@ -167,6 +222,10 @@ class ControllerService:
             lambda: broker.metadata.end_offset,
             self._now_ms(),
         )
+        for node_id, at_ms in self._unreachable_ms.items():
+            if self._now_ms() - at_ms < RECENT_MS:
+                self._control.unreachable(node_id, self._now_ms())
+        self._unreachable_ms.clear()
         self._step_soon()
 
     # Steps that are due

@@ -111,6 +111,10 @@ def partition_count(request: Any) -> int:
     return sum(len(topic.partition_data) for topic in request.topic_data)
 
 
+def ignore(connection: object) -> None:
+    """Do nothing about the end of a connection."""
+
+
 class Dispatcher:
     """The network's handler: receives every frame of every connection, on the owner thread.
 
@@ -123,12 +127,15 @@ class Dispatcher:
         self._metrics = broker.request_metrics
         self._stopwatch = broker.request_metrics.stopwatch
         self.long_requests = LongRequests(broker.env.call_soon)
+        self.connection_closed: Callable[[object], None] = ignore
+        """Called with a connection that has ended."""
 
     def connected(self, connection: Connection) -> None:
         """Nothing to do before the first request of a connection."""
 
     def disconnected(self, connection: Connection) -> None:
-        """Nothing to do: delayed requests of it were completed by `Exchange.abandoned`."""
+        """Tell who wants to know. Delayed requests were completed by `Exchange.abandoned`."""
+        self.connection_closed(connection)
 
     def received(self, exchange: RequestExchange) -> None:
         """Handle one request. On a `ProtocolError` the connection is closed with that reason."""

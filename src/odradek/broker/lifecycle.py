@@ -12,12 +12,15 @@
                 sends nothing more
 
 It is a state machine: every method takes the time and returns effects, in order. Only
-`SendToController` needs an answer: `answered` or `failed`. At most one request is in flight, and
-`deadline` says when to call `tick`. Safety rests on the broker's epoch, which is the offset of its
-registration: the controller refuses what an older life of this broker sends.
+`SendToController` needs an answer: `answered` or `failed`. At most one request is in flight, that
+of the last `SendToController`: another one replaces it. `deadline` says when to call `tick`. Safety
+rests on the broker's epoch, which is the offset of its registration: the controller refuses what an
+older life of this broker sends.
 
-This is Kafka's BrokerLifecycleManager (KIP-631) without its thread. One difference: when the
-controller has moved, what it did not answer is sent to the new one at once, without a back-off.
+This is Kafka's BrokerLifecycleManager (KIP-631) without its thread. Differences: another controller
+is sent a request at once, without a back-off or an answer of the one before: so it learns who is
+alive. The present one is, too, when the connection to it was lost. And a stop does not wait for
+long without any controller: when all nodes stop together, the last ones have none.
 
 Tests: unit/broker/test_lifecycle.py
 """
@@ -113,8 +116,11 @@ class LifecycleConfig:
     """Kafka's `broker.heartbeat.interval.ms`."""
     registration_timeout_ms: int = 60_000
     """Kafka's `initial.broker.registration.timeout.ms`."""
-    controlled_shutdown_ms: int = 300_000
-    """How long a stop waits for the controller to move leaderships: Kafka's five minutes."""
+    controlled_shutdown_ms: int = 30_000
+    """How long a stop waits for the controller to move leaderships; Kafka's five minutes are longer
+    than what starts and stops processes waits."""
+    shutdown_without_controller_ms: int = 1_500
+    """How long a stop goes on waiting if no controller answers."""
 
 
 FATAL: Final = {
@@ -150,7 +156,9 @@ class BrokerLifecycle:
         self._attempts = 0
         self._send_ms: int | None = None
         self._begun_ms = 0
+        self._answered_ms = 0
         self._refusal = "no controller answered"
+        self._logged_refusal: ErrorCode | None = None
         self._effects: list[Effect] = []
 
     @property
@@ -165,7 +173,10 @@ class BrokerLifecycle:
         if self.state is BrokerState.STARTING and self.epoch == UNKNOWN_EPOCH:
             return self._begun_ms + self._config.registration_timeout_ms
         if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
-            return self._begun_ms + self._config.controlled_shutdown_ms
+            return min(
+                self._begun_ms + self._config.controlled_shutdown_ms,
+                self._answered_ms + self._config.shutdown_without_controller_ms,
+            )
         return None
 
     # Events of this broker
@@ -208,8 +219,15 @@ class BrokerLifecycle:
         return self._go_on(now_ms)
 
     def controller_changed(self, now_ms: int) -> list[Effect]:
-        """Another controller is active: send what is not answered to it at once."""
-        if self._in_flight is None and self._attempts > 0 and self._send_ms is not None:
+        """Another controller is known: send it a request at once, the one in flight too."""
+        if self.state not in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN):
+            self._in_flight = None
+            self._send_ms = now_ms
+        return self._go_on(now_ms)
+
+    def connection_lost(self, now_ms: int) -> list[Effect]:
+        """The connection to the controller ended: a heartbeat keeps the session over another."""
+        if self._in_flight is None and self._send_ms is not None and self._attempts == 0:
             self._send_ms = now_ms
         return self._go_on(now_ms)
 
@@ -217,7 +235,7 @@ class BrokerLifecycle:
         """Ask to be relieved of all leaderships. A broker that was never unfenced leads none."""
         if self.state is BrokerState.RUNNING:
             self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
-            self._begun_ms = now_ms
+            self._begun_ms = self._answered_ms = now_ms
             self._send_ms = now_ms
         elif self.state < BrokerState.RUNNING:
             self._shut_down(relieved=True)
@@ -266,15 +284,17 @@ class BrokerLifecycle:
         if self.state is BrokerState.SHUTTING_DOWN:
             return self._go_on(now_ms)
         error = error_code(response.error_code)
+        if error not in LOST_CONTROLLER:
+            self._answered_ms = now_ms
         if error is not ErrorCode.NONE:
             self._refused(now_ms, response, error)
         elif isinstance(response, BrokerRegistrationResponse):
-            self._attempts = 0
+            self._attempts, self._logged_refusal = 0, None
             self.epoch = response.broker_epoch
             self._send_ms = now_ms
             self._effects.append(Registered(self.epoch))
         else:
-            self._attempts = 0
+            self._attempts, self._logged_refusal = 0, None
             self._heartbeat_answered(now_ms, response)
         return self._go_on(now_ms)
 
@@ -287,8 +307,11 @@ class BrokerLifecycle:
         if error is ErrorCode.STALE_BROKER_EPOCH:
             # It was removed from the cluster, or another process registered with its id.
             self._note_fence(fenced=True)
-        if error not in LOST_CONTROLLER:
-            logger.warning("the controller refused a request of this broker: %s", error.name)
+        if error not in LOST_CONTROLLER and error is not self._logged_refusal:
+            self._logged_refusal = error
+            logger.warning(
+                "the controller refuses requests of this broker, which tries again: %s", error.name
+            )
         self._retry_later(now_ms)
 
     def _retry_later(self, now_ms: int) -> None:

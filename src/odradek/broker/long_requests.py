@@ -97,6 +97,7 @@ SPLITS: dict[int, tuple[Split, ...]] = {
     42: (Split(("groups_names",), ("results",)),),
     44: (Split(("resources",), ("responses",), RESOURCES),),
     47: (TOPICS_AND_PARTITIONS,),
+    56: (TOPICS_AND_PARTITIONS,),
     61: (Split(("topics", "partition_indexes"), ("topics", "partitions")),),
 }
 """By API key: the first split whose outer array is not empty applies; without any, the request is

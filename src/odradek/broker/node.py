@@ -42,7 +42,7 @@ from odradek.coordinator.group.group_shard import GroupShard
 from odradek.coordinator.group.transitions import GroupTransitions
 from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.log.fence import LogDamaged, LogDirFailure
-from odradek.log.log_directory import META_FILE, LogDirectory, WrongDirectory
+from odradek.log.log_directory import META_FILE, NO_BROKER_EPOCH, LogDirectory, WrongDirectory
 from odradek.model.env import Env, SocketBuffers
 from odradek.model.node import Node as NodeAddress
 from odradek.model.stopwatch import Stopwatch
@@ -139,6 +139,7 @@ class Node:
         self.member: ClusterMember | None = None
         self.replication: ReplicationService | None = None
         self._cluster_sockets: SocketServer | None = None
+        self._quorum_network: RaftNetwork | None = None
         self._has_opened = False
         self.http: HttpServer | None = None
         """The HTTP server, if there is one: it has counters for the metrics."""
@@ -300,13 +301,15 @@ class Node:
         from odradek.network_client.broker_connections import Purpose
 
         assert self.connections is not None, "a node with this listener sends requests, too"
-        self.broker.controller_service = ControllerService(self.broker)
+        service = self.broker.controller_service = ControllerService(self.broker)
         self.sockets.hold_back()
+        dispatcher = Dispatcher(self.broker, between_nodes=True)
+        dispatcher.connection_closed = service.connection_closed
         self._cluster_sockets = SocketServer(
             self.env.network,
             self.env.call_soon,
             self.timer,
-            Dispatcher(self.broker, between_nodes=True),
+            dispatcher,
             connection_limits(self.config, self._most_connections),
             self._on_bug,
         )
@@ -332,6 +335,13 @@ class Node:
         controllers = self.broker.join_cluster(self.connections, self._active_controller)
         self.replication = ReplicationService(self.broker, self.connections, controllers)
         self.metadata.on_leader_change.append(self._leader_changed)
+
+        def lost(node_id: int) -> None:
+            self.metadata.raft.disconnected(node_id)
+            service.unreachable(node_id)
+
+        assert self._quorum_network is not None
+        self._quorum_network.disconnected = lost
         self.metadata.controller.on_change.append(self.broker.controller_changed)
 
     def _active_controller(self) -> ActiveController | None:
@@ -395,6 +405,7 @@ class Node:
             ],
             rack=self.config.broker_rack,
             log_dirs=[meta.directory_id],
+            previous_broker_epoch=self.directory.previous_broker_epoch,
         )
 
     def _place(self) -> QuorumPlace:
@@ -452,8 +463,7 @@ class Node:
             raise StartFailed(f"cluster metadata: {error}") from error
         for problem in problems:
             log.warning("%s", problem)
-        if network is not None:
-            network.disconnected = metadata.raft.disconnected
+        self._quorum_network = network
         return metadata
 
     def _group_coordinator(self) -> GroupCoordinator:
@@ -559,9 +569,16 @@ class Node:
     def stop(self, stopped: Callable[[], None], progress: Progress | None = None) -> None:
         """Shut down cleanly: everything appended is on disk when `stopped` is called.
 
-        `progress` is called every second with the number of logs flushed, and of all logs.
+        A node of several first lets others lead its partitions, and is served meanwhile. `progress`
+        is called every second with the number of logs flushed, and of all logs.
         """
         self.is_stopping = True
+        if self.member is None:
+            self._stop(stopped, progress)
+        else:
+            self.member.shut_down(lambda: self._stop(stopped, progress))
+
+    def _stop(self, stopped: Callable[[], None], progress: Progress | None) -> None:
         self.sockets.close()
         if self.member is not None:
             self.member.stop()
@@ -583,7 +600,13 @@ class Node:
             stopped()
 
         CleanShutdown(
-            self.timer, self.background, self.directory, self.metadata, ended, progress
+            self.timer,
+            self.background,
+            self.directory,
+            self.metadata,
+            NO_BROKER_EPOCH if self.member is None else self.member.lifecycle.epoch,
+            ended,
+            progress,
         ).begin()
 
 

@@ -38,13 +38,18 @@ class CleanShutdown:
         background: TrackedOffload,
         directory: LogDirectory,
         metadata: MetadataLog,
+        broker_epoch: int,
         stopped: Callable[[], None],
         progress: Progress | None,
     ) -> None:
+        """`broker_epoch`: for the marker, by which the next incarnation shows the controller that
+        this one stopped cleanly.
+        """
         self._timer = timer
         self._background = background
         self._directory = directory
         self._metadata = metadata
+        self._broker_epoch = broker_epoch
         self._stopped = stopped
         self._progress = progress
 
@@ -83,7 +88,7 @@ class CleanShutdown:
             except BaseException:
                 self._directory.release()
                 raise
-            self._directory.close(flush=not self._flushes.gave_up)
+            self._directory.close(self._broker_epoch, flush=not self._flushes.gave_up)
         except OSError as error:
             log.critical("the shutdown is not clean and the next start recovers: %s", error)
         self._stopped()

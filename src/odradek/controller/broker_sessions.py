@@ -4,8 +4,9 @@ A session ends `broker.session.timeout.ms` after the last heartbeat; after the e
 connection, already `DISCONNECTED_MS` later. That is faster than Kafka, and as safe: no decision
 trusts a session, all of them trust epochs. A heartbeat over another connection keeps the session.
 
-Sessions are not in the log. A new controller gives each broker a whole session. Time is an
-argument.
+Sessions are not in the log. A new controller gives each broker a whole session, which is inherited
+until the broker is heard from. Meanwhile a node that cannot be reached counts as disconnected: the
+controller before, mostly, which is gone. Time is an argument.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ DISCONNECTED_MS = 500
 class BrokerSession:
     """The session of one incarnation.
 
+    `is_inherited`: the controller before heard from the broker, this one has not yet.
     `metadata_offset`: how far the broker has replayed the metadata. In a controlled shutdown,
     `shutdown_pass` is the number of the pass that moves its leaderships, and `shutdown_offset` the
     offset of its last record, once it has ended: the other brokers must have replayed that.
@@ -29,6 +31,7 @@ class BrokerSession:
     epoch: int
     heard_ms: int
     disconnected_ms: int | None = None
+    is_inherited: bool = False
     metadata_offset: int = -1
     shutdown_pass: int | None = None
     shutdown_offset: int | None = None
@@ -48,6 +51,13 @@ class BrokerSessions:
             session = self._sessions[broker_id] = BrokerSession(epoch, now_ms)
         session.heard_ms = now_ms
         session.disconnected_ms = None
+        session.is_inherited = False
+        return session
+
+    def inherit(self, broker_id: int, epoch: int, now_ms: int) -> BrokerSession:
+        """Give a whole session to an incarnation that the controller before has unfenced."""
+        session = self.heard(broker_id, epoch, now_ms)
+        session.is_inherited = True
         return session
 
     def disconnected(self, broker_id: int, now_ms: int) -> None:
@@ -55,6 +65,23 @@ class BrokerSessions:
         session = self._sessions.get(broker_id)
         if session is not None and session.disconnected_ms is None:
             session.disconnected_ms = now_ms
+
+    def unreachable(self, broker_id: int, now_ms: int) -> None:
+        """Note that a node does not take connections: counts if it was not heard from yet."""
+        session = self._sessions.get(broker_id)
+        if session is not None and session.is_inherited:
+            self.disconnected(broker_id, now_ms)
+
+    def replayed(self, broker_id: int, offset: int) -> None:
+        """Note that a broker has replayed the metadata up to `offset`."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            session.metadata_offset = max(session.metadata_offset, offset)
+
+    def is_silent(self, broker_id: int) -> bool:
+        """True if the broker has no connection to this controller, as far as known."""
+        session = self._sessions.get(broker_id)
+        return session is None or session.is_inherited or session.disconnected_ms is not None
 
     def end(self, broker_id: int) -> None:
         """End the session of a broker that stops or is registered anew."""

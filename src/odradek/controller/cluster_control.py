@@ -103,7 +103,7 @@ class ClusterControl:
         self._next_rebalance_ms = now_ms + self._rebalance_interval_ms()
         for broker in image.brokers.values():
             if not broker.fenced:
-                session = self.sessions.heard(broker.id, broker.epoch, now_ms)
+                session = self.sessions.inherit(broker.id, broker.epoch, now_ms)
                 if broker.in_controlled_shutdown:
                     session.shutdown_pass = 1
 
@@ -114,12 +114,8 @@ class ClusterControl:
     ) -> Parts[BrokerRegistrationResponse]:
         """Yield the records that register a broker, and return its epoch. Raises `ApiError`."""
         self._check_registration(request, now_ms())
-        broker_id = request.broker_id
-        if is_same_incarnation(self.image, request):
-            yield amended(self.image, request)
-            self._repair_is_due = True
-            epoch = self.image.brokers[broker_id].epoch
-        else:
+        broker_id, is_new = request.broker_id, False
+        if not is_same_incarnation(self.image, request):
             self.sessions.end(broker_id)
             self._departing[broker_id] = request.incarnation_id
             try:
@@ -130,23 +126,34 @@ class ClusterControl:
                         f"Another incarnation of broker {broker_id} registers.",
                     )
                 self._check_registration(request, now_ms())
-                epoch = self._end_offset()
-                yield registered(self.image, request, epoch)
+                is_new = not is_same_incarnation(self.image, request)
+                if is_new:  # Else a request that was sent twice was quicker.
+                    yield registered(self.image, request, self._end_offset())
             finally:
                 if self._departing.get(broker_id) == request.incarnation_id:
                     del self._departing[broker_id]
+        if not is_new:
+            yield amended(self.image, request)
+            self._repair_is_due = True
+        epoch = self.image.brokers[broker_id].epoch
         self.sessions.heard(broker_id, epoch, now_ms())
         logger.info("broker %d registered with epoch %d", broker_id, epoch)
         return BrokerRegistrationResponse(error_code=ErrorCode.NONE, broker_epoch=epoch)
 
     def _check_registration(self, request: BrokerRegistrationRequest, now_ms: int) -> None:
+        check_registration(self.image, request, in_session=self._is_in_session(request, now_ms))
+
+    def _is_in_session(self, request: BrokerRegistrationRequest, now_ms: int) -> bool:
+        """True if the present incarnation of a broker may still run.
+
+        A process locks its directories. One that comes with the same directories, while nothing is
+        connected as this broker, is the same broker after a restart.
+        """
         present = self.image.brokers.get(request.broker_id)
-        check_registration(
-            self.image,
-            request,
-            in_session=present is not None
-            and self.sessions.is_valid(present.id, present.epoch, now_ms),
-        )
+        if present is None or not self.sessions.is_valid(present.id, present.epoch, now_ms):
+            return False
+        restarted = set(present.log_dirs) == set(request.log_dirs)
+        return not (restarted and self.sessions.is_silent(present.id))
 
     def unregister(self, request: UnregisterBrokerRequest) -> Parts[UnregisterBrokerResponse]:
         """Yield the records that remove a broker's registration. Raises `ApiError`.
@@ -256,6 +263,10 @@ class ClusterControl:
     def disconnected(self, broker_id: int, now_ms: int) -> None:
         """Note that the connection of a broker's heartbeats has ended."""
         self.sessions.disconnected(broker_id, now_ms)
+
+    def unreachable(self, broker_id: int, now_ms: int) -> None:
+        """Note that a node does not take connections: counts if it was not heard from yet."""
+        self.sessions.unreachable(broker_id, now_ms)
 
     # Steps that are due
 

@@ -128,9 +128,10 @@ class Departure:
 
 
 def leads(image: MetadataImage, broker_id: int) -> bool:
-    """True if a broker leads any partition."""
+    """True if a broker leads any partition that another replica may lead."""
+    active = {broker.id for broker in image.brokers.values() if broker.active} - {broker_id}
     return any(
-        partition.leader == broker_id
+        partition.leader == broker_id and not active.isdisjoint(partition.isr)
         for topic in image.topics.values()
         for partition in topic.partitions.values()
     )

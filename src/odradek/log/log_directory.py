@@ -44,6 +44,7 @@ the slot is ignored, because a log that starts after its end would begin empty.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -313,6 +314,7 @@ class DirectoryOffsets:
 
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+NO_BROKER_EPOCH = -1
 DELETE_SUFFIX = "-delete"
 DAMAGED_SUFFIX = "-damaged"
 
@@ -390,10 +392,18 @@ class LogDirectory:
     def _read_state(self) -> None:
         names = self.disk.list(self.path)
         self.was_clean = self._marked_clean = CLEAN_SHUTDOWN_FILE in names
+        self.previous_broker_epoch = self._marked_epoch() if self.was_clean else NO_BROKER_EPOCH
+        """The epoch in which the broker was when it stopped cleanly, else `NO_BROKER_EPOCH`."""
         self.partitions = {key: None for name in names if (key := partition_of(name)) is not None}
         self._leftovers = [name for name in names if name.endswith(DELETE_SUFFIX)]
         self.offsets = DirectoryOffsets(self.disk, self.path, self.fence, self.problems)
         self.offsets.keep_only(self.partitions)
+
+    def _marked_epoch(self) -> int:
+        """Return the broker's epoch of the clean-shutdown marker, if that has one."""
+        data = self.disk.read_file(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+        found = re.search(rb'"brokerEpoch": ?"?(-?[0-9]{1,19})\b', data)
+        return int(found[1]) if found is not None else NO_BROKER_EPOCH
 
     def take_problems(self) -> list[str]:
         """Return the problems found since the last call."""
@@ -589,7 +599,7 @@ class LogDirectory:
         """
         return self.offsets.checkpoint(self.logs)
 
-    def close(self, broker_epoch: int = -1, *, flush: bool = True) -> None:
+    def close(self, broker_epoch: int = NO_BROKER_EPOCH, *, flush: bool = True) -> None:
         """Stop cleanly: flush all logs, checkpoint, write the clean-shutdown marker, unlock.
 
         Blocks; with thousands of logs run a `ShutdownFlush` first. Without `flush` nothing is

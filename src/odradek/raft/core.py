@@ -657,7 +657,7 @@ class Raft:
         diverging = log.divergence(offset, last_epoch)
         if diverging is not None:
             return RaftFetchResponse(*head, diverging=diverging)
-        role.fetched(request.replica, offset, self._now)
+        role.fetched(request.replica, offset, self._now, request.high_watermark)
         self._advance_high_watermark(role)
         if not isinstance(self.role, Leader):  # It removed itself, and that is committed now.
             return self._not_leader_fetch()

@@ -19,13 +19,15 @@ from odradek.raft.replicas import UNKNOWN_DIRECTORY, ReplicaKey, Voter, VoterSet
 class ReplicaProgress:
     """What the leader knows of another replica.
 
-    Everything before `acknowledged` is on the replica's disk. `caught_up_ms` is when it last had
+    Everything before `acknowledged` is on the replica's disk, and it knows everything before
+    `high_watermark` to be committed. `caught_up_ms` is when it last had
     everything that was in the leader's log at its fetch before.
     """
 
     acknowledged: int
     fetched_ms: int
     caught_up_ms: int | None = None
+    high_watermark: int = 0
     end_at_fetch: int = -1
 
 
@@ -62,7 +64,7 @@ class Leader:
 
     # Progress
 
-    def fetched(self, key: ReplicaKey, offset: int, now_ms: int) -> None:
+    def fetched(self, key: ReplicaKey, offset: int, now_ms: int, high_watermark: int = 0) -> None:
         """Note a fetch: the replica has everything before `offset` on disk."""
         progress = self.progress.get(key)
         if progress is None:
@@ -72,6 +74,7 @@ class Leader:
         elif progress.end_at_fetch >= 0 and offset >= progress.end_at_fetch:
             progress.caught_up_ms = progress.fetched_ms
         progress.acknowledged = offset
+        progress.high_watermark = high_watermark
         progress.fetched_ms = now_ms
         progress.end_at_fetch = self.log.end_offset
 

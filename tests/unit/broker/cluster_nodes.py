@@ -63,6 +63,12 @@ class ClusterNodes:
     def running(self) -> list[Node]:
         return [self.node(number) for number, each in self.machines.items() if each.running]
 
+    def run(self, number: int, callback: Callable[[], None]) -> None:
+        """Run something on the owner thread of a node, now."""
+        process = self.machines[number].process
+        assert process is not None
+        process.run(callback)
+
     def until(self, condition: Callable[[], bool], limit_ms: int = 30_000) -> int:
         """Run until something has happened; return the simulated milliseconds that it took."""
         began_ns = self.scheduler.now_ns

@@ -72,6 +72,7 @@ class SentRequest:
     """The exchange of one request, with the response to it."""
 
     peer = ("127.0.0.1", 50_000)
+    connection = None
 
     def __init__(self, request: Any, version: int) -> None:
         self.key = next(row.key for row in MESSAGES.values() if row.request is type(request))

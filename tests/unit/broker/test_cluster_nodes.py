@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from odradek.broker.node import StartFailed
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
+from odradek.network_client.broker_connections import Purpose
 from odradek.raft.effects import AddVoter
 from odradek.raft.messages import RaftResponse
 from odradek.raft.replicas import QuorumEndpoint, ReplicaKey, Voter
 from odradek.testing.machine import host_of
-from odradek.testing.scheduler import SECOND
+from odradek.testing.scheduler import MS, SECOND
 from unit.broker.cluster_nodes import CLUSTER_PORT, VOTERS, ClusterNodes, three_voters
 
 
@@ -116,17 +119,91 @@ def test_a_node_that_joins_late_gets_a_snapshot_and_the_records_after_it() -> No
     assert nodes.node(2).metadata.raft.log.log_start_offset > 0
 
 
-def test_a_node_that_is_not_heard_from_is_fenced_and_comes_back() -> None:
+def fenced(nodes: ClusterNodes, number: int) -> bool:
+    """True if the active controller has fenced a node."""
+    return all(each.metadata.committed.brokers[number].fenced for each in nodes.controllers)
+
+
+def test_a_killed_broker_is_fenced_half_a_second_later_and_comes_back_at_once() -> None:
     nodes = three_voters()
     away = nodes.other_than_controller().config.node_id
     nodes.machines[away].kill()
-
-    def is_fenced() -> bool:
-        return nodes.controllers[0].metadata.committed.brokers[away].fenced
-
-    nodes.until(is_fenced)
+    assert 500 <= nodes.until(lambda: fenced(nodes, away)) < 600
     nodes.boot(away)
-    nodes.until(lambda: nodes.all_ready() and not is_fenced())
+    nodes.until(lambda: nodes.all_ready() and not fenced(nodes, away))
+
+
+def test_a_broker_that_is_killed_and_started_again_does_not_wait_for_its_session_to_end() -> None:
+    nodes = three_voters()
+    away = nodes.other_than_controller().config.node_id
+    nodes.machines[away].kill()
+    nodes.boot(away)
+    assert nodes.until(nodes.all_ready) < 500
+
+
+def test_the_broker_of_a_killed_controller_is_fenced_by_the_next_one() -> None:
+    nodes = three_voters()
+    first = nodes.controllers[0].config.node_id
+    nodes.machines[first].kill()
+    nodes.until(lambda: len(nodes.controllers) == 1)
+    assert nodes.until(lambda: fenced(nodes, first)) < 600
+    assert not any(fenced(nodes, node.config.node_id) for node in nodes.running)
+
+
+def test_all_nodes_that_are_killed_are_ready_again_without_waiting_for_sessions() -> None:
+    nodes = three_voters()
+    for machine in nodes.machines.values():
+        machine.kill()
+    nodes.boot()
+    assert nodes.until(nodes.all_ready) < 4_000  # Elections of voters that knew another leader.
+
+
+def test_a_lost_connection_of_a_broker_that_runs_does_not_fence_it() -> None:
+    nodes = three_voters()
+    away = nodes.other_than_controller()
+    number = away.config.node_id
+    assert away.connections is not None
+    client = away.connections.client(Purpose.CONTROLLER)
+    for _ in range(5):
+        at = nodes.controllers[0].config.node_id
+        nodes.run(number, lambda: client.disconnect(at, "the test"))  # noqa: B023 (runs at once)
+        nodes.scheduler.run(nodes.scheduler.now_ns + 700 * MS)
+        assert not fenced(nodes, number)
+
+
+def stopped(nodes: ClusterNodes, *numbers: int) -> Callable[[], bool]:
+    """Stop nodes as SIGTERM does; return what is true once all have ended by themselves."""
+    ended: list[bool] = []
+    for number in numbers:
+        nodes.machines[number].stop(60 * SECOND, ended.append)
+    return lambda: ended == [True] * len(numbers)
+
+
+def test_a_node_that_stops_is_fenced_before_it_is_gone_and_may_register_at_once() -> None:
+    nodes = three_voters()
+    number = nodes.other_than_controller().config.node_id
+    assert nodes.until(stopped(nodes, number)) < 300
+    assert fenced(nodes, number)
+    epoch = nodes.controllers[0].metadata.committed.brokers[number].epoch
+    nodes.boot(number)
+    assert nodes.node(number).directory.previous_broker_epoch == epoch
+    assert nodes.until(nodes.all_ready) < 500
+
+
+def test_a_controller_that_stops_hands_over() -> None:
+    nodes = three_voters()
+    first = nodes.controllers[0].config.node_id
+    assert nodes.until(stopped(nodes, first)) < 300
+    assert nodes.until(lambda: len(nodes.controllers) == 1) < 200
+    assert fenced(nodes, first)
+    nodes.create(nodes.controllers[0], "after")
+
+
+def test_nodes_that_stop_all_at_once_do_not_wait_for_a_controller_for_long() -> None:
+    nodes = three_voters()
+    assert nodes.until(stopped(nodes, 1, 2, 3)) < 2_500
+    nodes.boot()
+    nodes.until(nodes.all_ready)
 
 
 def test_a_new_directory_that_is_to_join_others_needs_the_id_of_their_cluster() -> None:

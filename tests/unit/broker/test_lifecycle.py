@@ -231,9 +231,34 @@ def test_a_new_controller_gets_what_the_old_one_did_not_answer_at_once() -> None
     life.heartbeat()
 
 
-def test_a_new_controller_changes_nothing_between_heartbeats() -> None:
+def test_a_new_controller_hears_from_the_broker_at_once() -> None:
     life = running()
     life.effects += life.lifecycle.controller_changed(life.now)
+    life.heartbeat()
+
+
+def test_what_the_controller_before_does_not_answer_is_sent_to_the_new_one() -> None:
+    life = Life()
+    life.start()
+    assert life.sent() is not None
+    life.effects += life.lifecycle.controller_changed(life.now)
+    assert isinstance(life.sent(), BrokerRegistrationRequest)
+
+
+def test_a_lost_connection_brings_the_next_heartbeat_forward() -> None:
+    life = running()
+    life.effects += life.lifecycle.connection_lost(life.now)
+    life.heartbeat()
+    life.effects += life.lifecycle.connection_lost(life.now)
+    assert life.sent() is None  # One is in flight.
+
+
+def test_a_lost_connection_does_not_shorten_the_wait_after_a_failure() -> None:
+    life = running()
+    life.sleep(INTERVAL)
+    life.heartbeat()
+    life.fails()
+    life.effects += life.lifecycle.connection_lost(life.now)
     assert life.sent() is None
 
 
@@ -311,11 +336,25 @@ def test_a_stop_asks_often_until_all_leaderships_are_gone() -> None:
     assert life.lifecycle.deadline is None
 
 
-def test_a_stop_without_a_controller_ends_when_its_patience_does() -> None:
+def test_a_stop_whose_leaderships_do_not_move_ends_when_its_patience_does() -> None:
+    life = running()
+    life.stops()
+    until = life.now + 5_000
+    while life.now < until:
+        effects = life.take()
+        assert not any(isinstance(each, MayShutDown) for each in effects)
+        life.answers(shut_down=False)
+        life.sleep(50)
+    assert MayShutDown(relieved=False) in life.take()
+
+
+def test_a_stop_without_a_controller_ends_soon() -> None:
     life = running()
     life.stops()
     life.take()
-    life.sleep(5_000)
+    life.sleep(1_499)
+    assert life.take() == []
+    life.sleep(1)
     assert life.take() == [MayShutDown(relieved=False)]
 
 

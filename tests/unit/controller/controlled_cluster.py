@@ -115,7 +115,7 @@ class ControlledCluster:
 
     # Brokers
 
-    def register(
+    def registration(
         self,
         broker_id: int,
         *,
@@ -125,18 +125,13 @@ class ControlledCluster:
         cluster_id: str = CLUSTER,
         features: dict[str, tuple[int, int]] | None = None,
         rack: str | None = None,
-    ) -> int:
-        """Register a process; return the error."""
-        process = Process(
-            broker_id,
-            UUID(int=1000 + broker_id + 100 * incarnation),
-            [directory(broker_id)] if log_dirs is None else log_dirs,
-        )
+    ) -> BrokerRegistrationRequest:
+        """Make the request of a process."""
         supported = ALL_SUPPORTED if features is None else features
-        request = BrokerRegistrationRequest(
+        return BrokerRegistrationRequest(
             broker_id=broker_id,
             cluster_id=cluster_id,
-            incarnation_id=process.incarnation,
+            incarnation_id=UUID(int=1000 + broker_id + 100 * incarnation),
             listeners=[
                 RegistrationListener(
                     name="PLAINTEXT", host="127.0.0.1", port=9000 + broker_id, security_protocol=0
@@ -149,9 +144,32 @@ class ControlledCluster:
                 for name, (low, high) in supported.items()
             ],
             rack=rack,
-            log_dirs=process.log_dirs,
+            log_dirs=[directory(broker_id)] if log_dirs is None else log_dirs,
             previous_broker_epoch=previous_epoch,
         )
+
+    def register(
+        self,
+        broker_id: int,
+        *,
+        incarnation: int = 0,
+        log_dirs: list[UUID] | None = None,
+        previous_epoch: int = -1,
+        cluster_id: str = CLUSTER,
+        features: dict[str, tuple[int, int]] | None = None,
+        rack: str | None = None,
+    ) -> int:
+        """Register a process; return the error."""
+        request = self.registration(
+            broker_id,
+            incarnation=incarnation,
+            log_dirs=log_dirs,
+            previous_epoch=previous_epoch,
+            cluster_id=cluster_id,
+            features=features,
+            rack=rack,
+        )
+        process = Process(broker_id, request.incarnation_id, request.log_dirs)
         try:
             response = self.run(self.control.register(request, lambda: self.now_ms))
         except ApiError as refused:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from odradek.controller.broker_sessions import DISCONNECTED_MS
 from odradek.controller.decision import RECORDS_PER_PART, ApiError
 from odradek.controller.partition_pass import PARTITIONS_PER_PART
 from odradek.model.errors import ErrorCode
@@ -388,6 +389,85 @@ def test_preferred_replicas_lead_again_at_intervals_unless_that_is_off(
     assert cluster.partition().leader == 2
     cluster.wait(1_000)
     assert cluster.partition().leader == leader
+
+
+def test_a_registration_that_is_sent_twice_gets_one_epoch() -> None:
+    cluster = ControlledCluster(1, 2).create("t", {0: [1, 2]})
+    cluster.control.disconnected(2, cluster.now_ms)
+    request = cluster.registration(2, incarnation=1)
+    first = cluster.control.register(request, lambda: cluster.now_ms)
+    second = cluster.control.register(request, lambda: cluster.now_ms)
+    epochs = set()
+    running = [first, second]
+    while running:
+        for parts in list(running):
+            try:
+                cluster.take(next(parts))
+            except StopIteration as ended:
+                epochs.add(ended.value.broker_epoch)
+                running.remove(parts)
+    assert epochs == {cluster.image.brokers[2].epoch}
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("replicas", [[1], [1, 2]])
+def test_a_new_incarnation_of_a_leader_gets_no_epoch_in_which_the_one_before_led(
+    replicas: list[int], clean: bool
+) -> None:
+    cluster = ControlledCluster(1, 2).create("t", {0: replicas})
+    before = cluster.partition()
+    assert before.leader == 1
+    cluster.control.disconnected(1, cluster.now_ms)
+    epoch = cluster.processes[1].epoch if clean else -1
+    assert cluster.register(1, incarnation=1, previous_epoch=epoch) == 0
+    cluster.beat(1)
+    after = cluster.settle().partition()
+    assert after.leader == replicas[-1]
+    assert after.leader_epoch > before.leader_epoch
+
+
+def test_a_broker_with_the_directories_of_one_that_is_not_connected_takes_its_place() -> None:
+    cluster = ControlledCluster(1, 2)
+    assert cluster.register(2, incarnation=1) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    cluster.control.disconnected(2, cluster.now_ms)
+    another = [directory(2, disk=1)]
+    assert (
+        cluster.register(2, incarnation=1, log_dirs=another)
+        == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    )
+    assert cluster.register(2, incarnation=1) == 0
+
+
+def test_a_new_controller_lets_a_restarted_broker_in_until_it_hears_from_the_one_before() -> None:
+    cluster = ControlledCluster(1, 2, 3)
+    cluster.take_over()
+    cluster.beat(2)
+    assert cluster.register(2, incarnation=1) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert cluster.register(3, incarnation=1) == 0
+
+
+def test_a_new_controller_fences_who_cannot_be_reached_and_was_not_heard_from() -> None:
+    cluster = ControlledCluster(1, 2, 3)
+    cluster.take_over()
+    cluster.beat(2)
+    cluster.control.unreachable(2, cluster.now_ms)
+    cluster.control.unreachable(3, cluster.now_ms)
+    cluster.wait(DISCONNECTED_MS)
+    assert states(cluster) == {1: False, 2: False, 3: True}
+
+
+def test_a_stopping_broker_does_not_wait_for_heartbeats_of_who_is_known_to_know() -> None:
+    cluster = ControlledCluster(1, 2).create("t", {0: [1, 2]})
+    cluster.beat(1, stop=True)
+    cluster.settle()
+    cluster.control.sessions.replayed(2, cluster.end_offset - 1)
+    assert cluster.beat(1, stop=True).should_shut_down
+
+
+def test_a_broker_whose_partitions_nobody_else_can_lead_may_stop_at_once() -> None:
+    cluster = ControlledCluster(1, 2).create("t", {0: [1]})
+    assert cluster.beat(1, stop=True).should_shut_down
+    assert cluster.settle().partition().leader == -1
 
 
 # Unregistering

@@ -12,7 +12,7 @@ import pytest
 
 from odradek.log.fence import LogDirFailure
 from odradek.log.files import LocalDisk
-from odradek.log.log_directory import WrongDirectory, partition_of
+from odradek.log.log_directory import NO_BROKER_EPOCH, WrongDirectory, partition_of
 from odradek.log.memory_disk import MemoryDisk
 from unit.log.log_directories import crash, key, open_directory
 from unit.log.log_making import SMALL, batch, fill, offsets, read
@@ -86,6 +86,30 @@ def test_log_directories_are_named_by_topic_id():
     assert partition_of("5NsPyF0SSqCQk9HqmHqoFQ-3") == key(3)
     for name in ("topic-3", "5NsPyF0SSqCQk9HqmHqoFQ", "5NsPyF0SSqCQk9HqmHqoFQ-3.1-delete", "a-b"):
         assert partition_of(name) is None
+
+
+@pytest.mark.parametrize(
+    ("marker", "epoch"),
+    [
+        (b'{"version":0,"brokerEpoch":1234}', 1234),
+        (b'{"version":0,"brokerEpoch":-1}', NO_BROKER_EPOCH),
+        (b'{"brokerEpoch": "77"}', 77),
+        (b"", NO_BROKER_EPOCH),
+        (b'{"brokerEpoch":true}', NO_BROKER_EPOCH),
+    ],
+)
+def test_the_epoch_of_the_broker_that_stopped_is_read_from_the_marker(marker, epoch):
+    disk = MemoryDisk()
+    open_directory(disk).close()
+    disk.replace_file("data/.kafka_cleanshutdown", marker)
+    assert open_directory(disk).previous_broker_epoch == epoch
+
+
+def test_a_broker_that_did_not_stop_cleanly_has_no_epoch_before():
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    directory.release()
+    assert open_directory(disk).previous_broker_epoch == NO_BROKER_EPOCH
 
 
 def test_a_clean_stop_keeps_everything():

@@ -18,5 +18,5 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: RequestContext, request: BrokerHeartbeatRequest
 ) -> CallbackResponse:
-    broker.controller_service.heartbeat(request, context.respond)
+    broker.controller_service.heartbeat(request, context.respond, context.exchange.connection)
     return CALLBACK_RESPONSE

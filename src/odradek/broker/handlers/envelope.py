@@ -93,6 +93,7 @@ class EnvelopeExchange:
         self._context = context
         self._header = header
         self._outer: RequestExchange = context.exchange
+        self.connection = self._outer.connection
         self._controller = broker.active_controller()
 
     @property
