@@ -67,6 +67,7 @@ from odradek.timing import SystemTimer
 
 if TYPE_CHECKING:
     from odradek.broker.cluster_member import ClusterMember
+    from odradek.broker.quorum_membership import QuorumMembership
     from odradek.broker.replication_service import ReplicationService
     from odradek.network.http_server import HttpServer
     from odradek.network_client.broker_connections import BrokerConnections
@@ -137,6 +138,7 @@ class Node:
         """The address of the CLUSTER listener, after `start`."""
         self.connections: BrokerConnections | None = None
         self.member: ClusterMember | None = None
+        self._membership: QuorumMembership
         self.replication: ReplicationService | None = None
         self._cluster_sockets: SocketServer | None = None
         self._quorum_network: RaftNetwork | None = None
@@ -296,6 +298,7 @@ class Node:
         from odradek.broker.cluster_member import ClusterMember
         from odradek.broker.controller_service import ControllerService
         from odradek.broker.lifecycle import BrokerLifecycle, LifecycleConfig
+        from odradek.broker.quorum_membership import QuorumMembership
         from odradek.broker.replication_service import ReplicationService
         from odradek.network_client.backoff import ExponentialBackoff
         from odradek.network_client.broker_connections import Purpose
@@ -334,6 +337,13 @@ class Node:
         self.metadata.subscribers.append(self._follow_metadata)
         controllers = self.broker.join_cluster(self.connections, self._active_controller)
         self.replication = ReplicationService(self.broker, self.connections, controllers)
+        assert self.broker.forwarding is not None
+        self._membership = QuorumMembership(
+            self.broker,
+            self.broker.forwarding.channel,
+            (QuorumEndpoint(CLUSTER, *self._cluster_endpoint()),),
+            joins=self.config.controller_quorum_auto_join_enable,
+        )
         self.metadata.on_leader_change.append(self._leader_changed)
 
         def lost(node_id: int) -> None:
@@ -369,6 +379,7 @@ class Node:
         )
         self.broker.controller_changed()
         self.member.controller_changed()
+        self._membership.look()
 
     def _follow_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Metadata was committed: there may be answers to send, or news for the controller."""
@@ -377,13 +388,11 @@ class Node:
         self.replication.brokers_changed(delta, image)
         self.broker.controller_service.commit_advanced()
         self.member.metadata_committed()
+        self._membership.look()
 
     def _registration(self) -> BrokerRegistrationRequest:
-        meta, advertised = self.directory.meta, self.config.advertised_cluster_listener()
-        assert advertised is not None, "only a node of several registers with a controller"
-        between_nodes = Endpoint(
-            CLUSTER, advertised.host, advertised.port or self.cluster_address[1], PLAINTEXT
-        )
+        meta = self.directory.meta
+        between_nodes = Endpoint(CLUSTER, *self._cluster_endpoint(), PLAINTEXT)
         return BrokerRegistrationRequest(
             broker_id=self.config.node_id,
             cluster_id=meta.cluster_id,
@@ -407,6 +416,12 @@ class Node:
             log_dirs=[meta.directory_id],
             previous_broker_epoch=self.directory.previous_broker_epoch,
         )
+
+    def _cluster_endpoint(self) -> tuple[str, int]:
+        """Host and port where other nodes reach this one."""
+        advertised = self.config.advertised_cluster_listener()
+        assert advertised is not None, "only a node of several has one"
+        return advertised.host, advertised.port or self.cluster_address[1]
 
     def _place(self) -> QuorumPlace:
         """Return this node's place in the quorum, from its settings."""
@@ -582,6 +597,7 @@ class Node:
         self.sockets.close()
         if self.member is not None:
             self.member.stop()
+            self._membership.close()
             self.broker.leave_cluster()
         if self.replication is not None:
             self.replication.stop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.config.addresses import parse_address
-from odradek.config.setting import at_least, integer, matching, optional_string, strings
+from odradek.config.setting import at_least, boolean, integer, matching, optional_string, strings
 from odradek.config.settings import Settings
 
 VOTER_PATTERN = r"([0-9]+)@(\[[0-9A-Fa-f:.%a-z0-9]+\]|[^\[\]:/,@\s]+):([0-9]{1,5})"
@@ -34,6 +34,13 @@ class QuorumSettings(Settings):
         matching(ADDRESS_PATTERN, "expected HOST:PORT, such as node1:19092", "`HOST:PORT`"),
         doc="CLUSTER addresses of nodes that know the leader of the quorum. A node with an empty "
         "data directory joins their cluster, as an observer of the quorum.",
+    )
+    controller_quorum_auto_join_enable = boolean(
+        "controller.quorum.auto.join.enable",
+        False,
+        doc="Whether this node becomes a voter of the quorum by itself: when there are three "
+        "brokers and fewer than three voters. Stop a node before its voter is removed, or it joins "
+        "again.",
     )
     controller_quorum_election_timeout_ms = integer(
         "controller.quorum.election.timeout.ms",

@@ -319,7 +319,7 @@ class Raft:
             for parked in role.parked.values():
                 self._effects.append(Reply(parked.token, self._not_leader_fetch()))
             role.parked.clear()
-            if role.change is not None:
+            if role.change is not None and role.change.token is not None:
                 self._effects.append(
                     Reply(
                         role.change.token,
@@ -704,7 +704,8 @@ class Raft:
         change = role.change
         if change is not None and change.end_offset <= committed:
             role.change = None
-            self._effects.append(Reply(change.token, VoterChangeResponse(NONE)))
+            if change.token is not None:
+                self._effects.append(Reply(change.token, VoterChangeResponse(NONE)))
         self._answer_parked(role)
         if not self.is_voter and self.log.voters_offset < committed:
             self._resign()
@@ -731,14 +732,18 @@ class Raft:
             case AddVoter(voter=voter):
                 changed = role.with_added(voter, self._now, self.config.fetch_timeout_ms)
             case RemoveVoter(key=key):
-                changed = role.with_removed(key)
+                changed = role.with_removed(key, self._now, self._check_quorum_ms)
             case UpdateVoter(voter=voter):
                 changed = role.with_updated(voter)
         if isinstance(changed, VoterChangeResponse):
             self._effects.append(Reply(event.token, changed))
             return
         self._append(RaftBatch(self.log.end_offset, 1, self.epoch, None, changed))
-        role.change = VoterChange(event.token, self.log.end_offset)
+        token: object | None = event.token
+        if isinstance(event, AddVoter) and not event.ack_when_committed:
+            self._effects.append(Reply(token, VoterChangeResponse(NONE)))
+            token = None
+        role.change = VoterChange(token, self.log.end_offset)
         role.begin_ms = self._now
         self._answer_parked(role)
 

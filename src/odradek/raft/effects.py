@@ -102,10 +102,14 @@ class SnapshotFetched:
 
 @value
 class AddVoter:
-    """Make an observer a voter (KIP-853)."""
+    """Make an observer a voter (KIP-853).
+
+    Without `ack_when_committed` the answer comes when the change is in the leader's log.
+    """
 
     token: object
     voter: Voter
+    ack_when_committed: bool = True
 
 
 @value

@@ -42,9 +42,10 @@ class ParkedFetch:
 
 @dataclass(slots=True)
 class VoterChange:
-    """A change of the voter set that is in the log and not yet committed."""
+    """A change of the voter set that is in the log and not yet committed; `token` is that of the
+    request if it is still to be answered."""
 
-    token: object
+    token: object | None
     end_offset: int
 
 
@@ -197,8 +198,12 @@ class Leader:
             )
         return self.log.voters.with_voter(voter)
 
-    def with_removed(self, key: ReplicaKey) -> VoterSet | VoterChangeResponse:
-        """Return the voter set without the voter of this key, or why it cannot be removed."""
+    def with_removed(
+        self, key: ReplicaKey, now_ms: int, within_ms: int
+    ) -> VoterSet | VoterChangeResponse:
+        """Return the voter set without the voter of this key, or why it cannot be removed: a
+        majority of the others must have fetched within `within_ms`.
+        """
         refused = self.refuse_change()
         if refused is not None:
             return refused
@@ -208,7 +213,22 @@ class Leader:
             return VoterChangeResponse(
                 RaftError.INVALID_REQUEST, f"replica {key} is the only voter"
             )
-        return self.log.voters.without(key.id)
+        others = self.log.voters.without(key.id)
+        silent = [each.key for each in others if not self._is_heard(each, now_ms - within_ms)]
+        if len(others) - len(silent) < others.majority:
+            return VoterChangeResponse(
+                RaftError.INVALID_REQUEST,
+                f"without replica {key} the quorum would have {len(others)} voters, and nothing is "
+                f"heard from {', '.join(map(str, silent))}: it could decide nothing. What to do: "
+                "start these nodes, or remove them first",
+            )
+        return others
+
+    def _is_heard(self, voter: Voter, since_ms: int) -> bool:
+        if voter.key.matches(self.me):
+            return True
+        progress = self.progress_of(voter)
+        return progress is not None and progress.fetched_ms >= since_ms
 
     def with_updated(self, voter: Voter) -> VoterSet | VoterChangeResponse:
         """Return the voter set with new endpoints of `voter`, or why they cannot change."""

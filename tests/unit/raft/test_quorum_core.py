@@ -589,11 +589,38 @@ class TestVoterChanges:
         assert answer is not None
         assert answer.error is RaftError.INVALID_REQUEST
 
+    def test_a_voter_is_not_removed_if_the_others_could_decide_nothing(self) -> None:
+        replica = self.leading()
+        replica.fetched_by(2, 1)
+        answer = self.change(replica, RemoveVoter("change", key(2)))
+        assert answer is not None
+        assert answer.error is RaftError.INVALID_REQUEST
+        assert f"nothing is heard from {key(3)}" in answer.message
+        assert "start these nodes, or remove them first" in answer.message
+        assert replica.core.log.voters == voters(1, 2, 3)
+        assert self.change(replica, RemoveVoter("change", key(3))) is None
+
+    def test_a_change_may_be_answered_before_it_is_committed(self) -> None:
+        replica = self.leading()
+        replica.fetched_by(2, 1)
+        replica.fetched_by(9, 1)
+        answer = self.change(replica, AddVoter("change", Voter(key(9)), False))
+        assert answer == VoterChangeResponse(NONE)
+        replica.effects.clear()
+        replica.flush()
+        replica.fetched_by(2, 2)
+        replica.fetched_by(9, 2)
+        assert replica.core.log.high_watermark == 2
+        assert not [
+            each for each in replica.effects if isinstance(each, Reply) and each.token == "change"
+        ]
+
     def test_a_leader_that_removes_itself_leads_until_it_is_committed_and_does_not_count(
         self,
     ) -> None:
         replica = self.leading()
         replica.fetched_by(2, 1)
+        replica.fetched_by(3, 1)
         self.change(replica, RemoveVoter("change", key(1)))
         replica.flush()
         replica.fetched_by(2, 2)

@@ -1,7 +1,8 @@
 """AddRaftVoter: v0-1. Makes an observer of the quorum, which has caught up, a voter (KIP-853).
 
 The leader of the quorum, which is the active controller, changes its voters one at a time. The
-response is sent when the change is committed.
+response is sent when the change is committed; without `ack_when_committed`, when the leader's log
+has it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ def handle(broker: Broker, context: RequestContext, request: AddRaftVoterRequest
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     voter = Voter(key, endpoints_of(request.listeners))
     return change_voters(
-        broker, context, request.cluster_id, lambda reply: AddVoter(reply, voter), response
+        broker,
+        context,
+        request.cluster_id,
+        lambda reply: AddVoter(reply, voter, request.ack_when_committed),
+        response,
     )
 
 
