@@ -86,6 +86,11 @@ class Housekeeping:
             self.dirty_log_flusher.stop()
         self.cleaner.stop()
 
+    def logs_opened(self) -> None:
+        """Logs that were recovered may have to be flushed."""
+        if self.dirty_log_flusher is not None:
+            self.dirty_log_flusher.schedule()
+
     def configs_changed(self) -> None:
         """Settings of topics changed: `flush.ms` may be shorter than before."""
         if self.dirty_log_flusher is not None:

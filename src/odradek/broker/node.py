@@ -152,13 +152,16 @@ class Node:
         self._on_bug = on_bug
         self._most_connections = most_connections
 
-    def start(self) -> None:
+    def start(self, progress: Progress | None = None) -> None:
         """Block until the broker can serve, or until it has begun to join its cluster, which goes
         on in the loop: see `is_ready`. Raises `StartFailed`, and `OSError` for the port.
+
+        While it blocks `progress` is called every second with the number of logs that are open, and
+        of all logs.
         """
         self.directory = self._open_directory()
         try:
-            self._open()
+            self._open(progress)
         except BaseException:
             self.directory.abandon()
             raise
@@ -196,7 +199,7 @@ class Node:
             )
         return given
 
-    def _open(self) -> None:
+    def _open(self, progress: Progress | None) -> None:
         config, env, directory = self.config, self.env, self.directory
         for problem in directory.take_problems():
             log.warning("%s", problem)
@@ -241,7 +244,9 @@ class Node:
             self._join_quorum()
             if self.member is None:
                 self._register()
-                self._open_partitions()
+                self._follow_committed()
+                self.partitions.open_all(progress)
+                self._logs_opened()
         except BaseException:
             self.sockets.close("the start failed")
             if self._cluster_sockets is not None:
@@ -252,11 +257,10 @@ class Node:
         else:
             self.member.start()
 
-    def _open_partitions(self) -> None:
-        """Open the logs, and follow the metadata from now on."""
+    def _follow_committed(self) -> None:
+        """Apply the metadata from now on, and begin what is done from time to time."""
         config, env, directory = self.config, self.env, self.directory
         self._apply_broker_settings(self.metadata.committed)
-        self.partitions.open_all()
         self.metadata.subscribers.append(self._committed)
         self._remove_leftovers()
         self.housekeeping = Housekeeping(
@@ -269,6 +273,9 @@ class Node:
             lambda: self.config,
         )
         self._has_opened = True
+
+    def _logs_opened(self) -> None:
+        self.housekeeping.logs_opened()
         if any(partition.failure for partition in self.replicas):
             self.housekeeping.save_durable_ends()
 
@@ -280,9 +287,15 @@ class Node:
 
     def _caught_up(self) -> None:
         """This node has the cluster's metadata up to its registration."""
-        self._open_partitions()
-        assert self.member is not None
-        self.member.logs_opened()
+        member = self.member
+        assert member is not None
+
+        def opened() -> None:
+            self._logs_opened()
+            member.logs_opened()
+
+        self._follow_committed()
+        self.partitions.open_in_loop(opened)
 
     def _cannot_join(self, message: str) -> None:
         log.critical("this node cannot join its cluster: %s", message)

@@ -24,6 +24,7 @@ from uuid import UUID
 
 from odradek.broker.background import SerialOffload
 from odradek.broker.broker import Broker
+from odradek.broker.shutdown import Progress
 from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfig
 from odradek.controller.image import NO_LEADER, PartitionRegistration, TopicImage
@@ -40,6 +41,7 @@ from odradek.replication.partition import Partition
 log = logging.getLogger(__name__)
 
 OPEN_RETRY_MS = 5_000
+PROGRESS_MS = 1_000
 TORN_LOGGED = 20
 """Truncated logs that a start reports one by one; it reports the number of all others."""
 OPEN_AT_ONCE = 64
@@ -61,11 +63,47 @@ class Partitions:
         self._refused: dict[TopicIdPartition, None] = {}
         self._setting_aside: dict[TopicIdPartition, None] = {}
 
-    def open_all(self) -> None:
-        """Open all partitions that this broker leads, at the start, before requests are served."""
+    def open_all(self, progress: Progress | None = None) -> None:
+        """Open all partitions that this broker leads, at the start, before requests are served.
+
+        Blocks. After a second, and every second from then on, `progress` is called with the number
+        of logs that are open, and of all logs.
+        """
         for topic in self._broker.image.topics.values():
             self.topic_changed(topic)
-        self._queue.run_all()
+        clock, replicas = self._broker.clock, self._broker.replicas
+        told_ms = clock.monotonic_ms()
+        while not self._queue.is_empty:
+            self._queue.run_next()
+            now_ms = clock.monotonic_ms()
+            if progress is not None and now_ms - told_ms >= PROGRESS_MS:
+                told_ms = now_ms
+                progress(len(replicas.by_id), len(replicas.by_id) + self._queue.size)
+        self._end_start()
+
+    def open_in_loop(self, opened: Callable[[], None]) -> None:
+        """Open all partitions of this broker in slices, while committed metadata goes on to be
+        applied; then call `opened`. For a node of several, which serves other nodes meanwhile.
+        """
+        for topic in self._broker.image.topics.values():
+            self._queue.add(partial(self._open_topic, topic.id))
+        self._queue.add(partial(self._all_opened, opened))
+
+    def _open_topic(self, topic_id: UUID) -> None:
+        topic = self._broker.image.topic_by_id(topic_id)
+        if topic is not None and not self._stopped:
+            self.topic_changed(topic)
+
+    def _all_opened(self, opened: Callable[[], None]) -> None:
+        if self._stopped:
+            return
+        if self._queue.is_empty:
+            self._end_start()
+            opened()
+        else:  # the topics before it have queued their partitions behind it
+            self._queue.add(partial(self._all_opened, opened))
+
+    def _end_start(self) -> None:
         if self._torn_at_start > TORN_LOGGED:
             further = self._torn_at_start - TORN_LOGGED
             log.warning("%d further logs were truncated after an unclean stop", further)
@@ -223,6 +261,9 @@ class Partitions:
             partition = replicas.by_id.get((topic.id, number))
             if partition is not None:
                 self._remove(topic.id, number, partition)
+            elif self._starting and (topic.id, number) in self._broker.directory.partitions:
+                # Its log was still to be opened.
+                self._queue.add(partial(self._remove_files, TopicIdPartition(topic.id, number)))
 
     def _remove(self, topic_id: UUID, number: int, partition: Partition) -> None:
         self._broker.replicas.remove(partition.topic_partition)
@@ -375,10 +416,18 @@ class TimeSlicedQueue:
         finally:
             self._schedule()
 
+    @property
+    def size(self) -> int:
+        return len(self._jobs)
+
+    def run_next(self) -> None:
+        """Run the first job now."""
+        self._jobs.popleft()()
+
     def run_all(self) -> None:
         """Run all jobs now."""
         while self._jobs:
-            self._jobs.popleft()()
+            self.run_next()
 
 
 CODECS = {

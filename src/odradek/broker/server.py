@@ -150,12 +150,16 @@ class Server:
         http_bugs = 0 if self.http is None else self.http.bugs
         return self._reactor.bugs + self.node.sockets.counters.bugs + http_bugs
 
-    def start(self) -> None:
-        """Open the data directory, replay the metadata and listen. Clients can connect then."""
+    def start(self, progress: Progress | None = None) -> None:
+        """Open the data directory, replay the metadata and listen. Clients can connect then.
+
+        After a second, and every second from then on, `progress` is called with the number of logs
+        that are open, and of all logs.
+        """
         try:
             if self._http_settings is not None:
                 self.http = self._start_http(self._http_settings)
-            self.node.start()
+            self.node.start(progress)
             self._join_cluster()
             if self.http is not None:
                 self.http.serve(self.node, self._reactor)

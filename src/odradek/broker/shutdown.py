@@ -26,7 +26,7 @@ FLUSH_TIME_MS = 30_000
 PROGRESS_MS = 1_000
 
 Progress = Callable[[int, int], None]
-"""Called with the number of logs that are flushed, and of all logs."""
+"""Called with the number of logs that are flushed (at a start: open), and of all logs."""
 
 
 class CleanShutdown:

@@ -111,7 +111,7 @@ def up(
             data_dir=directory,
             http=http_settings,
         )
-        server.start()
+        server.start(tell_opened)
     except StartFailed as failure:
         click.echo(f"odradek: {failure}", err=True)
         sys.exit(exits.USAGE if isinstance(failure, BadSettings) else exits.FAILED)
@@ -179,6 +179,10 @@ def ready_line(server: Server, as_json: bool) -> str:
         f"{metrics}  data: {where}\n"
         f"Next: point any Kafka client at it, for example  kcat -b {bootstrap} -L   (Ctrl-C stops)"
     )
+
+
+def tell_opened(opened: int, total: int) -> None:
+    click.echo(f"odradek: starting, {opened:,} of {total:,} logs are open", err=True)
 
 
 def tell_progress(flushed: int, total: int) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from odradek.broker.partitions import OPEN_AT_ONCE, SLICE_JOBS
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+
+from odradek.broker.partitions import OPEN_AT_ONCE, SLICE_JOBS, Partitions
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsRequest,
@@ -195,3 +200,74 @@ def test_a_partition_queued_twice_is_opened_once():
     assert error_of(asked) == 0
     assert len(replicas.by_name) == MANY + 3
     assert not serving.node.broker.opening
+
+
+def restarted_without_logs(
+    monkeypatch: pytest.MonkeyPatch, *topics: str, partitions: int = MANY
+) -> MemoryBroker:
+    """A node whose directory has topics, of which no log is open yet."""
+    before = MemoryBroker()
+    for name in topics:
+        before.create(name, partitions=partitions)
+    before.node.stop(lambda: None)
+    before.run_until_idle()
+    with monkeypatch.context() as patch:
+        patch.setattr(Partitions, "open_all", lambda self, progress: None)
+        return MemoryBroker(before.disk)
+
+
+def test_a_start_in_the_loop_opens_the_logs_in_slices(monkeypatch: pytest.MonkeyPatch):
+    serving = restarted_without_logs(monkeypatch, "t")
+    counts, ended = [0], list[int]()
+    by_name = serving.node.replicas.by_name
+    serving.node.partitions.open_in_loop(lambda: ended.append(len(by_name)))
+    assert not by_name, "nothing blocks before the loop runs"
+    while serving.soon:
+        serving.run_round()
+        counts.append(len(by_name))
+    assert ended == [MANY]
+    assert max(b - a for a, b in pairwise(counts)) <= OPEN_AT_ONCE
+
+
+def test_topics_deleted_while_a_start_opens_logs_are_gone_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    serving = restarted_without_logs(monkeypatch, "t", "u", "v")
+    ended = list[set[str]]()
+    by_name = serving.node.replicas.by_name
+    serving.node.partitions.open_in_loop(lambda: ended.append({name for name, _ in by_name}))
+    while len(by_name) < MANY + 3:
+        serving.run_round()
+    serving.send(DeleteTopicsRequest(topic_names=["t", "v"], timeout_ms=1000), 5)
+    creating(serving, "new", 2)
+    serving.run_until_idle()
+    assert ended == [{"u", "new"}]
+    assert {key.topic_id for key in serving.node.directory.partitions} == {
+        partition.topic_id for partition in serving.node.replicas
+    }
+
+
+def test_a_stop_ends_a_start_in_the_loop(monkeypatch: pytest.MonkeyPatch):
+    serving = restarted_without_logs(monkeypatch, "t")
+    ended = list[str]()
+    serving.node.partitions.open_in_loop(lambda: ended.append("opened"))
+    serving.run_round()
+    serving.node.stop(lambda: ended.append("stopped"))
+    serving.run_until_idle()
+    assert ended == ["stopped"]
+
+
+def test_a_start_that_takes_seconds_tells_how_many_logs_are_open(monkeypatch: pytest.MonkeyPatch):
+    serving = restarted_without_logs(monkeypatch, "t", "u")
+    list_files = serving.disk.list
+
+    def slowly(path: str) -> Sequence[str]:
+        serving.clock.passed_ms += 5
+        return list_files(path)
+
+    serving.disk.list = slowly  # type: ignore[method-assign]
+    told = list[tuple[int, int]]()
+    serving.node.partitions.open_all(lambda *counts: told.append(counts))
+    assert len(serving.node.replicas.by_name) == 2 * MANY
+    assert told
+    assert all(0 < opened < total == 2 * MANY for opened, total in told)
