@@ -19,6 +19,7 @@ from odradek.config.broker_log import CleanerSettings, LogSettings
 from odradek.config.client_metrics import ClientMetricsConfig
 from odradek.config.group import GroupConfig
 from odradek.config.quorum import QuorumSettings
+from odradek.config.replication import ReplicationSettings
 from odradek.config.setting import Setting
 from odradek.config.settings import Settings
 from odradek.config.topic import TopicConfig
@@ -35,6 +36,7 @@ GROUPS: tuple[tuple[str, type[Settings]], ...] = (
     ("Cluster metadata", MetadataLogSettings),
     ("The metadata quorum", QuorumSettings),
     ("The active controller", ClusterSettings),
+    ("Replication", ReplicationSettings),
 )
 INTRODUCTION = """\
 # Settings

@@ -457,6 +457,10 @@ class Node:
                 for node_id, host, port in config.quorum_voters()
             ),
             tuple(QuorumEndpoint(CLUSTER, host, port) for host, port in config.quorum_bootstrap()),
+            moved={
+                node_id: QuorumEndpoint(CLUSTER, host, port)
+                for node_id, host, port in config.moved_voters()
+            },
         )
 
     def _raft_network(self) -> RaftNetwork | None:

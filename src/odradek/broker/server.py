@@ -12,6 +12,7 @@ import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from odradek.broker.formatting import format_directory
 from odradek.broker.node import Node, StartFailed
 from odradek.broker.shutdown import Progress
 from odradek.config.addresses import Listener, address_text
@@ -19,12 +20,14 @@ from odradek.config.broker import BrokerConfig
 from odradek.config.http import HttpSettings
 from odradek.config.setting import ConfigError
 from odradek.log.files import LocalDisk, descriptor_budget
+from odradek.log.log_directory import MetaProperties, read_meta_properties
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk, Env
 from odradek.network.listener import AddressInUseError, CannotListenError, own_address
 from odradek.network.process_usage import process_usage
 from odradek.network.reactor import Reactor, SystemClock
 from odradek.network.workers import Workers
+from odradek.raft.replicas import VoterSet
 from odradek.timing import SystemTimer
 
 if TYPE_CHECKING:
@@ -51,6 +54,13 @@ def connection_quotas(descriptors: int | None = None) -> tuple[int, int]:
         connections = int(descriptors * CONNECTIONS_SHARE)
     http = min(HTTP_CONNECTIONS, connections // HTTP_SHARE)
     return connections - http, http
+
+
+def identity_of(data_dir: str) -> MetaProperties | None:
+    """Return the identity of a data directory, None if it has none. Raises `WrongDirectory`,
+    `OSError`.
+    """
+    return read_meta_properties(LocalDisk(), data_dir)
 
 
 class BadSettings(StartFailed):
@@ -149,6 +159,17 @@ class Server:
         """The number of exceptions that handlers, timers and callbacks must not raise, but did."""
         http_bugs = 0 if self.http is None else self.http.bugs
         return self._reactor.bugs + self.node.sockets.counters.bugs + http_bugs
+
+    def format(self, identity: MetaProperties, voters: VoterSet) -> None:
+        """Give a new directory its identity and the voters of its cluster, before `start`. Raises
+        `StartFailed`.
+        """
+        try:
+            format_directory(
+                self._disk, self.config.log_dirs[0], identity, voters, self._clock.wall_ms()
+            )
+        except OSError as error:
+            raise StartFailed(f"data directory {self.config.log_dirs[0]}: {error}") from error
 
     def start(self, progress: Progress | None = None) -> None:
         """Open the data directory, replay the metadata and listen. Clients can connect then.

@@ -1,9 +1,14 @@
-"""`odradek up`: one broker in the foreground, until it is stopped.
+"""`odradek up`: one broker in the foreground, or a cluster of several, until it is stopped.
 
-The ready line is the only output on stdout: a sentence, or with `--json` one JSON object for a
-program that starts the broker and waits for it. The first SIGINT or SIGTERM stops cleanly (exit 0),
-the second one at once (exit 130). Invalid settings exit with 2, as invalid arguments do; a port or
-a directory that cannot be used, with 1.
+    odradek up              one node, alone
+    odradek up --cluster    one node that others may join: with a CLUSTER listener
+    odradek up -n 3         three nodes on this machine, a process each (`node_processes`)
+
+A directory whose node was in a cluster starts as a part of it without any option
+(`cluster_place`). The ready line is the only output on stdout: a sentence, or with `--json` one
+JSON object for a program that starts the broker and waits for it. The first SIGINT or SIGTERM stops
+cleanly (exit 0), the second one at once (exit 130). Invalid settings exit with 2, as invalid
+arguments do; a port or a directory that cannot be used, with 1.
 
 The command also sets what belongs to the whole process: the limit of descriptors, the garbage
 collector and the allocator. A broker in a user's process (`odradek.testing.Broker`) leaves these as
@@ -21,23 +26,62 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import odradek
-from odradek.broker.server import BadSettings, Server, StartFailed
+from odradek.broker.server import BadSettings, Server, StartFailed, identity_of
 from odradek.cli import exits
+from odradek.cli.cluster_place import (
+    DEFAULT_PORT,
+    BadSettingsOfNodes,
+    CannotPlace,
+    KeptPlace,
+    MadeDirectories,
+    cluster_port,
+    free_ports,
+    is_reachable,
+    kept_place,
+    node_settings,
+    open_to_nodes,
+)
+from odradek.config.addresses import address_text, parse_address
 from odradek.config.http import HttpSettings, parse_http
 from odradek.config.setting import ConfigError
+from odradek.log.log_directory import WrongDirectory
+
+if TYPE_CHECKING:
+    from odradek.cli.nodes_plan import NodesPlan
 
 DEFAULT_DIRECTORY = "odradek-data"
+MOST_NODES = 9
 
 
 @click.command()
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="0: any."
+    "-n",
+    "--nodes",
+    type=click.IntRange(1, MOST_NODES),
+    default=1,
+    show_default=True,
+    help="How many nodes, each a process: a cluster on this machine.",
+)
+@click.option(
+    "--cluster",
+    is_flag=True,
+    help="Also serve other nodes, so that they can join (at the port + 10000). A directory keeps "
+    "it.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="The port of clients, 0 for any; of several nodes the first one's.  [default: the one "
+    f"that the cluster's directory has kept, or {DEFAULT_PORT}]",
 )
 @click.option(
     "--host",
@@ -47,8 +91,10 @@ DEFAULT_DIRECTORY = "odradek-data"
 )
 @click.option(
     "--data-dir",
+    "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help=f"The directory of the logs.  [default: ./{DEFAULT_DIRECTORY}]",
+    help="The directory of the logs; with -n also DIR-2, DIR-3 ...  [default: "
+    f"./{DEFAULT_DIRECTORY}]",
 )
 @click.option("--memory", is_flag=True, help="Keep everything in memory, nothing on disk.")
 @click.option(
@@ -82,7 +128,9 @@ DEFAULT_DIRECTORY = "odradek-data"
 )
 @click.option("--json", "as_json", is_flag=True, help="The ready line as one JSON object.")
 def up(
-    port: int,
+    nodes: int,
+    cluster: bool,
+    port: int | None,
     host: str,
     data_dir: Path | None,
     memory: bool,
@@ -93,28 +141,97 @@ def up(
     log_level: str,
     as_json: bool,
 ) -> None:
-    """Start a broker for any Kafka client."""
+    """Start a broker for any Kafka client, or a cluster of several."""
     if memory and data_dir is not None:
         raise click.UsageError("--memory keeps nothing on disk: leave out --data-dir, or --memory")
     http_settings = parse_http_options(http, http_token, http_token_file)
+    given = parse_settings(settings)
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     raise_descriptor_limit()
     keep_freed_memory()
-    directory = None if memory else str((data_dir or Path(DEFAULT_DIRECTORY)).absolute())
+    directory = None if memory else (data_dir or Path(DEFAULT_DIRECTORY)).absolute()
     try:
-        server = Server(
-            parse_settings(settings),
-            host=host,
-            port=port,
-            data_dir=directory,
-            http=http_settings,
-        )
-        server.start(tell_opened)
-    except StartFailed as failure:
+        if nodes > 1:
+            from odradek.cli.nodes_plan import plan_nodes  # Only here: one node needs none of it.
+
+            plan = plan_nodes(
+                nodes, host=host, port=port, data_dir=directory, given=given, http=http_settings
+            )
+            code = run_nodes(plan, log_level, as_json)
+            sys.stderr.flush()
+            sys.exit(code)
+        node = one_node(host, port, directory, given, cluster=cluster)
+        server = start(node, host, directory, http_settings)
+    except (StartFailed, CannotPlace, WrongDirectory, OSError) as failure:
         click.echo(f"odradek: {failure}", err=True)
-        sys.exit(exits.USAGE if isinstance(failure, BadSettings) else exits.FAILED)
+        bad = isinstance(failure, BadSettings | BadSettingsOfNodes)
+        sys.exit(exits.USAGE if bad else exits.FAILED)
+    tell_where_others_reach(server, host)
+    stop_on_signals(server)
+    click.echo(ready_line(server, as_json))
+    sys.stdout.flush()
+    tune_garbage_collector()
+    server.run(signals=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OneNode:
+    """How the only node of this process starts. `place` None: it is alone."""
+
+    port: int
+    settings: Mapping[str, str]
+    place: KeptPlace | None
+
+
+def one_node(
+    host: str, port: int | None, directory: Path | None, given: Mapping[str, str], *, cluster: bool
+) -> OneNode:
+    """Return how one node starts: with the id of its directory, and as a part of the cluster that
+    it was in. Raises `CannotPlace`, `WrongDirectory`, `OSError`.
+    """
+    identity = None if directory is None else identity_of(str(directory))
+    kept = None if directory is None else kept_place(directory)
+    settings = dict(given)
+    if identity is not None and not {"node.id", "broker.id"} & given.keys():
+        settings["node.id"] = str(identity.node_id)
+    if kept is None and not cluster:
+        return OneNode(DEFAULT_PORT if port is None else port, settings, None)
+    if kept is None or (port and port != kept.port):
+        first = DEFAULT_PORT if port is None else port
+        (chosen,) = free_ports(host, first, 1, exact=True, taken=())
+        kept = replace(kept or KeptPlace(0, 0), port=chosen, cluster_port=cluster_port(chosen))
+    node_id = int(settings.get("node.id", settings.get("broker.id", "1")))
+    return OneNode(kept.port, node_settings(node_id, host, kept, settings), kept)
+
+
+def start(node: OneNode, host: str, directory: Path | None, http: HttpSettings | None) -> Server:
+    """Start one node. A directory that a failed start has made is removed. Raises `StartFailed`,
+    `OSError`.
+    """
+    server = Server(
+        node.settings,
+        host=host,
+        port=node.port,
+        data_dir=None if directory is None else str(directory),
+        http=http,
+    )
+    if node.place is None or directory is None:
+        server.start(tell_opened)
+        return server
+    made = MadeDirectories([directory])
+    try:
+        node.place.write(directory)
+        server.start(tell_opened)
+    except BaseException:
+        made.remove()
+        raise
+    return server
+
+
+def tell_where_others_reach(server: Server, host: str) -> None:
+    """Say on stderr what clients and nodes on other machines need to know."""
     if server.advertises_own_address:
         click.echo(
             f"odradek: listening on every interface; clients are told {server.bootstrap}. If they "
@@ -122,11 +239,49 @@ def up(
             f"--set advertised.listeners=PLAINTEXT://HOST:PORT",
             err=True,
         )
-    stop_on_signals(server)
-    click.echo(ready_line(server, as_json))
-    sys.stdout.flush()
-    tune_garbage_collector()
-    server.run(signals=True)
+    if server.node.cluster_address[1] and is_reachable(host):
+        click.echo(open_to_nodes([server.node.cluster_address]), err=True)
+
+
+def run_nodes(plan: NodesPlan, log_level: str, as_json: bool) -> int:
+    """Run the nodes of a cluster until they have stopped; return the exit code."""
+    from odradek.cli.node_processes import NodeProcesses
+
+    directories = [each.data_dir for each in plan.nodes if each.data_dir is not None]
+    made = MadeDirectories(directories)
+
+    def all_ready(told: list[dict[str, Any]]) -> None:
+        if is_reachable(plan.nodes[0].host):
+            at = [parse_address(each["cluster_address"]) for each in told]
+            click.echo(open_to_nodes(at), err=True)
+        click.echo(nodes_ready_line(told, as_json))
+        sys.stdout.flush()
+
+    return NodeProcesses(plan.nodes, log_level, all_ready, made.remove).run()
+
+
+def nodes_ready_line(told: list[dict[str, Any]], as_json: bool) -> str:
+    bootstrap = ",".join(each["address"] for each in told)
+    if as_json:
+        line = {
+            "bootstrap": bootstrap,
+            "nodes": told,
+            "pid": os.getpid(),
+            "version": odradek.__version__,
+        }
+        return json.dumps(line)
+    lines = [f"Odradek {odradek.__version__} is ready: bootstrap.servers={bootstrap}"]
+    for each in told:
+        metrics = "" if each["http"] is None else f"  metrics: {each['http']}/metrics"
+        lines.append(
+            f"  node {each['id']}: {each['address']}  pid {each['pid']}{metrics}  data: "
+            f"{each['data_dir'] or 'memory'}"
+        )
+    lines.append(
+        f"Next: see the cluster with  odradek cluster status -b {told[0]['address']}   "
+        "(Ctrl-C stops all)"
+    )
+    return "\n".join(lines)
 
 
 def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -171,6 +326,8 @@ def ready_line(server: Server, as_json: bool) -> str:
             "pid": os.getpid(),
             "version": odradek.__version__,
         }
+        if server.node.cluster_address[1]:
+            line["cluster_address"] = address_text(*server.node.cluster_address)
         return json.dumps(line)
     bootstrap = server.bootstrap
     metrics = "" if url is None else f"  metrics: {url}/metrics"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from odradek.config.addresses import parse_address
 from odradek.config.setting import at_least, boolean, integer, matching, optional_string, strings
 from odradek.config.settings import Settings
@@ -41,6 +43,15 @@ class QuorumSettings(Settings):
         doc="Whether this node becomes a voter of the quorum by itself: when there are three "
         "brokers and fewer than three voters. Stop a node before its voter is removed, or it joins "
         "again.",
+    )
+    controller_quorum_moved_voters = strings(
+        "controller.quorum.moved.voters",
+        (),
+        matching(VOTER_PATTERN, "expected ID@HOST:PORT, such as 1@node1:19092", "`ID@HOST:PORT`"),
+        doc="CLUSTER addresses of recorded voters that are elsewhere now: when most of them have "
+        "moved, they would not find each other. `odradek up -n` sets it. Other nodes in it are "
+        "ignored.",
+        ours=True,
     )
     controller_quorum_election_timeout_ms = integer(
         "controller.quorum.election.timeout.ms",
@@ -82,12 +93,20 @@ class QuorumSettings(Settings):
 
     def quorum_voters(self) -> list[tuple[int, str, int]]:
         """Return the id, host and port of each configured voter."""
-        found = []
-        for text in self.controller_quorum_voters:
-            node_id, _, address = text.partition("@")
-            found.append((int(node_id), *parse_address(address)))
-        return found
+        return _voters(self.controller_quorum_voters)
+
+    def moved_voters(self) -> list[tuple[int, str, int]]:
+        """Return the id, host and port of each recorded voter that is elsewhere now."""
+        return _voters(self.controller_quorum_moved_voters)
 
     def quorum_bootstrap(self) -> list[tuple[str, int]]:
         """Return the host and port of each bootstrap server."""
         return [parse_address(text) for text in self.controller_quorum_bootstrap_servers]
+
+
+def _voters(texts: Sequence[str]) -> list[tuple[int, str, int]]:
+    found = []
+    for text in texts:
+        node_id, _, address = text.partition("@")
+        found.append((int(node_id), *parse_address(address)))
+    return found

@@ -13,10 +13,10 @@ appended, committed or not; truncating it brings back the one before.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from odradek.raft.replicas import VoterSet
+from odradek.raft.replicas import QuorumEndpoint, Voter, VoterSet
 from odradek.raft.value import value
 
 NO_OFFSET: Final = -1
@@ -96,6 +96,19 @@ class LogState:
     def voters(self) -> VoterSet:
         """The latest voter set in the log."""
         return self._voters[-1][1]
+
+    def move_voters(self, moved: Mapping[int, QuorumEndpoint]) -> None:
+        """Reach these voters, by node id, at other addresses than the recorded ones, until there is
+        a newer record; only at a start.
+        """
+        offset, voters = self._voters[-1]
+        self._voters[-1] = (
+            offset,
+            VoterSet(
+                Voter(each.key, (moved[each.key.id],)) if each.key.id in moved else each
+                for each in voters
+            ),
+        )
 
     @property
     def previous_voters(self) -> VoterSet:

@@ -6,7 +6,8 @@
         *.checkpoint                snapshots (see `snapshot_files`)
         quorum-state                epoch and vote (see `quorum_state`)
 
-Who the voters are is told by the last record of them, in the log or the snapshot where it begins.
+Who the voters are is told by the last record of them, in the log or the snapshot where it begins
+(`broker.formatting` writes one before all records).
 Without one it is told by the settings, and without those a node that follows nobody is the only
 voter: so a directory from before there were quorums goes on as it was.
 
@@ -19,7 +20,7 @@ committed; a log of one voter is committed as far as it is on disk.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
@@ -77,7 +78,7 @@ class QuorumPlace:
 
     `endpoints`: where other replicas reach it; none if it is alone. `voters`: the configured ones,
     which hold until the log has a record of voters. `bootstrap`: addresses of nodes that know the
-    leader. `may_vote`: it has the role of a controller.
+    leader. `may_vote`: it has the role of a controller. `moved`: where recorded voters are now.
     """
 
     me: ReplicaKey
@@ -86,6 +87,7 @@ class QuorumPlace:
     voters: VoterSet = field(default_factory=VoterSet)
     bootstrap: tuple[QuorumEndpoint, ...] = ()
     may_vote: bool = True
+    moved: Mapping[int, QuorumEndpoint] = field(default_factory=dict)
 
 
 def open_raft_client(
@@ -111,14 +113,17 @@ def open_raft_client(
     remove_parts(disk, directory)
     ends = DurableEnds(disk, directory)
     log = open_metadata_partition(disk, directory, config, fence, cache, ends, env.clock.wall_ms())
-    start = _start_of(log, list_snapshots(disk, directory), snapshot)
-    recorded = _recorded_at(disk, directory, start)
+    snapshots = list_snapshots(disk, directory)
+    start = _start_of(log, snapshots, snapshot)
+    recorded = _recorded_at(disk, directory, start, snapshots)
     state = LogState(recorded or VoterSet(), start.end)
     _load(state, log)
     if not state.voters:
         configured = _configured_voters(place, election, log, snapshot)
         state = LogState(configured, start.end)
         _load(state, log)
+    elif place.moved:
+        state.move_voters({i: at for i, at in place.moved.items() if i != place.me.id})
     alone = place.me in state.voters and len(state.voters) == 1
     _check_snapshot_in_log(snapshot, log, restart=not alone)
     if log.log_end_offset < snapshot.end_offset:
@@ -136,7 +141,9 @@ def open_raft_client(
         state,
         endpoints=place.endpoints,
         bootstrap=place.bootstrap,
-        record_voters=recorded is None and not place.voters and bool(place.endpoints),
+        # Those that a directory was formatted with are to reach nodes that join later, too.
+        record_voters=(recorded is None and not place.voters and bool(place.endpoints))
+        or (recorded is not None and start.end_offset == 0),
     )
     return RaftClient(
         env,
@@ -194,9 +201,18 @@ def _start_of(log: Log, snapshots: list[SnapshotId], newest: SnapshotId) -> Snap
     return found[0] if found else newest
 
 
-def _recorded_at(disk: Disk, directory: str, start: SnapshotId) -> VoterSet | None:
+def _recorded_at(
+    disk: Disk, directory: str, start: SnapshotId, snapshots: list[SnapshotId]
+) -> VoterSet | None:
+    """Return the voters in the snapshot `start`. If it is gone, since the process ended before the
+    log began after a newer one, those of the oldest: later ones are in the log.
+    """
     path = f"{directory}/{start.file_name}"
-    return recorded_voters(disk.read_file(path)) if disk.exists(path) else None
+    if not disk.exists(path):
+        if not snapshots:
+            return None
+        path = f"{directory}/{snapshots[0].file_name}"
+    return recorded_voters(disk.read_file(path))
 
 
 def _load(state: LogState, log: Log) -> None:

@@ -18,6 +18,7 @@ FACTS = {
     "process.roles": "shown to users and tools",
     "advertised.listeners": "read through BrokerConfig.effective_advertised_listeners",
     "listeners": "read through BrokerConfig.parsed_listeners",
+    "controller.quorum.moved.voters": "read through QuorumSettings.moved_voters",
 }
 NO_EFFECT = {
     "local.retention.bytes": "of tiered storage, which is refused, as in a Kafka without it",
