@@ -102,6 +102,11 @@ class ClusterMember(ConnectionListener):
         """This broker can serve its partitions."""
         self._perform(self.lifecycle.logs_opened(self._now_ms()))
 
+    def directory_failed(self) -> None:
+        """The data directory takes nothing more: the controller moves the leaderships."""
+        directory_id = self._broker.directory.meta.directory_id
+        self._perform(self.lifecycle.directories_failed(self._now_ms(), (directory_id,)))
+
     @property
     def _leader_id(self) -> int | None:
         return self._broker.metadata.raft.core.leader_id

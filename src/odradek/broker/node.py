@@ -77,8 +77,9 @@ log = logging.getLogger(__name__)
 
 PLAINTEXT = 0
 REGISTRATION_BACKOFF_MS = 50
-
-
+LEAVE_MS = 500
+"""From the failure of the data directory until this node closes its connections: the controller
+moves its leaderships, and clients are told."""
 NO_WRITE_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -143,6 +144,7 @@ class Node:
         self._cluster_sockets: SocketServer | None = None
         self._quorum_network: RaftNetwork | None = None
         self._has_opened = False
+        self._last_controller_id: int | None = None
         self.http: HttpServer | None = None
         """The HTTP server, if there is one: it has counters for the metrics."""
         self.loop_load = loop_load
@@ -347,6 +349,7 @@ class Node:
             ready=self._became_ready,
             refused=self._cannot_join,
         )
+        self.replicas.on_directory_failed = self._directory_failed
         self.metadata.subscribers.append(self._follow_metadata)
         controllers = self.broker.join_cluster(self.connections, self._active_controller)
         self.replication = ReplicationService(self.broker, self.connections, controllers)
@@ -390,6 +393,10 @@ class Node:
                 if endpoints
             }
         )
+        if core.leader_id is not None and core.leader_id != self._last_controller_id:
+            if self._last_controller_id is not None:
+                self.connections.leave_controller(self._last_controller_id)
+            self._last_controller_id = core.leader_id
         self.broker.controller_changed()
         self.member.controller_changed()
         self._membership.look()
@@ -595,6 +602,29 @@ class Node:
         self.replicas.fail_directory(
             error if isinstance(error, LogDirFailure) else self.directory.fence.fail(error)
         )
+
+    def _directory_failed(self) -> None:
+        """Give up all leaderships, that of the quorum too, and leave the cluster a moment later:
+        this node can neither serve its partitions nor follow the metadata.
+        """
+        assert self.member is not None
+        failure = self.directory.fence.failure
+        if failure is not None:
+            self.metadata.raft.fail(failure)
+        self.member.directory_failed()
+        self.timer.call_later(LEAVE_MS, self._leave)
+
+    def _leave(self) -> None:
+        """Close all connections: so other nodes and clients know at once that this node is gone."""
+        assert self.member is not None
+        assert self._cluster_sockets is not None
+        assert self.connections is not None
+        if not self.is_stopping:
+            log.critical("this node leaves its cluster until it is restarted: its disk failed")
+            self.member.stop()
+            self.sockets.close("the data directory failed")
+            self._cluster_sockets.close("the data directory failed")
+            self.connections.close()
 
     # -- the end -----------------------------------------------------------------------------------
 

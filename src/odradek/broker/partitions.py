@@ -10,7 +10,7 @@ requests. Requests for a queued partition are answered as for an unknown one, an
 its creation waits. Files are removed one partition after the other, so that a large topic does not
 occupy all workers.
 
-A replica whose log is damaged is out of the ISR after a while, because it does not fetch. Then
+A replica whose log is damaged asks the controller to be out of the ISR, and so not to lead. Then
 nothing depends on its files: they are set aside, and the partition is fetched anew.
 """
 
@@ -32,7 +32,6 @@ from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged, LogDirFailure
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.model.env import Clock, Random
-from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicIdPartition, TopicPartition
 from odradek.protocol.compression import CompressionType
 from odradek.protocol.validate import KEEP_CODEC, BatchRules
@@ -62,6 +61,7 @@ class Partitions:
         self._torn_at_start = 0
         self._refused: dict[TopicIdPartition, None] = {}
         self._setting_aside: dict[TopicIdPartition, None] = {}
+        broker.replicas.on_damaged = self._found_damaged
 
     def open_all(self, progress: Progress | None = None) -> None:
         """Open all partitions that this broker leads, at the start, before requests are served.
@@ -148,8 +148,9 @@ class Partitions:
         if known is not None:
             if node_id not in registration.replicas:
                 self._remove(topic.id, number, known)
-            elif self._may_begin_anew(known, registration):
-                self._set_aside(TopicIdPartition(topic.id, number))
+            elif known.failure and self._is_damaged(known):
+                replicas.apply(known, registration, config.min_insync_replicas)
+                self._give_up_log(known, registration)
             else:
                 replicas.apply(known, registration, config.min_insync_replicas)
             return
@@ -204,8 +205,9 @@ class Partitions:
         opened = self._open(TopicIdPartition(topic.id, number), key, config)
         if opened is None:
             added = replicas.add_offline(key, topic.id)
-            if self._may_begin_anew(added, registration):
-                self._set_aside(TopicIdPartition(topic.id, number))
+            replicas.apply(added, registration, config.min_insync_replicas)
+            if self._is_damaged(added):
+                self._give_up_log(added, registration)
         else:
             added = replicas.open(key, topic.id, opened, batch_rules(config))
             self._set_throttled(topic.id, config)
@@ -273,19 +275,32 @@ class Partitions:
         else:
             self._queue.add(partial(self._remove_files, key))
 
-    def _may_begin_anew(self, partition: Partition, registration: PartitionRegistration) -> bool:
-        """True if a damaged replica may lose its log: another broker leads, and the controller does
-        not count on this one.
-        """
-        broker = self._broker
+    def _is_damaged(self, partition: Partition) -> bool:
+        """True if the partition is offline because of its own log, which will not be better."""
+        number = partition.topic_partition.partition
         return (
-            partition.failure is not ErrorCode.NONE
-            and not broker.replicas.directory_failed
-            and TopicIdPartition(partition.topic_id, partition.topic_partition.partition)
-            not in self._refused
-            and registration.leader not in (NO_LEADER, broker.node_id)
-            and broker.node_id not in registration.isr
+            not self._broker.replicas.directory_failed
+            and TopicIdPartition(partition.topic_id, number) not in self._refused
         )
+
+    def _found_damaged(self, partition: Partition) -> None:
+        """The log of a partition was found damaged while it was in use."""
+        number = partition.topic_partition.partition
+        registration = self._broker.image.partition(partition.topic_id, number)
+        if registration is not None and self._broker.replicas.replication is not None:
+            self._give_up_log(partition, registration)
+
+    def _give_up_log(self, partition: Partition, registration: PartitionRegistration) -> None:
+        """Begin a damaged log anew if another broker leads and the controller does not count on
+        this one; else ask for that, unless this replica is the last one in sync.
+        """
+        node_id = self._broker.node_id
+        if node_id in registration.isr:
+            if len(registration.isr) > 1:
+                self._broker.replicas.leave_isr(partition)
+        elif registration.leader not in (NO_LEADER, node_id):
+            number = partition.topic_partition.partition
+            self._set_aside(TopicIdPartition(partition.topic_id, number))
 
     def _set_aside(self, key: TopicIdPartition) -> None:
         """Set the damaged log of a partition aside, then open a new one."""
@@ -351,8 +366,7 @@ class Partitions:
                 config = configs[name] = self.config_of(name)
             partition.rules = batch_rules(config)
             self._set_throttled(partition.topic_id, config)
-            if partition.leadership is not None:
-                partition.leadership.min_isr = config.min_insync_replicas
+            self._broker.replicas.set_min_isr(partition, config.min_insync_replicas)
             partition.log.configure(log_config(config, self._broker.config, self._broker.random))
 
     def _set_throttled(self, topic_id: UUID, config: TopicConfig) -> None:

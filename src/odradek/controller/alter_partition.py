@@ -5,6 +5,10 @@ this node is not the controller any more. A replica comes into the ISR only if i
 and is the incarnation that the leader has seen (KIP-903): one that came back with an empty disk
 since is refused.
 
+A broker with a damaged log asks to be out of the ISR, which any epoch allows: another in-sync
+replica leads if it did. The last one stays, OPERATION_NOT_ATTEMPTED: only an administrator gives
+its records up.
+
 An ISR that completes a reassignment may take the leadership from the leader that proposes it. Then
 the answer is NEW_LEADER_ELECTED, although the change is made.
 """
@@ -17,7 +21,7 @@ from uuid import UUID
 
 from odradek.config.broker import BrokerConfig
 from odradek.controller.decision import RECORDS_PER_PART, Parts
-from odradek.controller.image import MetadataImage, PartitionRegistration
+from odradek.controller.image import MetadataImage, PartitionRegistration, TopicImage
 from odradek.controller.partition_change import (
     RECOVERED,
     RECOVERING,
@@ -109,6 +113,8 @@ def _alter(
     partition = topic.partitions.get(number)
     if partition is None:
         return _failed(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
+    if proposed.is_damaged:
+        return _without(rules, topic, number, partition, leader)
     error = _problem(rules.image, leader, partition, proposed, isr)
     if error is not ErrorCode.NONE:
         return _failed(number, error), None
@@ -122,7 +128,31 @@ def _alter(
         partition = partition.merge(record)
         if partition.leader != leader:
             return _failed(number, ErrorCode.NEW_LEADER_ELECTED), record
-    outcome = AlteredPartition(
+    return _as_it_is(number, partition), record
+
+
+def _without(
+    rules: ElectionRules,
+    topic: TopicImage,
+    number: int,
+    partition: PartitionRegistration,
+    damaged: int,
+) -> tuple[AlteredPartition, PartitionChangeRecord | None]:
+    """Take a replica with a damaged log out of the ISR; it is not eligible as a leader either."""
+    isr = tuple(replica for replica in partition.isr if replica != damaged)
+    if not isr:
+        return _failed(number, ErrorCode.OPERATION_NOT_ATTEMPTED), None
+    change = replace(
+        PartitionChange.of(partition, rules.election(topic), isr), unclean_shutdown=(damaged,)
+    )
+    record = change.record(rules, topic, number)
+    if record is not None:
+        partition = partition.merge(record)
+    return _as_it_is(number, partition), record
+
+
+def _as_it_is(number: int, partition: PartitionRegistration) -> AlteredPartition:
+    return AlteredPartition(
         partition_index=number,
         error_code=ErrorCode.NONE,
         leader_id=partition.leader,
@@ -131,7 +161,6 @@ def _alter(
         leader_recovery_state=partition.leader_recovery_state,
         partition_epoch=partition.partition_epoch,
     )
-    return outcome, record
 
 
 def _failed(number: int, error: ErrorCode) -> AlteredPartition:

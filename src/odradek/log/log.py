@@ -651,15 +651,19 @@ class Log:
                 raise self.fence.fail(error) from error
 
     def follow_log_start(self, offset: int) -> bool:
-        """Raise the log start to the leader's, at most to the high watermark. True if it moved.
+        """Raise the log start to the leader's, at most to the high watermark. True if it is to be
+        made durable.
 
         It is written like that of a deletion.
         """
         start = min(offset, self.high_watermark)
-        if start <= self.log_start_offset:
+        if start <= self.durable_log_start:
             return False
-        self._write_log_start(start)
-        self.raise_log_start(start)
+        if start > self.log_start_offset:
+            self._write_log_start(start)
+            self.raise_log_start(start)
+        elif start > self.written_log_start:
+            self._write_log_start(self.log_start_offset)
         return True
 
     def raise_log_start(self, offset: int) -> None:

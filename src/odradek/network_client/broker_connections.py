@@ -108,6 +108,14 @@ class BrokerConnections:
         """
         self._update((Purpose.CONTROLLER, Purpose.FORWARDING), nodes)
 
+    def leave_controller(self, node_id: int) -> None:
+        """Close the connections to a node that is not the active controller any more. It may be
+        silent, and the requests to it would wait until they time out; now they fail at once.
+        """
+        for purpose in (Purpose.CONTROLLER, Purpose.FORWARDING):
+            if purpose in self._clients:
+                self._clients[purpose].disconnect(node_id, "another node is the active controller")
+
     def update_brokers(self, nodes: Mapping[int, Node]) -> None:
         """Set where the other brokers are, by id, as they have registered: followers fetch there.
 

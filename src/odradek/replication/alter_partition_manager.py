@@ -17,6 +17,8 @@ A pure state machine: `send` is an argument, answers and time are given to it. W
 | anything else, of a partition or the request | sent again                                       |
 
 A broker epoch that is stale is retried as well: the broker is registering again.
+
+A replica whose log is damaged asks in the same way to be out of the ISR, and no leader.
 """
 
 from __future__ import annotations
@@ -213,4 +215,5 @@ def partition_of(
         ],
         leader_recovery_state=proposal.leader_recovery_state,
         partition_epoch=proposal.partition_epoch,
+        is_damaged=proposal.is_damaged,
     )

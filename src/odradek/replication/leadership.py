@@ -86,12 +86,16 @@ class Replica:
 
 
 class IsrProposal(NamedTuple):
-    """A change of the ISR that the leader asks for: (broker id, broker epoch) of each member."""
+    """A change of the ISR that the leader asks for: (broker id, broker epoch) of each member.
+
+    `is_damaged`: that a replica, leader or not, asks for: to be out of it, as its log is damaged.
+    """
 
     isr: tuple[tuple[int, int], ...]
     leader_epoch: int
     partition_epoch: int
     leader_recovery_state: int = 0
+    is_damaged: bool = False
 
 
 class Leadership:

@@ -404,10 +404,15 @@ class Partition:
         return ErrorCode.KAFKA_STORAGE_ERROR
 
     @property
+    def durable_log_start(self) -> int:
+        """The log start of this replica that counts for the low watermark."""
+        log = self.log
+        return log.durable_log_start if self.durability.fsync else log.log_start_offset
+
+    @property
     def low_watermark(self) -> int:
         """The least log start of the live replicas: what DeleteRecords reports as deleted."""
-        log = self.log
-        own = log.durable_log_start if self.durability.fsync else log.log_start_offset
+        own = self.durable_log_start
         return own if self.leadership is None else self.leadership.low_watermark(own)
 
     def delete_records(self, offset: int) -> ErrorCode:

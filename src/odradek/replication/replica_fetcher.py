@@ -54,6 +54,8 @@ NONE: Final = ErrorCode.NONE
 UNKNOWN: Final = -1
 MAX_SESSION_EPOCH: Final = 2**31 - 1
 IN_FLIGHT_MAX: Final = 2
+FIRST_BACKOFF_MS: Final = 20
+"""The wait after a first failure; it doubles with each, up to replica.fetch.backoff.ms."""
 SESSION_LOST: Final = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -91,6 +93,11 @@ class Followed(Protocol):
 
     @property
     def durable_end(self) -> int: ...
+
+    @property
+    def durable_log_start(self) -> int:
+        """The log start that the leader is told."""
+        ...
 
     @property
     def latest_epoch(self) -> int: ...
@@ -154,15 +161,17 @@ class State(Enum):
 
 class FetchState:
     """A partition of a fetcher. `told`: what the leader's session knows of it; None: nothing.
-    `since`: the number of the request that listed it first, after nothing was known.
+    `since`: the number of the request that listed it first, after nothing was known. `failures`:
+    in a row. `resume_at`: the offset to ask for if the log ends before it: see `_append`.
     """
 
-    __slots__ = ("followed", "leader_epoch", "since", "state", "told")
+    __slots__ = ("failures", "followed", "leader_epoch", "resume_at", "since", "state", "told")
 
     def __init__(self, followed: Followed) -> None:
         self.followed = followed
         self.leader_epoch = followed.leader_epoch
         self.state = State.FETCHING
+        self.failures = self.resume_at = 0
         self.told: tuple[int, int, int, int, int] | None = None
         self.since = 0
 
@@ -171,9 +180,9 @@ class FetchState:
         followed = self.followed
         return (
             self.leader_epoch,
-            followed.log_end_offset,
+            max(followed.log_end_offset, self.resume_at),
             followed.latest_epoch,
-            followed.log_start_offset,
+            followed.durable_log_start,
             followed.durable_end,
         )
 
@@ -204,6 +213,7 @@ class ReplicaFetcher:
         self._in_flight = 0
         self._number = 0  # of the last request
         self._paused = False
+        self._failures = 0  # requests in a row without an answer
         self._stopped = False
 
     def stop(self) -> None:
@@ -221,6 +231,7 @@ class ReplicaFetcher:
                 return
             truncating = known.state is State.TRUNCATING
             known.leader_epoch = followed.leader_epoch
+            known.failures = known.resume_at = 0
             self._forget(followed.key, known)
             if not truncating:
                 known.state = State.FETCHING
@@ -240,7 +251,7 @@ class ReplicaFetcher:
             self._forget(key, known)
 
     def flushed(self, key: Key) -> None:
-        """Tell the leader the new durable end of a partition."""
+        """Tell the leader the new durable end, or durable log start, of a partition."""
         if key in self.partitions:
             self._mark(key)
             self.fetch()
@@ -363,6 +374,7 @@ class ReplicaFetcher:
                 self._pause()
                 return
         else:
+            self._failures = 0
             if self._session_epoch == 0:
                 self._session_id, self._session_epoch = response.session_id, 1
             for topic in response.responses:
@@ -378,12 +390,19 @@ class ReplicaFetcher:
     def _pause(self) -> None:
         """Send nothing for a while: the leader could not be reached, or refused the request."""
         self._paused = True
+        self._failures += 1
 
         def resume() -> None:
             self._paused = False
             self.fetch()
 
-        self._environment.call_later(self._settings.backoff_ms, resume)
+        self._environment.call_later(self._wait_ms(self._failures), resume)
+
+    def _wait_ms(self, failures: int) -> int:
+        """The wait after so many failures in a row: a leader often is one some milliseconds after
+        its followers know it.
+        """
+        return min(self._settings.backoff_ms, FIRST_BACKOFF_MS << min(failures - 1, 30))
 
     def _take(self, key: Key, number: int, data: PartitionData) -> None:
         """Handle the data of one partition, in the answer to a request."""
@@ -415,17 +434,23 @@ class ReplicaFetcher:
                 self._quota.record(key, len(records))
             before = followed.log_end_offset
             first = int.from_bytes(records.data[records.start : records.start + 8], "big")
-            if first < before == followed.log_start_offset:
-                # The log starts within a batch, at which the leader's begins (DeleteRecords).
+            if before == followed.log_start_offset and first != before:
+                # The leader's log starts within this batch (DeleteRecords). An empty log can take
+                # it only where the batch begins; the leader is asked from its log start on again.
+                resume_at = max(before, known.resume_at)
                 self._truncate(key, known, first, restart=True)
+                known.resume_at = resume_at
                 return
             error = followed.append(records)
             if error is not NONE or followed.log_end_offset == before:
                 logger.error("appending what was fetched of %s failed: %s", key, error.name)
                 self._back_off(key, known)
                 return
-            self._mark(key)
+            known.resume_at = 0
+        known.failures = 0
         followed.follow_offsets(data.high_watermark, data.log_start_offset)
+        if known.told != known.position():
+            self._mark(key)
 
     def _out_of_range(
         self, key: Key, known: FetchState, leader_start: int, leader_end: int
@@ -447,6 +472,7 @@ class ReplicaFetcher:
 
     def _truncate(self, key: Key, known: FetchState, offset: int, *, restart: bool) -> None:
         known.state = State.TRUNCATING
+        known.resume_at = 0
         self._forget(key, known)
 
         def done() -> None:
@@ -459,8 +485,9 @@ class ReplicaFetcher:
 
     def _back_off(self, key: Key, known: FetchState) -> None:
         known.state = State.BACKING_OFF
+        known.failures += 1
         self._forget(key, known)
-        self._later(key, known, self._settings.backoff_ms)
+        self._later(key, known, self._wait_ms(known.failures))
 
     def _later(self, key: Key, known: FetchState, delay_ms: int) -> None:
         """Fetch a partition again after some time."""

@@ -57,6 +57,10 @@ class FollowedPartition:
         return self.partition.durable_end
 
     @property
+    def durable_log_start(self) -> int:
+        return self.partition.durable_log_start
+
+    @property
     def latest_epoch(self) -> int:
         return self.partition.log.latest_epoch
 

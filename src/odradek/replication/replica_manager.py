@@ -64,6 +64,10 @@ def do_nothing() -> None:
     """The default callback."""
 
 
+def do_nothing_with(partition: Partition) -> None:
+    """The default callback about a partition."""
+
+
 class Followers(Protocol):
     """The fetchers of this broker: they follow the leaders of partitions elsewhere."""
 
@@ -78,7 +82,7 @@ class Followers(Protocol):
         ...
 
     def flushed(self, partition: Partition) -> None:
-        """Tell the leader the new durable end."""
+        """Tell the leader the new durable end, or durable log start."""
         ...
 
 
@@ -143,6 +147,9 @@ class ReplicaManager:
         self.log_start_syncer = LogStartSyncer(env, self.log_start_moved, self.fail_directory)
         self.on_unflushed: Callable[[], object] = do_nothing
         """Called after each append that is not flushed at once (`log.durability=os`)."""
+        self.on_damaged: Callable[[Partition], object] = do_nothing_with
+        """Called with a partition whose log was found damaged while it was in use."""
+        self.on_directory_failed: Callable[[], object] = do_nothing
         self.directory_failed = False
         self.removed = PartitionTotals()
         """The counts of partitions that are gone, so that sums over all never go down."""
@@ -249,6 +256,7 @@ class ReplicaManager:
             if registration.partition_epoch >= leadership.partition_epoch:
                 leadership.assign(registration.replicas, registration.isr)
                 leadership.committed(registration.isr, registration.partition_epoch)
+                self.delete_records_purgatory.check_and_complete(partition.topic_partition)
         if new or leadership is not partition.leadership:
             if new and self.replication is not None:
                 self._stop_leading(partition)
@@ -354,6 +362,15 @@ class ReplicaManager:
         log.info("%s: proposing the ISR %s", partition.topic_partition, proposal.isr)
         replication.alter_partition.submit(key, proposal, self)
 
+    def leave_isr(self, partition: Partition) -> None:
+        """Ask to be out of the ISR of a partition whose log is damaged, and not to lead it."""
+        replication = self.replication
+        assert replication is not None, "a replica that is alone is the ISR"
+        key = partition.topic_id, partition.topic_partition.partition
+        log.warning("%s: leaving the ISR, as the log is damaged", partition.topic_partition)
+        damaged = IsrProposal((), partition.leader_epoch, NO_EPOCH, is_damaged=True)
+        replication.alter_partition.submit(key, damaged, self)
+
     def isr_committed(self, key: tuple[UUID, int], answer: IsrCommitted) -> None:
         """Take the ISR that the controller answers, unless this leader's epoch is over."""
         partition = self.by_id.get(key)
@@ -366,6 +383,14 @@ class ReplicaManager:
             return
         if partition.advance_high_watermark():
             self._high_watermark_moved(partition)
+
+    def set_min_isr(self, partition: Partition, min_isr: int) -> None:
+        """Take a changed min.insync.replicas: a lower one may commit what waits."""
+        leadership = partition.leadership
+        if leadership is not None and leadership.min_isr != min_isr:
+            leadership.min_isr = min_isr
+            if partition.advance_high_watermark():
+                self._high_watermark_moved(partition)
 
     def isr_withdrawn(self, key: tuple[UUID, int], proposal: IsrProposal) -> None:
         """Drop a proposal that was refused; a check soon makes it again if it still holds."""
@@ -382,8 +407,9 @@ class ReplicaManager:
         """Propose to remove the replicas that do not keep up, and to take in those that do, of all
         partitions led here.
 
-        Call it every half of replica.lag.time.max.ms, and when a broker may join again: a follower
-        that has everything tells nothing new. It takes a few partitions in an event.
+        Call it every half of replica.lag.time.max.ms, and when brokers were fenced or may join
+        again: a follower that has everything tells nothing new. It takes a few partitions in an
+        event.
         """
         self._check_scheduled = False
         if not self._checking:
@@ -400,6 +426,8 @@ class ReplicaManager:
                 )
                 if proposal is not None:
                     self._propose(partition, proposal)
+                # A broker that is not alive any more holds no DeleteRecords back.
+                self.delete_records_purgatory.check_and_complete(partition.topic_partition)
         if self._checking:
             self.env.call_soon(self._check_some_isrs)
 
@@ -431,7 +459,8 @@ class ReplicaManager:
             return
         partition.follow_high_watermark(high_watermark)
         try:
-            partition.log.follow_log_start(log_start_offset)
+            if partition.log.follow_log_start(log_start_offset) and self.durability.fsync:
+                self.log_start_syncer.request(partition)
         except LogDirFailure as failure:
             self.fail_directory(failure)
         except OSError as error:
@@ -568,7 +597,14 @@ class ReplicaManager:
 
     def _went_offline(self, partition: Partition) -> None:
         """Answer the requests that wait for it, but not within the read that found the damage."""
-        self.env.call_soon(lambda: self._check_delayed(partition))
+
+        def answer() -> None:
+            self._check_delayed(partition)
+            self.on_damaged(partition)
+
+        self.env.call_soon(answer)
+        if self.replication is not None:
+            self.replication.followers.forget(partition)
         self._tell_followers(partition)
 
     def _notify_listener(self, partition: Partition) -> None:
@@ -628,8 +664,13 @@ class ReplicaManager:
             status.low_watermark = partition.low_watermark
 
     def log_start_moved(self, partition: Partition) -> None:
-        """A raised log start is durable, or the low watermark rose: check the delayed requests."""
-        self.delete_records_purgatory.check_and_complete(partition.topic_partition)
+        """A raised log start is durable, or the low watermark rose: check the delayed requests, or
+        tell the leader.
+        """
+        if partition.is_leader:
+            self.delete_records_purgatory.check_and_complete(partition.topic_partition)
+        elif self.replication is not None:
+            self.replication.followers.flushed(partition)
 
     # -- failure ---------------------------------------------------------------------------------
 
@@ -645,4 +686,8 @@ class ReplicaManager:
         )
         for partition in list(self.by_name.values()):
             partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
+            if self.replication is not None:
+                self.replication.followers.forget(partition)
             self._check_delayed(partition)
+            self._tell_followers(partition)
+        self.on_directory_failed()

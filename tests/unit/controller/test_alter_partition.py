@@ -219,3 +219,38 @@ def test_a_leader_that_is_fenced_between_two_parts_changes_nothing_more() -> Non
     cluster.start(1, incarnation=1)
     assert cluster.run(parts).error_code == ErrorCode.STALE_BROKER_EPOCH
     assert cluster.partition("t", numbers[-1]).leader == 2
+
+
+def of_damaged(cluster: ControlledCluster, broker: int) -> AlterPartitionRequest:
+    """The request of a broker whose log is damaged, of epochs that nobody looks at."""
+    request = cluster.alteration([])
+    request.broker_id, request.broker_epoch = broker, cluster.image.brokers[broker].epoch
+    asked = proposed(request)
+    asked.is_damaged, asked.leader_epoch, asked.partition_epoch = True, 0, -1
+    return request
+
+
+def test_a_follower_with_a_damaged_log_leaves_the_isr(cluster: ControlledCluster) -> None:
+    (outcome,) = cluster.alter(of_damaged(cluster, 3))
+    assert (outcome.error_code, outcome.isr) == (0, [1, 2])
+    partition = cluster.partition()
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 0, (1, 2))
+
+
+def test_a_leader_with_a_damaged_log_loses_the_leadership_to_an_in_sync_replica(
+    cluster: ControlledCluster,
+) -> None:
+    (outcome,) = cluster.alter(of_damaged(cluster, 1))
+    assert (outcome.error_code, outcome.leader_id) == (0, 2)
+    partition = cluster.partition()
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (2, 1, (2, 3))
+    assert partition.elr == ()
+
+
+def test_the_last_replica_in_sync_keeps_its_place_with_a_damaged_log(
+    cluster: ControlledCluster,
+) -> None:
+    cluster.alter(cluster.alteration([1]))
+    (outcome,) = cluster.alter(of_damaged(cluster, 1))
+    assert outcome.error_code == ErrorCode.OPERATION_NOT_ATTEMPTED
+    assert (cluster.partition().leader, cluster.partition().isr) == (1, (1,))

@@ -337,3 +337,14 @@ def test_connections_take_their_settings_from_the_broker(purpose: Purpose) -> No
     assert found.socket_connection_setup_timeout_ms == 14
     assert found.socket_connection_setup_timeout_max_ms == 15
     assert found.connections_max_idle_ms > 365 * 24 * 3600 * SECOND
+
+
+def test_what_waits_for_a_former_controller_fails_at_once() -> None:
+    sending = Sending()
+    sending.answer(lambda request, version: SILENT)
+    waiting = sending.ask(purpose=Purpose.CONTROLLER)
+    other = sending.ask(purpose=Purpose.FETCHER)
+    sending.cluster.run(SECOND)
+    sending.side.do(lambda: sending.connections.leave_controller(1))
+    assert isinstance(waiting.error, Disconnected)
+    assert not other.done

@@ -58,6 +58,10 @@ class FollowedLog:
     def follow_offsets(self, high_watermark: int, log_start_offset: int) -> None:
         self.stage.note(f"= offsets p{self.key[1]} {high_watermark} {log_start_offset}")
 
+    @property
+    def durable_log_start(self) -> int:
+        return self.log_start_offset
+
     def truncate(self, offset: int, restart: bool, done: Callable[[], None]) -> None:
         self.stage.note(f"= {'restart' if restart else 'truncate'} p{self.key[1]} {offset}")
         self.done = done
@@ -301,10 +305,21 @@ def test_an_empty_log_that_starts_within_a_batch_begins_at_the_batch():
     stage, (log,) = established(0)
     log.log_start_offset = 10
     stage.answer(records(0, 8, 4))
+    log.log_start_offset = 8
+    log.truncated(8)
+    stage.answer()
+    stage.answer(records(0, 8, 4))
     stage.shows("""
         < answer 1
         = restart p0 8
         > fetch 9.2 -p0
+        < truncated p0
+        > fetch 9.3 p0@10/3/8
+        < answer 0
+        < answer 1
+        = append p0 up to 12
+        = offsets p0 0 0
+        > fetch 9.4 p0@12/3/8
     """)
 
 
@@ -314,7 +329,7 @@ def test_an_error_of_one_partition_delays_no_other():
     stage.time_passes()
     stage.shows("""
         < answer 2
-        = wait 1000 ms
+        = wait 20 ms
         = append p1 up to 12
         = offsets p1 0 0
         > fetch 9.2 p1@12/3/10 -p0
@@ -330,7 +345,7 @@ def test_records_that_cannot_be_appended_are_asked_for_again_later():
     stage.shows("""
         < answer 1
         = append p0 up to 10
-        = wait 1000 ms
+        = wait 20 ms
         > fetch 9.2 -p0
     """)
 
@@ -386,10 +401,38 @@ def test_a_leader_that_cannot_be_reached_is_tried_again_after_a_pause():
     stage.time_passes()
     stage.shows("""
         < disconnected
-        = wait 1000 ms
+        = wait 20 ms
         < time
         > fetch 0.0 p0@10/3/10
     """)
+
+
+def test_the_pauses_double_up_to_the_setting_until_the_leader_answers():
+    stage, _ = established(0)
+    waits = []
+    for _ in range(8):
+        stage.disconnect()
+        waits.append(stage.lines[-1])
+        stage.time_passes()
+    assert waits == [f"= wait {ms} ms" for ms in (20, 40, 80, 160, 320, 640, 1000, 1000)]
+    stage.answer(records(0, 10, 0))
+    stage.disconnect()
+    assert stage.lines[-1] == "= wait 20 ms"
+
+
+def test_the_waits_of_a_partition_double_until_it_is_fetched():
+    stage, _ = established(0)
+    waits = []
+    for _ in range(3):
+        stage.answer(failed(0, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        waits.append(next(line for line in stage.lines if "wait" in line))
+        stage.time_passes()
+        stage.answer()
+        stage.lines.clear()
+    assert waits == ["= wait 20 ms", "= wait 40 ms", "= wait 80 ms"]
+    stage.answer(records(0, 10, 3))
+    stage.answer(failed(0, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert "= wait 20 ms" in stage.lines
 
 
 def test_a_partition_over_its_quota_waits():

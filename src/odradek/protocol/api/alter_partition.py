@@ -1,6 +1,7 @@
 """AlterPartition (key 56, versions 2 to 3): a leader proposes in-sync replicas (KIP-497).
 
 - 2: topic ids, the state of recovery (KIP-704). 3: the epochs of the replicas' brokers (KIP-903).
+- Odradek's brokers also tell of a damaged replica of their own, in a tagged field.
 """
 
 from __future__ import annotations
@@ -30,6 +31,13 @@ class AlterPartitionPartition:
         default=0, doc="1 while it recovers from an unclean election, else 0."
     )
     partition_epoch: i32
+    is_damaged: bool = field(
+        default=False,
+        tag=100,
+        ignorable=True,
+        doc="Odradek's own: the broker that asks has a damaged log, and wants to be out of the "
+        "in-sync replicas, be it the leader or not. The other fields are not read.",
+    )
 
 
 @struct

@@ -1,0 +1,237 @@
+"""Replication between three simulated nodes: acknowledgements, failover, the ISR, truncation."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.model.errors import ErrorCode
+from unit.broker.replicated_nodes import SECOND, ReplicatedNodes
+
+
+def test_acks_all_is_answered_when_every_in_sync_replica_has_the_records_on_disk() -> None:
+    nodes = ReplicatedNodes().create_topic()
+    for end in range(1, 30):
+        produced = nodes.produce(1)
+        while not produced.is_answered:
+            nodes.scheduler.run(nodes.scheduler.now_ns + 10_000)
+        assert produced.error == ErrorCode.NONE
+        flushed = [nodes.replica(n).log.flushed_offset for n in (1, 2, 3)]
+        assert min(flushed) >= end
+    assert nodes.logs_are_equal()
+
+
+def test_a_produce_waits_for_a_replica_that_hangs_until_it_is_out_of_the_isr() -> None:
+    nodes = ReplicatedNodes(
+        replica_lag_time_max_ms="2000", broker_session_timeout_ms="60000"
+    ).create_topic()
+    assert nodes.produced(1) == ErrorCode.NONE
+    nodes.pause(3, 20_000)
+    produced = nodes.produce(1)
+    nodes.pass_time(1000)
+    assert not produced.is_answered
+    assert nodes.isr == [1, 2, 3]
+    assert produced.error == ErrorCode.NONE
+    assert nodes.isr == [1, 2]
+    nodes.until(lambda: nodes.isr == [1, 2, 3])
+    assert nodes.logs_are_equal()
+
+
+def test_a_killed_leader_is_replaced_by_an_in_sync_replica_and_rejoins_the_isr() -> None:
+    nodes = ReplicatedNodes().create_topic()
+    assert nodes.produced(1, 10) == ErrorCode.NONE
+    nodes.machines[1].kill()
+    leader = nodes.await_leader(1)
+    assert nodes.isr == [2, 3]
+    assert nodes.produced(leader, 5) == ErrorCode.NONE
+    nodes.boot(1)
+    nodes.until(lambda: nodes.isr == [1, 2, 3])
+    assert nodes.ends() == [15, 15, 15]
+    assert nodes.logs_are_equal()
+
+
+def test_what_a_killed_leader_alone_had_is_truncated_when_it_is_back() -> None:
+    nodes = ReplicatedNodes().create_topic()
+    assert nodes.produced(1, 10) == ErrorCode.NONE
+    mend = nodes.cut(1, 2, 3)
+    assert nodes.produced(1, 7, acks=1) == ErrorCode.NONE
+    nodes.until(lambda: nodes.replica(1).log.flushed_offset == 17)
+    nodes.machines[1].power_loss()
+    mend()
+    leader = nodes.await_leader(1)
+    assert nodes.ends() == [10, 10]
+    assert nodes.produced(leader, 2) == ErrorCode.NONE
+    nodes.boot(1)
+    nodes.until(lambda: nodes.isr == [1, 2, 3])
+    assert nodes.ends() == [12, 12, 12]
+    assert nodes.logs_are_equal()
+
+
+def test_a_power_failure_of_all_nodes_loses_nothing_acknowledged() -> None:
+    nodes = ReplicatedNodes().create_topic()
+    for _ in range(10):
+        assert nodes.produced(1) == ErrorCode.NONE
+    for machine in nodes.machines.values():
+        machine.power_loss()
+    nodes.boot()
+    nodes.until(nodes.all_ready)
+    nodes.until(lambda: nodes.isr == [1, 2, 3])
+    assert nodes.ends() == [10, 10, 10]
+    assert nodes.logs_are_equal()
+
+
+def test_what_waits_for_a_silent_controller_goes_to_the_next_one() -> None:
+    nodes = ReplicatedNodes()
+    first = nodes.controllers[0].config.node_id
+    at = nodes.other_than_controller()
+    nodes.machines[first].power_loss()
+    took_ms = nodes.until(lambda: bool(nodes.controllers))  # Silence: the fetch timeout.
+    at.broker.auto_create_topics(["asked-before"])
+    nodes.until(lambda: at.broker.forwarding is not None)
+    assert took_ms < 10 * SECOND
+    nodes.until(nodes.has_topic("asked-before"), 5 * SECOND)
+
+
+# -- min.insync.replicas ---------------------------------------------------------------------------
+
+
+def test_below_the_minimum_produces_are_refused_before_the_append() -> None:
+    nodes = ReplicatedNodes(min_insync_replicas="3").create_topic()
+    assert nodes.produced(1) == ErrorCode.NONE
+    nodes.machines[3].kill()
+    nodes.until(lambda: nodes.isr == [1, 2])
+    assert nodes.produced(1) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert nodes.produced(1, acks=1) == ErrorCode.NONE
+    nodes.pass_time(100)
+    assert nodes.replica(1).high_watermark == 1  # It stands: KIP-966.
+    nodes.boot(3)
+    nodes.until(lambda: nodes.isr == [1, 2, 3])
+    assert nodes.produced(1) == ErrorCode.NONE
+    assert nodes.ends() == [3, 3, 3]
+
+
+def test_a_lower_minimum_commits_what_waits() -> None:
+    nodes = ReplicatedNodes(min_insync_replicas="3").create_topic()
+    nodes.machines[3].kill()
+    nodes.until(lambda: nodes.isr == [1, 2])
+    assert nodes.produced(1, 4, acks=1) == ErrorCode.NONE
+    nodes.set_config("min.insync.replicas", "2")
+    nodes.until(lambda: nodes.replica(1).high_watermark == 4)
+
+
+# -- reading and deleting --------------------------------------------------------------------------
+
+
+def test_a_new_leader_tells_an_end_only_when_its_high_watermark_is_in_its_epoch() -> None:
+    nodes = ReplicatedNodes().create_topic()
+    for _ in range(5):
+        assert nodes.produced(1) == ErrorCode.NONE
+    nodes.machines[1].kill()
+    leader = nodes.await_leader(1)
+    assert nodes.latest_offset(leader) == 5
+
+
+def test_deleted_records_are_gone_on_every_live_replica_when_it_is_answered() -> None:
+    nodes = ReplicatedNodes().create_topic()
+    assert nodes.produced(1, 10) == ErrorCode.NONE
+    call = nodes.delete_records(1, 6)
+    nodes.until(lambda: call.done)
+    assert [nodes.replica(n).log.log_start_offset for n in (1, 2, 3)] == [6, 6, 6]
+    assert call.response.topics[0].partitions[0].low_watermark == 6
+
+
+def test_deleting_records_waits_for_a_replica_until_its_broker_is_fenced() -> None:
+    nodes = ReplicatedNodes().create_topic()
+    assert nodes.produced(1, 10) == ErrorCode.NONE
+    nodes.pause(3, 20_000)
+    call = nodes.delete_records(1, 6)
+    nodes.pass_time(2000)
+    assert not call.done
+    nodes.until(lambda: call.done)
+    assert call.response.topics[0].partitions[0].low_watermark == 6
+    assert nodes.controllers[0].broker.image.brokers[3].fenced
+
+
+def test_a_new_replica_begins_at_the_leaders_log_start() -> None:
+    nodes = ReplicatedNodes().create_topic(1, 2, segment_bytes="1048576")
+    assert nodes.produced(1, 10) == ErrorCode.NONE
+    call = nodes.delete_records(1, 6)
+    nodes.until(lambda: call.done)
+    assert nodes.produced(1, 3) == ErrorCode.NONE
+    nodes.reassign(1, 2, 3)
+    nodes.until(lambda: nodes.isr == [1, 2, 3])
+    assert nodes.replica(3).log.log_start_offset == 6
+    assert nodes.ends() == [13, 13, 13]
+    nodes.reassign(2, 3)
+    nodes.until(lambda: nodes.isr == [2, 3] and not nodes.has_replica(1))
+    leader = nodes.await_leader()
+    assert nodes.produced(leader, 2) == ErrorCode.NONE
+
+
+# -- damage ----------------------------------------------------------------------------------------
+
+
+def test_a_damaged_log_of_a_follower_is_set_aside_and_fetched_anew() -> None:
+    nodes = ReplicatedNodes().create_topic()
+    for _ in range(5):
+        assert nodes.produced(1) == ErrorCode.NONE
+    nodes.machines[3].kill()
+    nodes.until(lambda: nodes.isr == [1, 2])
+    nodes.damage(3)
+    nodes.boot(3)
+    nodes.until(lambda: nodes.isr == [1, 2, 3])
+    assert nodes.ends() == [5, 5, 5]
+    assert nodes.logs_are_equal()
+
+
+def test_a_leader_that_finds_its_log_damaged_gives_up_the_leadership_and_fetches_it_anew() -> None:
+    nodes = ReplicatedNodes().create_topic()
+    assert nodes.produced(1, 5) == ErrorCode.NONE
+    nodes.find_damage(1)
+    took_ms = nodes.until(lambda: nodes.leader == 2)
+    assert took_ms < SECOND
+    assert nodes.produced(2, 2) == ErrorCode.NONE
+    nodes.until(lambda: nodes.isr == [1, 2, 3])
+    assert nodes.ends() == [7, 7, 7]
+    assert nodes.logs_are_equal()
+
+
+def test_a_follower_that_finds_its_log_damaged_delays_acknowledgements_by_less_than_its_lag() -> (
+    None
+):
+    nodes = ReplicatedNodes().create_topic()
+    assert nodes.produced(1, 5) == ErrorCode.NONE
+    nodes.find_damage(3)
+    produced = nodes.produce(1)
+    took_ms = nodes.until(lambda: produced.is_answered)
+    assert produced.error == ErrorCode.NONE and took_ms < SECOND
+    nodes.until(lambda: nodes.isr == [1, 2, 3])
+    assert nodes.ends() == [6, 6, 6]
+
+
+def test_the_last_replica_in_sync_stays_it_with_a_damaged_log() -> None:
+    nodes = ReplicatedNodes().create_topic(1, 2)
+    assert nodes.produced(1) == ErrorCode.NONE
+    nodes.machines[2].kill()
+    nodes.until(lambda: nodes.isr == [1])
+    nodes.find_damage(1)
+    nodes.boot(2)
+    nodes.pass_time(3000)
+    assert (nodes.leader, nodes.isr) == (1, [1])
+    assert nodes.produced(1) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("is_controller", [False, True])
+def test_a_node_whose_disk_fails_gives_up_its_leaderships(is_controller: bool) -> None:
+    nodes = ReplicatedNodes()
+    controller = nodes.controllers[0].config.node_id
+    failing = controller if is_controller else nodes.other_than_controller().config.node_id
+    others = [number for number in (1, 2, 3) if number != failing]
+    nodes.create_topic(failing, *others)
+    assert nodes.produced(failing, 5) == ErrorCode.NONE
+    nodes.machines[failing].faults.sync_error_rate = 1000
+    produced = nodes.produce(failing)
+    took_ms = nodes.until(lambda: bool(nodes.controllers) and nodes.leader == others[0])
+    assert took_ms < 2 * SECOND
+    assert produced.error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert nodes.produced(others[0], 2) == ErrorCode.NONE
+    assert nodes.isr == others
