@@ -77,6 +77,19 @@ class ClusterMember(ConnectionListener):
             return
         self._may_stop = may_stop
         self._perform(self.lifecycle.begin_controlled_shutdown(self._now_ms()))
+        self._look_for_successors()
+
+    def _look_for_successors(self) -> None:
+        """End a controlled shutdown if no broker is left that could lead anything, or no quorum
+        that could decide it: when all nodes stop together.
+        """
+        if self.lifecycle.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            return
+        broker = self._broker
+        others = (each for each in broker.image.brokers.values() if each.id != broker.node_id)
+        cut_off = self._leader_id is None and broker.controller_service.is_cut_off()
+        if cut_off or not any(each.active for each in others):
+            self._perform(self.lifecycle.nobody_can_take_over(self._now_ms()))
 
     def stop(self) -> None:
         """Send nothing more."""
@@ -87,6 +100,7 @@ class ClusterMember(ConnectionListener):
         """The committed image has moved."""
         offset = self._broker.metadata.committed_offset - 1
         self._perform(self.lifecycle.metadata_applied(self._now_ms(), offset))
+        self._look_for_successors()
 
     def controller_changed(self) -> None:
         """Another node leads the quorum, or none is known."""
@@ -156,6 +170,7 @@ class ClusterMember(ConnectionListener):
         def failed() -> None:
             if sent == self._sent:
                 self._perform(self.lifecycle.failed(self._now_ms()))
+                self._look_for_successors()
 
         def ended(call: ClientRequest) -> None:
             if call.error is None:

@@ -18,11 +18,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.broker.decision_in_parts import DecisionInParts
+from odradek.config.broker import BrokerConfig
 from odradek.controller.alter_partition import BROKER_EPOCHS_SINCE, alter_partition
 from odradek.controller.alter_partition import refused as alteration_refused
 from odradek.controller.brokers import bootstrap
 from odradek.controller.cluster_control import ClusterControl, refused
 from odradek.controller.decision import Parts
+from odradek.controller.delta import MetadataDelta
+from odradek.controller.image import MetadataImage, ResourceType
 from odradek.controller.quorum_controller import NotController, RecordsTooLarge
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.alter_partition import AlterPartitionRequest
@@ -43,8 +46,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Respond = Callable[[Any], None]
 RECENT_MS = 2_000
-"""A node that could not be reached for so short before a takeover counts as unreachable."""
+"""A node that could not be reached so short ago counts as unreachable."""
 NO_CONTROLLER = (NotController, RecordsTooLarge, OSError)
+UNCLEAN = BrokerConfig.unclean_leader_election_enable.name
 
 
 class ControllerService:
@@ -59,6 +63,7 @@ class ControllerService:
         self._broker_of: dict[object, int] = {}
         self._connection_of: dict[int, object] = {}
         self._unreachable_ms: dict[int, int] = {}
+        self._refused: dict[int, ErrorCode] = {}
         broker.controller.on_change.append(self._controller_changed)
 
     # Requests
@@ -66,8 +71,15 @@ class ControllerService:
     def register(self, request: BrokerRegistrationRequest, respond: Respond) -> None:
         """Register a broker."""
 
+        def registered(response: BrokerRegistrationResponse) -> None:
+            self._refused.pop(request.broker_id, None)
+            respond(response)
+
         def fail(error: ErrorCode, message: str | None) -> None:
-            logger.warning("broker %d is not registered: %s", request.broker_id, message or error)
+            if self._refused.get(request.broker_id) != error:  # It asks again and again.
+                self._refused[request.broker_id] = error
+                text = message or error.text
+                logger.warning("broker %d is not registered: %s", request.broker_id, text)
             respond(BrokerRegistrationResponse(error_code=error))
 
         if self._control is None:
@@ -75,7 +87,7 @@ class ControllerService:
         elif request.cluster_id != self._broker.directory.meta.cluster_id:
             fail(ErrorCode.INCONSISTENT_CLUSTER_ID, f"it belongs to cluster {request.cluster_id}")
         else:
-            self._decide(self._control.register(request, self._now_ms), respond, fail)
+            self._decide(self._control.register(request, self._now_ms), registered, fail)
 
     def unregister(self, request: UnregisterBrokerRequest, respond: Respond) -> None:
         """Remove a broker's registration."""
@@ -184,11 +196,24 @@ class ControllerService:
             self._control.unreachable(node_id, self._now_ms())
             self._step_soon()
 
+    def is_cut_off(self) -> bool:
+        """True if so many voters take no connections that the others are no majority."""
+        voters, since_ms = self._broker.metadata.raft.core.log.voters, self._now_ms() - RECENT_MS
+        lost = {node_id for node_id, at_ms in self._unreachable_ms.items() if at_ms >= since_ms}
+        return len(voters.ids - lost) < voters.majority
+
     # Commits
 
     def _when_committed(self, committed: Callable[[], None], dropped: Callable[[], None]) -> None:
         self._waiting.append((self._broker.metadata.end_offset, committed, dropped))
         self.commit_advanced()
+
+    def metadata_committed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Send the answers that waited; elect again where an unclean election is allowed now."""
+        self.commit_advanced()
+        if self._control is not None and allows_unclean_elections(delta, image):
+            self._control.look_again()
+            self._step_soon()
 
     def commit_advanced(self) -> None:
         """Send the answers whose records are committed."""
@@ -200,6 +225,7 @@ class ControllerService:
         broker = self._broker
         controller = broker.controller
         self._control = None
+        self._refused.clear()
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
@@ -257,3 +283,15 @@ class ControllerService:
         else:
             wait_ms = max(1, control.next_ms() - now_ms)
             self._alarm = self._broker.timer.call_later(wait_ms, self._step_soon)
+
+
+def allows_unclean_elections(delta: MetadataDelta, image: MetadataImage) -> bool:
+    """True if settings have changed with which partitions may have unclean elections."""
+    for resource in delta.configs:
+        if resource.type is ResourceType.TOPIC:
+            topic = image.topic(resource.name)
+            if topic is None or topic.id in delta.created:
+                continue
+        if image.config(resource).get(UNCLEAN) == "true":
+            return True
+    return False

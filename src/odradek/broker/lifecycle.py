@@ -93,7 +93,8 @@ class FenceChanged:
 
 @dataclass(frozen=True, slots=True)
 class MayShutDown:
-    """This broker may stop. `relieved`: it leads nothing any more; else its patience has ended."""
+    """This broker may stop. `relieved`: it leads nothing that another broker could lead; else its
+    patience has ended."""
 
     relieved: bool
 
@@ -238,6 +239,12 @@ class BrokerLifecycle:
             self._begun_ms = self._answered_ms = now_ms
             self._send_ms = now_ms
         elif self.state < BrokerState.RUNNING:
+            self._shut_down(relieved=True)
+        return self._go_on(now_ms)
+
+    def nobody_can_take_over(self, now_ms: int) -> list[Effect]:
+        """No other broker is active: there is nothing to wait for in a controlled shutdown."""
+        if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
             self._shut_down(relieved=True)
         return self._go_on(now_ms)
 

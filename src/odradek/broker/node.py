@@ -406,7 +406,7 @@ class Node:
         assert self.member is not None
         assert self.replication is not None
         self.replication.brokers_changed(delta, image)
-        self.broker.controller_service.commit_advanced()
+        self.broker.controller_service.metadata_committed(delta, image)
         self.member.metadata_committed()
         self._membership.look()
 

@@ -17,7 +17,8 @@ It is one long module, because a reader follows an event through roles that all 
 
 Differences from Kafka's, each safe: an unattached voter asks the others who leads while it waits;
 a closed connection to the leader starts a pre-vote at once, staggered by the voter's place so that
-two rarely meet; a leader that starts again as the only voter stands for election at once.
+two rarely meet; an unattached voter does the same once a majority knows no leader either; a leader
+that starts again as the only voter stands for election at once.
 """
 
 from __future__ import annotations
@@ -511,7 +512,7 @@ class Raft:
             case VoteRequest(), VoteResponse():
                 self._vote_answered(to, request, response)
             case RaftFetchRequest(), RaftFetchResponse():
-                self._fetch_answered(request, response)
+                self._fetch_answered(to, request, response)
             case FetchSnapshotRequest(), FetchSnapshotResponse():
                 self._snapshot_answered(request, response)
             case _, QuorumEpochResponse():
@@ -585,12 +586,16 @@ class Raft:
         """Suspect the leader. The voters ask one after the other, so that two rarely meet."""
         role = self.role
         if isinstance(role, Follower) and role.leader_id == replica_id and self.may_stand:
-            others = sorted((self.log.voters.ids | {self.me.id}) - {replica_id})
-            place = (others.index(self.me.id) + self.epoch) % len(others)
+            place = self._place_among(self.log.voters.ids - {replica_id})
             if role.suspect_ms is None:
                 role.suspect_ms = self._now + place * self.config.stagger_ms
             if role.suspect_ms <= self._now:
                 self._become_prospective(role.leader_id, role.endpoints)
+
+    def _place_among(self, voter_ids: frozenset[int]) -> int:
+        """Return this replica's turn among voters that stand for election one after the other."""
+        ordered = sorted(voter_ids | {self.me.id})
+        return (ordered.index(self.me.id) + self.epoch) % len(ordered)
 
     # Leading
 
@@ -761,6 +766,16 @@ class Raft:
         role.asked = self._fetch_request(max_wait_ms=0)
         self._effects.append(Send(targets[self._searched % len(targets)], role.asked))
 
+    def _no_leader_there(self, role: Unattached, voter_id: int) -> None:
+        """Stand for election soon if a majority of the voters knows no leader: nobody is disturbed
+        by that, and to wait for a timeout helps nobody.
+        """
+        role.leaderless.add(voter_id)
+        voters = self.log.voters
+        if self.may_stand and voters.has_majority(role.leaderless | {self.me.id}):
+            soon = self._now + self._place_among(voters.ids) * self.config.stagger_ms
+            role.election_ms = min(role.election_ms, soon)
+
     def _fetch_request(self, max_wait_ms: int) -> RaftFetchRequest:
         return RaftFetchRequest(
             self.epoch,
@@ -800,11 +815,15 @@ class Raft:
             else:
                 self._fetch()
 
-    def _fetch_answered(self, request: RaftFetchRequest, response: RaftFetchResponse) -> None:
+    def _fetch_answered(
+        self, to: Destination, request: RaftFetchRequest, response: RaftFetchResponse
+    ) -> None:
         role = self.role
         if isinstance(role, Unattached) and role.asked is request:
             role.asked = None
             role.search_ms = self._now + self.config.retry_backoff_ms
+            if response.leader_id is None and to.replica_id is not None:
+                self._no_leader_there(role, to.replica_id)
         if self._learn(response.epoch, response.leader_id, response.leader_endpoints):
             return
         if not isinstance(role, Follower) or role.fetching is not request:

@@ -28,6 +28,8 @@ class Unattached:
     search_ms: int
     """When the next configured or known replica is asked who leads."""
     asked: RaftRequest | None = None
+    leaderless: set[int] = field(default_factory=set)
+    """The voters that were asked and knew no leader either."""
 
 
 @dataclass(slots=True)

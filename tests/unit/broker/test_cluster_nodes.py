@@ -35,6 +35,11 @@ def test_three_nodes_elect_a_controller_and_are_registered_before_clients_come()
     }
 
 
+def test_new_nodes_do_not_wait_for_election_timeouts() -> None:
+    nodes = ClusterNodes(3, controller_quorum_voters=VOTERS).boot()
+    assert nodes.until(nodes.all_ready) < 500
+
+
 def test_a_decision_asked_of_any_node_is_committed_on_all() -> None:
     nodes = three_voters()
     nodes.create(nodes.other_than_controller(), "asked-elsewhere")
@@ -155,7 +160,7 @@ def test_all_nodes_that_are_killed_are_ready_again_without_waiting_for_sessions(
     for machine in nodes.machines.values():
         machine.kill()
     nodes.boot()
-    assert nodes.until(nodes.all_ready) < 4_000  # Elections of voters that knew another leader.
+    assert nodes.until(nodes.all_ready) < 500
 
 
 def test_a_lost_connection_of_a_broker_that_runs_does_not_fence_it() -> None:
@@ -201,7 +206,7 @@ def test_a_controller_that_stops_hands_over() -> None:
 
 def test_nodes_that_stop_all_at_once_do_not_wait_for_a_controller_for_long() -> None:
     nodes = three_voters()
-    assert nodes.until(stopped(nodes, 1, 2, 3)) < 2_500
+    assert nodes.until(stopped(nodes, 1, 2, 3)) < 500
     nodes.boot()
     nodes.until(nodes.all_ready)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from odradek.broker.node import Node
-from odradek.controller.image import PartitionRegistration
+from odradek.controller.image import PartitionRegistration, ResourceType
 from odradek.model.errors import ErrorCode
 from odradek.network_client.broker_connections import Purpose
 from odradek.network_client.in_flight_requests import ClientRequest
@@ -19,7 +20,9 @@ from odradek.protocol.api.alter_partition import (
     ProposedReplica,
 )
 from odradek.protocol.api.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from unit.broker.cluster_nodes import ClusterNodes, three_voters
+from odradek.protocol.metadata_records import ConfigRecord, PartitionRecord, TopicRecord
+from odradek.testing.scheduler import SECOND
+from unit.broker.cluster_nodes import VOTERS, ClusterNodes, three_voters
 
 
 @pytest.fixture
@@ -153,3 +156,45 @@ def test_a_proposal_that_is_not_committed_with_its_controller_is_answered_not_co
     first.broker.controller_service.alter_partition(request, answers.append)
     nodes.until(lambda: bool(answers))
     assert [each.error_code for each in answers] == [ErrorCode.NOT_CONTROLLER]
+
+
+def test_a_partition_gets_a_leader_when_an_administrator_allows_an_unclean_election() -> None:
+    nodes = ClusterNodes(4, controller_quorum_voters=VOTERS).boot()
+    nodes.until(nodes.all_ready)
+
+    def submit(*records: object) -> None:
+        nodes.controllers[0].metadata.controller.submit(records)
+        nodes.until(nodes.agree)
+
+    directories = [nodes.node(each).directory.meta.directory_id for each in (3, 4)]
+    nodes.machines[4].kill()
+    topic = TopicRecord(name="t", topic_id=UUID(int=77))
+    submit(
+        topic,
+        PartitionRecord(
+            partition_id=0,
+            topic_id=topic.topic_id,
+            replicas=[3, 4],
+            isr=[3],
+            removing_replicas=[],
+            adding_replicas=[],
+            leader=3,
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=directories,
+        ),
+    )
+    nodes.machines[3].kill()
+    nodes.until(lambda: partition(nodes).leader == -1)
+    nodes.boot(4)
+    nodes.scheduler.run(nodes.scheduler.now_ns + 10 * SECOND)
+    assert partition(nodes).leader == -1
+    submit(
+        ConfigRecord(
+            resource_type=ResourceType.TOPIC,
+            resource_name="t",
+            name="unclean.leader.election.enable",
+            value="true",
+        )
+    )
+    assert nodes.until(lambda: partition(nodes).leader == 4) < 100

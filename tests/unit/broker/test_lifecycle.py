@@ -348,6 +348,16 @@ def test_a_stop_whose_leaderships_do_not_move_ends_when_its_patience_does() -> N
     assert MayShutDown(relieved=False) in life.take()
 
 
+def test_a_stop_that_nobody_can_take_over_from_ends_at_once() -> None:
+    life = running()
+    life.effects += life.lifecycle.nobody_can_take_over(life.now)
+    assert life.take() == []  # It does not stop.
+    life.stops()
+    life.take()
+    life.effects += life.lifecycle.nobody_can_take_over(life.now)
+    assert life.take() == [MayShutDown(relieved=True)]
+
+
 def test_a_stop_without_a_controller_ends_soon() -> None:
     life = running()
     life.stops()

@@ -148,6 +148,29 @@ class TestElection:
         assert replica.core.log.high_watermark == 0
         assert Committed(1) in replica.flush()
 
+    def test_a_voter_stands_at_once_when_a_majority_knows_no_leader(self) -> None:
+        replica = Replica(1, voters(1, 2, 3))
+        nobody_leads = RaftFetchResponse(RaftError.NOT_LEADER_OR_FOLLOWER, 0, None)
+        replica.wait()
+        ((asked, _),) = replica.sent()
+        assert asked is not None
+        began = replica.core.deadline
+        replica.answer(asked, nobody_leads)
+        replica.wait()
+        assert isinstance(replica.core.role, Prospective)
+        assert replica.core.epoch == 0
+        assert began is None or replica.now - began < replica.core.config.election_timeout_ms
+
+    def test_an_observer_does_not_stand_whoever_leads(self) -> None:
+        replica = Replica(9, voters(1, 2, 3))
+        nobody_leads = RaftFetchResponse(RaftError.NOT_LEADER_OR_FOLLOWER, 0, None)
+        for _ in range(4):
+            replica.wait()
+            for asked, _ in replica.sent():
+                assert asked is not None
+                replica.answer(asked, nobody_leads)
+        assert isinstance(replica.core.role, Unattached)
+
     def test_a_pre_vote_changes_no_epoch(self) -> None:
         replica = Replica(1, voters(1, 2, 3))
         while not isinstance(replica.core.role, Prospective):
