@@ -327,12 +327,24 @@ def make(client: ClusterClient, topics: list[str], factor: int = FACTOR) -> floa
 
 
 def idle(cluster: ClusterProcesses, seconds: float) -> dict[str, float]:
-    time.sleep(SETTLE_S)
+    """What nodes that nobody asks anything take, after as long a pause."""
+    time.sleep(seconds)
     cpu = cluster.cpu_s()
     time.sleep(seconds)
     percent = (cluster.cpu_s() - cpu) / seconds * 100
     progress(f"idle: {percent:.1f} % of a core, {cluster.pss_mib():.0f} MiB")
     return {"idle_cpu_percent": percent, "idle_pss_mib": cluster.pss_mib()}
+
+
+def restart_s(cluster: ClusterProcesses, node_id: int) -> float:
+    """Stop a node cleanly and start it; the seconds from its process to its first answer."""
+    cluster.stop(node_id)
+    began = time.perf_counter()
+    cluster.spawn(node_id)
+    ClusterClient({node_id: cluster.ports[node_id]}).partitions([])
+    took = time.perf_counter() - began
+    progress(f"node {node_id} answers after {took:.2f} s")
+    return took
 
 
 def partitions(cluster: ClusterProcesses, count: int, idle_s: float, kills: int) -> Measured:

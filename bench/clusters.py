@@ -7,6 +7,8 @@ least; Apache Kafka gets the heap and collector of its own start script for each
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -22,7 +24,14 @@ from peers import KAFKA_OPTIONS, cpu_s, jars, pss_mib
 from interop.apache_kafka import await_port, free_ports  # isort: skip
 from interop.apache_kafka_cluster import ApacheKafkaCluster, url_id  # isort: skip
 
-__all__ = ["ClusterProcesses", "KafkaCluster", "OdradekCluster", "jars", "used_cpu_s"]
+__all__ = [
+    "ClusterProcesses",
+    "KafkaCluster",
+    "OdradekCluster",
+    "StartedTogether",
+    "jars",
+    "used_cpu_s",
+]
 
 REPLICATED = {
     "default.replication.factor": "3",
@@ -133,6 +142,11 @@ def used_cpu_s(pid: int) -> float:
     return sum(cpu_s(each) for each in with_children(pid))
 
 
+def with_bytecode() -> dict[str, str]:
+    """Return the environment of a node that keeps its bytecode, as one that is installed does."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 class OdradekCluster(ClusterProcesses):
     """`odradek up` for each node, in directories below `directory`."""
 
@@ -164,7 +178,9 @@ class OdradekCluster(ClusterProcesses):
             command += ["--set", f"{name}={value}"]
         self._directory.mkdir(exist_ok=True)
         with self._log(node_id).open("ab") as log:
-            self.processes[node_id] = subprocess.Popen(command, stdout=log, stderr=log)
+            self.processes[node_id] = subprocess.Popen(
+                command, stdout=log, stderr=log, env=with_bytecode()
+            )
 
     def data_dir(self, node_id: int) -> Path:
         return self._directory / f"data{node_id}"
@@ -174,6 +190,33 @@ class OdradekCluster(ClusterProcesses):
 
     def _log(self, node_id: int) -> Path:
         return self._directory / f"node{node_id}.log"
+
+
+class StartedTogether:
+    """`odradek up -n 3`: the nodes are processes of one parent. Started when it is made."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+        command = [sys.executable, "-m", "odradek", "up", "-n", "3", "--json", "--http", "none"]
+        command += ["--port", "0", "--data-dir", str(directory)]
+        for name, value in settings.items():
+            command += ["--set", f"{name}={value}"]
+        self._parent = subprocess.Popen(command, stdout=subprocess.PIPE, env=with_bytecode())
+
+    def await_ready(self) -> dict[int, int]:
+        """Wait for the ready line; return the ports for clients, by node id."""
+        assert self._parent.stdout is not None
+        line = self._parent.stdout.readline()
+        if not line:
+            raise RuntimeError("odradek up -n 3 did not start")
+        nodes = json.loads(line)["nodes"]
+        return {each["id"]: int(each["address"].rpartition(":")[2]) for each in nodes}
+
+    def stop(self) -> None:
+        """Stop all nodes."""
+        self._parent.terminate()
+        self._parent.wait(60)
+        if self._parent.stdout is not None:
+            self._parent.stdout.close()
 
 
 class KafkaCluster(ClusterProcesses):

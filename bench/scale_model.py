@@ -61,6 +61,8 @@ class Costs:
     follow_record_us: float
     """Another broker replays such a record."""
     broker_heartbeat_us: float
+    start_s: float
+    """A start without partitions: process, modules, registration."""
     open_replica_ms: float
     """A start opens a replica's log that was closed cleanly."""
 
@@ -120,7 +122,7 @@ class Prediction:
     follow_failover_s: float
     """CPU of each other broker for the same."""
     start_s: float
-    """A node opens its logs and reads the image."""
+    """A node begins, opens its logs and reads the image."""
 
 
 def predict(costs: Costs, load: Load) -> Prediction:
@@ -165,7 +167,7 @@ def predict(costs: Costs, load: Load) -> Prediction:
         failover_bytes=changed * costs.record_bytes,
         controller_failover_s=(load.partitions * costs.look_us + changed * costs.record_us) / 1e6,
         follow_failover_s=changed * costs.follow_record_us / 1e6,
-        start_s=replicas * costs.open_replica_ms / 1e3 + load_s,
+        start_s=costs.start_s + replicas * costs.open_replica_ms / 1e3 + load_s,
     )
 
 
@@ -215,7 +217,8 @@ def limits(found: Prediction, bounds: Bounds) -> list[Limit]:
 class Measurement:
     """What a small cluster was measured to take, all nodes together, with so many replicas each.
 
-    `idle_cpu` and `pss_mib` are pairs: without partitions, and with `partitions`.
+    `idle_cpu`, `pss_mib` and `restart_s`, a clean start of one node to its first answer, are pairs:
+    without partitions, and with `partitions`.
     """
 
     nodes: int
@@ -225,6 +228,7 @@ class Measurement:
     cpu_s_per_gb: float
     idle_cpu: tuple[float, float]
     pss_mib: tuple[float, float]
+    restart_s: tuple[float, float]
 
     def load(self, **changes: float) -> Load:
         """Return the load of this measurement, without traffic."""
@@ -247,7 +251,6 @@ class Known:
     record_bytes: float
     follow_record_us: float
     broker_heartbeat_us: float
-    open_replica_ms: float
 
 
 def fitted(known: Known, alone: Measurement, three: Measurement) -> Costs:
@@ -273,8 +276,16 @@ def fitted(known: Known, alone: Measurement, three: Measurement) -> Costs:
         pair_cpu=max(0.0, (three.idle_cpu[1] - three.nodes * alone.idle_cpu[0]) / pairs),
         node_mib=node_mib,
         replica_kib=replica_mib * KIB,
+        start_s=alone.restart_s[0],
+        open_replica_ms=opened_ms(alone),
         **vars(known),
     )
+
+
+def opened_ms(alone: Measurement) -> float:
+    """Return the time of opening one replica in a start: reading its part of the image too."""
+    without, with_partitions = alone.restart_s
+    return (with_partitions - without) / alone.partitions * 1e3
 
 
 @dataclass(frozen=True)
@@ -302,6 +313,7 @@ def check(costs: Costs, measured: Measurement) -> list[Check]:
         Check("CPU s a GB", measured.cpu_s_per_gb, one_gb.cores - nothing.cores),
         Check("idle, % of a core", measured.idle_cpu[1] * 100, idle.cores * 100),
         Check("memory, MiB", measured.pss_mib[1], idle.node_mib * measured.nodes),
+        Check("restart, s", measured.restart_s[1], idle.start_s),
     ]
 
 

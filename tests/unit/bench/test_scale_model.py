@@ -27,7 +27,6 @@ KNOWN = model.Known(
     record_bytes=50,
     follow_record_us=20,
     broker_heartbeat_us=10,
-    open_replica_ms=1,
 )
 ALONE = model.Measurement(
     nodes=1,
@@ -37,6 +36,7 @@ ALONE = model.Measurement(
     cpu_s_per_gb=0.8,
     idle_cpu=(0.01, 0.01),
     pss_mib=(30, 36),
+    restart_s=(0.5, 1.5),
 )
 THREE = model.Measurement(
     nodes=3,
@@ -46,13 +46,15 @@ THREE = model.Measurement(
     cpu_s_per_gb=2.0,
     idle_cpu=(0.06, 0.06),
     pss_mib=(90, 111),
+    restart_s=(0.6, 1.6),
 )
 COSTS = model.fitted(KNOWN, ALONE, THREE)
 
 
 @pytest.mark.parametrize("measured", [ALONE, THREE])
 def test_the_model_explains_the_cpu_that_it_was_fitted_to(measured):
-    cpu = [each for each in model.check(COSTS, measured) if "memory" not in each.name]
+    checks = model.check(COSTS, measured)
+    cpu = [each for each in checks if "CPU" in each.name or "idle" in each.name]
     assert len(cpu) == 3
     assert model.largest_error(cpu) < 0.01
 
@@ -96,6 +98,11 @@ def test_a_failover_changes_every_partition_of_which_the_broker_has_a_replica():
     assert found.failover_bytes == 150_000
     assert found.controller_failover_s == pytest.approx(0.1 + 0.09)
     assert found.follow_failover_s == pytest.approx(0.06)
+
+
+def test_a_start_opens_the_replicas_of_the_node_and_reads_all_of_the_image():
+    found = model.predict(COSTS, model.Load(nodes=30, partitions=100_000))
+    assert found.start_s == pytest.approx(0.5 + 10_000 * 0.001 + 100_000 * 10e-6)
 
 
 def test_a_factor_above_the_nodes_has_as_many_replicas_as_nodes():
