@@ -40,6 +40,8 @@ NONE: Final = ErrorCode.NONE
 FINAL_EPOCH: Final = -1
 INITIAL_EPOCH: Final = 0
 MAX_SESSION_EPOCH: Final = 2**31 - 1
+RESULTS_MAX: Final = 1000
+"""The most partitions in a response to an incremental request."""
 SESSIONS_OF_A_FOLLOWER: Final = 4
 """A follower has one session for each of its fetchers; an older one is left over from a restart."""
 
@@ -346,12 +348,15 @@ class FollowerFetches:
         )
 
     def read(self, session: FollowerSession, max_bytes: int, full: bool) -> FollowerResponse:
-        """Read the due partitions, up to `max_bytes` and at least one batch."""
+        """Read the due partitions, up to `max_bytes` and at least one batch.
+
+        Of more than `RESULTS_MAX` partitions, the others go with the next responses.
+        """
         results: list[tuple[FetchPosition, FetchResult]] = []
         left = max_bytes
         due, session.due = session.due, {}
         for position in due:
-            if left <= 0 and not full:
+            if not full and (left <= 0 or len(results) >= RESULTS_MAX):
                 session.due[position] = None
                 continue
             result = self._read(position, left, min_one=left == max_bytes)
@@ -365,6 +370,9 @@ class FollowerFetches:
             session.moved.pop(position, None)
         moved, session.moved = session.moved, {}
         for position in moved:
+            if len(results) >= RESULTS_MAX:
+                session.moved[position] = None
+                continue
             partition = position.partition
             if partition is not None and partition.availability() is NONE:
                 result = offsets_of(partition)

@@ -16,6 +16,8 @@ flush is told while the leader holds the older one back for records (see `follow
 request that makes a session is alone. An answer is of the positions that were listed up to its
 request. So what it has of a partition that was forgotten and listed again later is ignored.
 
+A request lists `LISTED_MAX` partitions at most.
+
 **Truncation** is by leader epochs only (KIP-101, KIP-279, KIP-595). The leader answers the largest
 epoch of its log that is not above the follower's, and where it ends there. The follower truncates
 to where that epoch ends in either log; if it does not know the epoch, to the end of the one before
@@ -56,6 +58,9 @@ MAX_SESSION_EPOCH: Final = 2**31 - 1
 IN_FLIGHT_MAX: Final = 2
 FIRST_BACKOFF_MS: Final = 20
 """The wait after a first failure; it doubles with each, up to replica.fetch.backoff.ms."""
+LISTED_MAX: Final = 500
+"""The most partitions that a request lists. The rest follows with the next one: neither side is
+held by a fetcher that begins with 10,000 partitions."""
 SESSION_LOST: Final = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -274,8 +279,11 @@ class ReplicaFetcher:
         if self._session_id == 0:
             if self._in_flight == 0:
                 self._send_full()
-        elif self._in_flight < IN_FLIGHT_MAX:
+            return
+        while self._in_flight < IN_FLIGHT_MAX:
             self._send_incremental()
+            if not self._changed:
+                break
 
     def _send_full(self) -> None:
         self._forgotten.clear()
@@ -283,7 +291,9 @@ class ReplicaFetcher:
         listed = []
         for key, known in self.partitions.items():
             known.told = None
-            if self._may_fetch(key, known):
+            if len(listed) == LISTED_MAX:
+                self._mark(key)
+            elif self._may_fetch(key, known):
                 listed.append(key)
         if listed:
             self._connection += 1
@@ -292,11 +302,13 @@ class ReplicaFetcher:
 
     def _send_incremental(self) -> None:
         listed = []
-        for key in self._changed:
+        changed, self._changed = self._changed, {}
+        for key in changed:
             known = self.partitions[key]
-            if self._may_fetch(key, known) and known.told != known.position():
+            if len(listed) == LISTED_MAX:
+                self._mark(key)
+            elif self._may_fetch(key, known) and known.told != known.position():
                 listed.append(key)
-        self._changed.clear()
         if listed or self._forgotten or self._in_flight == 0:
             forgotten = list(self._forgotten)
             self._forgotten.clear()

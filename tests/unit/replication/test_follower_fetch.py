@@ -5,6 +5,7 @@ from __future__ import annotations
 from odradek.model.errors import ErrorCode
 from odradek.protocol.hot_fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from odradek.replication.follower_fetch import (
+    RESULTS_MAX,
     DelayedFollowerFetch,
     FollowerFetches,
     FollowerResponse,
@@ -241,3 +242,30 @@ def test_without_news_nothing_is_due_and_an_append_makes_its_partition_due():
     assert (len(session.positions), session.due, session.moved) == (1, {}, {})
     serving.append()
     assert [position.key for position in session.due] == [(TOPIC_ID, 0)]
+
+
+def test_the_news_of_many_partitions_goes_with_several_responses():
+    serving = Serving()
+    serving.fetch(serving.listed(0, 0))
+    many = RESULTS_MAX + 7
+    found = [len(errors(serving.fetch(unknown(many))))]
+    while sum(found) < many:
+        found.append(len(errors(serving.fetch())))
+    assert found == [RESULTS_MAX, 7]
+    assert serving.fetch() is None
+
+
+def unknown(count: int) -> list[FetchPartition]:
+    """Partitions that are not there, which is an answer at once."""
+    return [
+        FetchPartition(
+            partition=number,
+            current_leader_epoch=0,
+            fetch_offset=0,
+            last_fetched_epoch=-1,
+            log_start_offset=0,
+            partition_max_bytes=1 << 20,
+            durable_end=0,
+        )
+        for number in range(1, count + 1)
+    ]

@@ -22,7 +22,12 @@ from odradek.protocol.hot_fetch import (
     FetchResponse,
     PartitionData,
 )
-from odradek.replication.replica_fetcher import FetcherSettings, Key, ReplicaFetcher
+from odradek.replication.replica_fetcher import (
+    LISTED_MAX,
+    FetcherSettings,
+    Key,
+    ReplicaFetcher,
+)
 
 TOPIC = UUID(int=7)
 
@@ -460,3 +465,36 @@ def test_a_removed_partition_is_forgotten_and_its_answers_are_ignored():
         < answer 1
         > fetch 9.2 -p0
     """)
+
+
+def counts(stage: Stage) -> list[int]:
+    """The number of partitions of each request since the last call."""
+    lines, stage.lines = stage.lines, []
+    return [line.count("@") for line in lines if line.startswith("> fetch")]
+
+
+def test_many_partitions_are_listed_some_in_each_request():
+    stage = Stage()
+    logs = [stage.follow(number) for number in range(2 * LISTED_MAX + 11)]
+    assert counts(stage) == [1]
+    stage.answer()
+    assert counts(stage) == [LISTED_MAX, LISTED_MAX]
+    stage.answer()
+    assert counts(stage) == [10]
+    for log in logs:
+        log.durable_end -= 1
+        stage.fetcher.flushed(log.key)
+    stage.answer()
+    stage.answer()
+    assert counts(stage) == [LISTED_MAX, LISTED_MAX]
+    stage.answer()
+    assert counts(stage) == [11]
+
+
+def test_a_session_that_begins_again_lists_some_partitions_first():
+    stage, _ = established(*range(LISTED_MAX + 5))
+    stage.disconnect()
+    stage.time_passes()
+    assert counts(stage) == [LISTED_MAX]
+    stage.answer()
+    assert counts(stage) == [5]
