@@ -100,8 +100,9 @@ logger = logging.getLogger(__name__)
 MAX_FETCH_BYTES: Final = 1 << 20
 """What one answer to a fetch has at most, unless one batch is larger."""
 MAX_PIECE_BYTES: Final = 1 << 20
-SLICE_BYTES: Final = 64 << 10
-"""How much of the log is read for the listener in one turn."""
+SLICE_BYTES: Final = 16 << 10
+"""How much the listener gets in one turn, unless one batch is larger: some 400 changes of
+partitions, which take it 20 ms."""
 MAX_UNCOMMITTED_BYTES: Final = 64 << 20
 DISK_FULL_PAUSE_MS: Final = 1_000
 CHANGES_LOG: Final = (SaveElection, Append, Truncate, InstallSnapshot)
@@ -661,11 +662,13 @@ class RaftClient:
         """Deliver one slice; return True if more is committed."""
         end = self._committed_end
         batches: list[CommittedBatch] = []
-        while self._own and self._own[0].end_offset <= end:
+        size = 0
+        while self._own and self._own[0].end_offset <= end and size < SLICE_BYTES:
             if not batches and self._own[0].base_offset > self.applied_offset:
                 break
             own = self._own.popleft()
             self._own_bytes -= own.size
+            size += own.size
             batches.append(own)
         if not batches and self.applied_offset < end and not self.log.truncating:
             try:

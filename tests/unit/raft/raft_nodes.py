@@ -161,6 +161,7 @@ class RaftNode:
         self.place = place
         self.alive = True
         self.values: list[str] = []
+        self.delivered_bytes: list[int] = []
         self.leaders: list[tuple[int, int | None]] = []
         self.failures: list[OSError] = []
         self.soon: deque[Callable[[], None]] = deque()
@@ -263,6 +264,7 @@ class RaftNode:
     # The listener
 
     def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
+        self.delivered_bytes.append(sum(batch.size for batch in batches))
         for batch in batches:
             if batch.records is not None:
                 self.values += cast("Sequence[str]", batch.records)

@@ -11,6 +11,7 @@ from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.raft.core import NotLeader
 from odradek.raft.effects import AddVoter, RemoveVoter
 from odradek.raft.messages import RaftError, RaftResponse
+from odradek.raft.raft_client import SLICE_BYTES
 from odradek.raft.raft_log import WrongQuorum
 from odradek.raft.replicas import ReplicaKey, VoterSet
 from odradek.raft.snapshot_files import list_snapshots
@@ -63,6 +64,17 @@ def test_three_voters_elect_one_leader_and_commit_everywhere() -> None:
     nodes.until(lambda: all(n.values == ["a", "b", "c"] for n in nodes.nodes.values()))
     assert [n.raft.is_leader for n in nodes.nodes.values()].count(True) == 1
     assert len({bytes_of(node) for node in nodes.nodes.values()}) == 1
+
+
+def test_what_is_committed_at_once_is_delivered_in_slices_everywhere() -> None:
+    nodes = three_voters()
+    leader = nodes.elect()
+    value = "v" * 1000
+    for _ in range(100):
+        leader.append(value)
+    nodes.until(lambda: all(len(node.values) == 100 for node in nodes.nodes.values()))
+    for node in nodes.nodes.values():
+        assert 5 * len(value) < max(node.delivered_bytes) < SLICE_BYTES + 2 * len(value)
 
 
 def test_what_a_majority_has_survives_its_leader() -> None:
