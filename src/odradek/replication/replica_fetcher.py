@@ -288,7 +288,7 @@ class ReplicaFetcher:
     def _send_full(self) -> None:
         self._forgotten.clear()
         self._changed.clear()
-        listed = []
+        listed: list[Key] = []
         for key, known in self.partitions.items():
             known.told = None
             if len(listed) == LISTED_MAX:
@@ -301,7 +301,7 @@ class ReplicaFetcher:
             self._send(listed, [])
 
     def _send_incremental(self) -> None:
-        listed = []
+        listed: list[Key] = []
         changed, self._changed = self._changed, {}
         for key in changed:
             known = self.partitions[key]
