@@ -90,6 +90,11 @@ def test_nodes_of_the_quorum_are_behind_by_the_records_they_lack() -> None:
     ]
 
 
+def test_only_the_leader_of_the_quorum_is_shown_as_one() -> None:
+    quorum = Quorum(1, 5, 90, (replica(1, 90), replica(2, 90)), ())
+    assert [role for _, role, _ in quorum_roles(quorum)] == ["leader", "voter"]
+
+
 def test_partitions_that_need_attention_are_counted() -> None:
     partitions = (
         Partition(0, 1, (1, 2), (1, 2)),

@@ -132,10 +132,14 @@ class Broker:
 
     def alive_brokers(self) -> list[tuple[int, str, int, str | None]]:
         """(id, host, port, rack) of the brokers that clients may use."""
+        brokers = self.image.brokers
+        return [each for each in self.registered_brokers() if not brokers[each[0]].fenced]
+
+    def registered_brokers(self) -> list[tuple[int, str, int, str | None]]:
+        """(id, host, port, rack) of all brokers, running or not."""
         return [
             (broker.id, endpoint.host, endpoint.port, broker.rack)
             for broker in self.image.brokers.values()
-            if not broker.fenced
             for endpoint in broker.endpoints
             if endpoint.name != CLUSTER
         ]

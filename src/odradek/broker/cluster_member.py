@@ -48,11 +48,11 @@ class ClusterMember(ConnectionListener):
         *,
         caught_up: Callable[[], None],
         ready: Callable[[], None],
-        refused: Callable[[str], None],
+        refused: Callable[[str, bool], None],
     ) -> None:
         """`client`: for requests to the controller. `caught_up`: called once, to open the logs,
         which ends in `logs_opened`. `ready`: called when clients may come. `refused`: called with
-        the reason if this broker cannot join.
+        the reason if this broker cannot join, and if that is since its id is taken.
         """
         self._broker = broker
         self._client = client
@@ -149,8 +149,8 @@ class ClusterMember(ConnectionListener):
                     if not relieved:
                         logger.warning("this broker stops while it still leads partitions")
                     self._may_stop()
-                case RegistrationRefused(message):
-                    self._refused(message)
+                case RegistrationRefused(message, id_is_taken):
+                    self._refused(message, id_is_taken)
         deadline = self.lifecycle.deadline
         self._alarm.cancel()
         if deadline is not None and not self._stopped:

@@ -101,9 +101,12 @@ class MayShutDown:
 
 @dataclass(frozen=True, slots=True)
 class RegistrationRefused:
-    """This broker cannot join its cluster: the start fails with `message`."""
+    """This broker cannot join its cluster: the start fails with `message`. `id_is_taken`: another
+    node has its id, and it may try another one.
+    """
 
     message: str
+    id_is_taken: bool = False
 
 
 Effect = SendToController | Registered | CaughtUp | FenceChanged | MayShutDown | RegistrationRefused
@@ -111,7 +114,7 @@ Effect = SendToController | Registered | CaughtUp | FenceChanged | MayShutDown |
 
 @dataclass(frozen=True, slots=True)
 class LifecycleConfig:
-    """Times in milliseconds."""
+    """What is known of this life; times in milliseconds."""
 
     heartbeat_interval_ms: int = 2_000
     """Kafka's `broker.heartbeat.interval.ms`."""
@@ -122,6 +125,8 @@ class LifecycleConfig:
     than what starts and stops processes waits."""
     shutdown_without_controller_ms: int = 1_500
     """How long a stop goes on waiting if no controller answers."""
+    is_new: bool = False
+    """True for a directory that is new, so that no earlier process of this node may be alive."""
 
 
 FATAL: Final = {
@@ -311,6 +316,13 @@ class BrokerLifecycle:
             if error in FATAL:
                 self._refuse(f"{FATAL[error]} ({error.name})")
                 return
+            if error is ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._config.is_new:
+                self._refuse(
+                    f"another node of the cluster has id {self._registration.broker_id}. What to "
+                    "do: give this one another node.id",
+                    id_is_taken=True,
+                )
+                return
         if error is ErrorCode.STALE_BROKER_EPOCH:
             # It was removed from the cluster, or another process registered with its id.
             self._note_fence(fenced=True)
@@ -352,10 +364,10 @@ class BrokerLifecycle:
             self.is_fenced = fenced
             self._effects.append(FenceChanged(fenced))
 
-    def _refuse(self, message: str) -> None:
+    def _refuse(self, message: str, *, id_is_taken: bool = False) -> None:
         self.state = BrokerState.SHUTTING_DOWN
         self._send_ms = None
-        self._effects.append(RegistrationRefused(message))
+        self._effects.append(RegistrationRefused(message, id_is_taken))
 
     def _shut_down(self, *, relieved: bool) -> None:
         self.state = BrokerState.SHUTTING_DOWN

@@ -133,6 +133,8 @@ class Node:
         """True when clients are served."""
         self.start_failure: str | None = None
         """Why this node cannot join its cluster, found after `start`."""
+        self.id_is_taken = False
+        """True if that is since another node has its id."""
         self.on_start_ended: Callable[[], None] = lambda: None
         """Called when it is ready, or cannot join its cluster."""
         self.cluster_address = ("", 0)
@@ -299,9 +301,10 @@ class Node:
         self._follow_committed()
         self.partitions.open_in_loop(opened)
 
-    def _cannot_join(self, message: str) -> None:
+    def _cannot_join(self, message: str, id_is_taken: bool) -> None:
         log.critical("this node cannot join its cluster: %s", message)
         self.start_failure = message
+        self.id_is_taken = id_is_taken
         self.on_start_ended()
 
     def _listen_to_nodes(self) -> None:
@@ -338,6 +341,7 @@ class Node:
             LifecycleConfig(
                 self.config.broker_heartbeat_interval_ms,
                 self.config.initial_broker_registration_timeout_ms,
+                is_new=self.directory.is_new,
             ),
             ExponentialBackoff(REGISTRATION_BACKOFF_MS, REGISTRATION_BACKOFF_MS, self.env.random),
         )
@@ -639,6 +643,11 @@ class Node:
             self._stop(stopped, progress)
         else:
             self.member.shut_down(lambda: self._stop(stopped, progress))
+
+    def give_up(self, stopped: Callable[[], None]) -> None:
+        """Stop after a start that failed in the loop; its directory is released then."""
+        self.is_stopping = True
+        self._stop(stopped, None)
 
     def _stop(self, stopped: Callable[[], None], progress: Progress | None) -> None:
         self.sockets.close()

@@ -33,7 +33,7 @@ from odradek.timing import SystemTimer
 if TYPE_CHECKING:
     from odradek.broker.http_service import HttpService
 
-__all__ = ["BadSettings", "Server", "StartFailed"]
+__all__ = ["BadSettings", "IdTaken", "Server", "StartFailed", "identity_of"]
 
 MEMORY = "/memory"
 CONNECTIONS_SHARE = 0.4
@@ -54,6 +54,10 @@ def connection_quotas(descriptors: int | None = None) -> tuple[int, int]:
         connections = int(descriptors * CONNECTIONS_SHARE)
     http = min(HTTP_CONNECTIONS, connections // HTTP_SHARE)
     return connections - http, http
+
+
+class IdTaken(StartFailed):
+    """Another node of the cluster has the id of this one, which is new; nothing of it is left."""
 
 
 def identity_of(data_dir: str) -> MetaProperties | None:
@@ -214,7 +218,10 @@ class Server:
         if self._stopping:
             raise StartFailed("it was stopped before it had joined its cluster")
         if node.start_failure is not None:
-            raise StartFailed(node.start_failure)
+            node.give_up(self._reactor.stop)
+            self._reactor.run()
+            kind = IdTaken if node.id_is_taken else StartFailed
+            raise kind(node.start_failure)
 
     def _start_http(self, settings: HttpSettings) -> HttpService:
         from odradek.broker.http_service import HttpService  # Only here: it imports h11.

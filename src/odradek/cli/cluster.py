@@ -104,10 +104,13 @@ def quorum_roles(quorum: Quorum) -> list[tuple[int, str, int | None]]:
         return None if ends[node_id] < 0 else max(0, end - ends[node_id])
 
     return [
-        (each.node_id, role, behind(each.node_id))
+        (
+            each.node_id,
+            "leader" if each.node_id == quorum.leader else role,
+            behind(each.node_id),
+        )
         for role, nodes in (("voter", quorum.voters), ("observer", quorum.observers))
         for each in nodes
-        for role in ["leader" if each.node_id == quorum.leader else role]
     ]
 
 

@@ -2,6 +2,7 @@
 
     odradek up              one node, alone
     odradek up --cluster    one node that others may join: with a CLUSTER listener
+    odradek up --join A:P   a node that joins the cluster of a broker (`joining`)
     odradek up -n 3         three nodes on this machine, a process each (`node_processes`)
 
 A directory whose node was in a cluster starts as a part of it without any option
@@ -35,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import odradek
-from odradek.broker.server import BadSettings, Server, StartFailed, identity_of
+from odradek.broker.server import BadSettings, IdTaken, Server, StartFailed, identity_of
 from odradek.cli import exits
 from odradek.cli.cluster_place import (
     DEFAULT_PORT,
@@ -76,6 +77,12 @@ MOST_NODES = 9
     is_flag=True,
     help="Also serve other nodes, so that they can join (at the port + 10000). A directory keeps "
     "it.",
+)
+@click.option(
+    "--join",
+    metavar="HOST:PORT",
+    help="Join the cluster of this broker, or any of several after commas: the address that "
+    "clients use. A directory that is in a cluster keeps its place without it.",
 )
 @click.option(
     "--port",
@@ -130,6 +137,7 @@ MOST_NODES = 9
 def up(
     nodes: int,
     cluster: bool,
+    join: str | None,
     port: int | None,
     host: str,
     data_dir: Path | None,
@@ -144,6 +152,11 @@ def up(
     """Start a broker for any Kafka client, or a cluster of several."""
     if memory and data_dir is not None:
         raise click.UsageError("--memory keeps nothing on disk: leave out --data-dir, or --memory")
+    if join is not None and nodes > 1:
+        raise click.UsageError(
+            "--join starts one node, and -n a cluster: leave out one of them. A cluster of -n is "
+            "joined by others"
+        )
     http_settings = parse_http_options(http, http_token, http_token_file)
     given = parse_settings(settings)
     logging.basicConfig(
@@ -162,8 +175,11 @@ def up(
             code = run_nodes(plan, log_level, as_json)
             sys.stderr.flush()
             sys.exit(code)
-        node = one_node(host, port, directory, given, cluster=cluster)
-        server = start(node, host, directory, http_settings)
+        if join is None:
+            node = one_node(host, port, directory, given, cluster=cluster)
+            server = start(node, host, directory, http_settings)
+        else:
+            server = start_joined(join, host, port, directory, given, http_settings)
     except (StartFailed, CannotPlace, WrongDirectory, OSError) as failure:
         click.echo(f"odradek: {failure}", err=True)
         bad = isinstance(failure, BadSettings | BadSettingsOfNodes)
@@ -186,10 +202,18 @@ class OneNode:
 
 
 def one_node(
-    host: str, port: int | None, directory: Path | None, given: Mapping[str, str], *, cluster: bool
+    host: str,
+    port: int | None,
+    directory: Path | None,
+    given: Mapping[str, str],
+    *,
+    cluster: bool,
+    bootstrap: tuple[str, ...] = (),
 ) -> OneNode:
     """Return how one node starts: with the id of its directory, and as a part of the cluster that
-    it was in. Raises `CannotPlace`, `WrongDirectory`, `OSError`.
+    it was in. `bootstrap`: CLUSTER addresses of the cluster that it is to join.
+
+    Raises `CannotPlace`, `WrongDirectory`, `OSError`.
     """
     identity = None if directory is None else identity_of(str(directory))
     kept = None if directory is None else kept_place(directory)
@@ -201,7 +225,9 @@ def one_node(
     if kept is None or (port and port != kept.port):
         first = DEFAULT_PORT if port is None else port
         (chosen,) = free_ports(host, first, 1, exact=True, taken=())
-        kept = replace(kept or KeptPlace(0, 0), port=chosen, cluster_port=cluster_port(chosen))
+        before = () if kept is None else kept.bootstrap
+        kept = KeptPlace(chosen, cluster_port(chosen), before)
+    kept = replace(kept, bootstrap=bootstrap or kept.bootstrap)
     node_id = int(settings.get("node.id", settings.get("broker.id", "1")))
     return OneNode(kept.port, node_settings(node_id, host, kept, settings), kept)
 
@@ -228,6 +254,57 @@ def start(node: OneNode, host: str, directory: Path | None, http: HttpSettings |
         made.remove()
         raise
     return server
+
+
+def start_joined(
+    join: str,
+    host: str,
+    port: int | None,
+    directory: Path | None,
+    given: Mapping[str, str],
+    http: HttpSettings | None,
+) -> Server:
+    """Start a node that joins a cluster, or is in it already. Raises `CannotPlace`, `StartFailed`,
+    `WrongDirectory`, `OSError`.
+    """
+    from odradek.cli import joining  # Only here: it imports the clients.
+
+    identity = None if directory is None else identity_of(str(directory))
+    is_member = identity is not None and directory is not None and kept_place(directory) is not None
+    found = joining.look_at_cluster(join) if is_member else joining.find_cluster(join)
+    if found is None:
+        return start(one_node(host, port, directory, given, cluster=True), host, directory, http)
+    if identity is not None:
+        joining.check_directory(found, identity.cluster_id, directory, join)
+    joining.check_joinable(found, join)
+    settings = {"cluster.id": found.cluster_id, **given}
+    chooses = identity is None and not {"node.id", "broker.id"} & given.keys()
+    if identity is None and not chooses:
+        joining.check_id(found, int(given.get("node.id") or given["broker.id"]))
+    taken: set[int] = set()
+    while True:
+        if chooses:
+            settings["node.id"] = str(found.lowest_free_id(taken))
+            if found.down and not taken:
+                tell_of_replaced(found.down)
+        node = one_node(host, port, directory, settings, cluster=True, bootstrap=found.bootstrap)
+        try:
+            return start(node, host, directory, http)
+        except IdTaken:
+            if not chooses:
+                raise
+            taken.add(int(settings["node.id"]))
+
+
+def tell_of_replaced(down: tuple[int, ...]) -> None:
+    """Say how a new node takes the place of one that is down."""
+    listed = ", ".join(map(str, down))
+    click.echo(
+        f"odradek: of that cluster these nodes are down: {listed}. If this one replaces one of "
+        f"them, start it with --set node.id={down[0]}; nodes that never come back are removed with "
+        f"odradek cluster drain and odradek cluster remove",
+        err=True,
+    )
 
 
 def tell_where_others_reach(server: Server, host: str) -> None:

@@ -356,6 +356,8 @@ class LogDirectory:
         self.recovery = RecoveryStats()
         """Sums over the logs that were opened."""
         self._new = NewDirectory(disk, path, LOCK_FILE)
+        self.is_new = False
+        """True if it got its identity now."""
         try:
             self._new.make(META_FILE)
             self._unlock = disk.lock(f"{path}/{LOCK_FILE}")
@@ -381,6 +383,7 @@ class LogDirectory:
                 )
             cluster = cluster_id if cluster_id is not None else uuid_text(new_uuid(random))
             meta = MetaProperties(cluster, node_id, new_uuid(random))
+            self.is_new = True
             self.disk.replace_file(f"{self.path}/{META_FILE}", meta.encode())
         if meta.node_id != node_id or cluster_id not in (None, meta.cluster_id):
             raise WrongDirectory(

@@ -38,24 +38,26 @@ class NoJitter:
         return 1 << (bits - 1)
 
 
+CONFIG = LifecycleConfig(INTERVAL, registration_timeout_ms=60_000, controlled_shutdown_ms=5_000)
+
+
+def life_with(config: LifecycleConfig) -> BrokerLifecycle:
+    registration = BrokerRegistrationRequest(
+        broker_id=1,
+        cluster_id="cluster",
+        incarnation_id=UUID(int=9),
+        listeners=[],
+        features=[],
+        rack=None,
+    )
+    return BrokerLifecycle(registration, config, ExponentialBackoff(BACKOFF, 1_000, NoJitter()))
+
+
 @dataclass
 class Life:
     """A lifecycle with a clock, and what it has asked for so far."""
 
-    lifecycle: BrokerLifecycle = field(
-        default_factory=lambda: BrokerLifecycle(
-            BrokerRegistrationRequest(
-                broker_id=1,
-                cluster_id="cluster",
-                incarnation_id=UUID(int=9),
-                listeners=[],
-                features=[],
-                rack=None,
-            ),
-            LifecycleConfig(INTERVAL, registration_timeout_ms=60_000, controlled_shutdown_ms=5_000),
-            ExponentialBackoff(BACKOFF, 1_000, NoJitter()),
-        )
-    )
+    lifecycle: BrokerLifecycle = field(default_factory=lambda: life_with(CONFIG))
     now: int = 0
     effects: list[Effect] = field(default_factory=list)
 
@@ -274,6 +276,18 @@ def test_an_id_that_is_in_use_is_tried_again_until_the_time_is_up() -> None:
     assert isinstance(refused, RegistrationRefused)
     assert "in 60 s: it answers DUPLICATE_BROKER_REGISTRATION" in refused.message
     assert life.now >= 60_000
+
+
+def test_an_id_that_is_in_use_ends_the_start_of_a_new_directory() -> None:
+    life = Life()
+    life.lifecycle = life_with(LifecycleConfig(INTERVAL, is_new=True))
+    life.start()
+    life.take()
+    life.refuses(ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+    (refused,) = life.take()
+    assert isinstance(refused, RegistrationRefused)
+    assert refused.id_is_taken
+    assert "another node of the cluster has id 1" in refused.message
 
 
 def test_a_directory_of_another_cluster_is_refused_at_once() -> None:

@@ -1,5 +1,7 @@
 """DescribeCluster: v0-2. The brokers of the cluster and its controller (KIP-700).
 
+Versions: 2 may ask for fenced brokers, too, which are registered and do not run (KIP-1073).
+
 A broker listener describes brokers only: a request for controllers (version 1, KIP-919) gets
 MISMATCHED_ENDPOINT_TYPE.
 """
@@ -36,13 +38,21 @@ def handle(
             cluster_id="",
             brokers=[],
         )
+    with_fenced = request.include_fenced_brokers
+    found = broker.registered_brokers() if with_fenced else broker.alive_brokers()
     return DescribeClusterResponse(
         error_code=0,
         cluster_id=broker.image.cluster_id,
         controller_id=broker.controller_id,
         brokers=[
-            DescribeClusterBroker(broker_id=node, host=host, port=port, rack=rack)
-            for node, host, port, rack in broker.alive_brokers()
+            DescribeClusterBroker(
+                broker_id=node,
+                host=host,
+                port=port,
+                rack=rack,
+                is_fenced=broker.image.brokers[node].fenced,
+            )
+            for node, host, port, rack in found
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED

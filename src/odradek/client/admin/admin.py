@@ -28,9 +28,13 @@ from odradek.protocol.api.describe_log_dirs import (
 class ClusterCalls(Calls):
     """The calls about the cluster's brokers."""
 
-    async def cluster(self) -> Cluster:
-        """Return the cluster's id, its controller and its brokers."""
-        request = DescribeClusterRequest(include_cluster_authorized_operations=False)
+    async def cluster(self, *, include_fenced: bool = False) -> Cluster:
+        """Return the cluster's id, its controller and its brokers. `include_fenced`: also those
+        that are registered and do not run, which a broker of Kafka 4 can tell (KIP-1073).
+        """
+        request = DescribeClusterRequest(
+            include_cluster_authorized_operations=False, include_fenced_brokers=include_fenced
+        )
 
         async def attempt() -> Cluster:
             answer = await self.ask_any(request, DescribeClusterResponse)

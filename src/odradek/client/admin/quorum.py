@@ -6,6 +6,7 @@ from uuid import UUID
 
 from odradek.client.admin.calls import Calls, raise_for_code
 from odradek.client.admin.results import Quorum, QuorumReplica
+from odradek.config.addresses import address_text
 from odradek.protocol.api.describe_quorum import (
     DescribeQuorumPartition,
     DescribeQuorumRequest,
@@ -40,6 +41,12 @@ class QuorumCalls(Calls):
                 found.high_watermark,
                 tuple(replica_of(each) for each in found.current_voters),
                 tuple(replica_of(each) for each in found.observers),
+                {
+                    node.node_id: {
+                        each.name: address_text(each.host, each.port) for each in node.listeners
+                    }
+                    for node in answer.nodes
+                },
             )
 
         return await self.retry(attempt)

@@ -94,6 +94,8 @@ class Quorum:
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
     """The nodes that follow the log and do not vote."""
+    listeners: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """The addresses of the voters, `host:port` by the names of their listeners."""
 
 
 class ResourceType(IntEnum):
