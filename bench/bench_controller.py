@@ -5,9 +5,10 @@
 One broker is fenced, and the controller decides what becomes of its partitions: the records of each
 turn are decided, encoded and replayed, as in service, without disk and network. Shown are the time
 of this thread, the records and their bytes, and the longest turn; then a pass that finds nothing to
-do, as a controller that takes over makes one. Every other broker reads the same bytes: decoding,
-replaying and the delta are timed too. So are a heartbeat, and what an image takes: memory, a
-snapshot of it, and reading that at a start. The results are appended to
+do, as a controller that takes over makes one. Requests that change every partition are timed by
+their turns, too: reassignments and elections, and what lists them. Every other broker reads the
+same bytes: decoding, replaying and the delta are timed too. So are a heartbeat, and what an image
+takes: memory, a snapshot of it, and reading that at a start. The results are appended to
 `bench/results/controller.jsonl`, with which `scale_model` is fed. There is no peer: Kafka has no
 controller that runs alone.
 """
@@ -30,17 +31,32 @@ from uuid import UUID
 from rich.console import Console
 from rich.table import Table
 
+from odradek.broker.long_requests import SPLITS, parts_of
 from odradek.config.broker import BrokerConfig
 from odradek.controller.brokers import bootstrap
 from odradek.controller.cluster_control import ClusterControl
+from odradek.controller.decision import Parts
 from odradek.controller.delta import MetadataDelta
 from odradek.controller.features import SUPPORTED_FEATURES
 from odradek.controller.image import BrokerRegistration, Endpoint, MetadataImage
+from odradek.controller.leader_election import elect_everywhere
+from odradek.controller.partition_pass import leads
+from odradek.controller.reassignments import (
+    alter_partition_reassignments,
+    list_partition_reassignments,
+)
 from odradek.controller.records import batch_of, records_in
 from odradek.controller.registration import fenced_record
 from odradek.controller.replica_placement import new_partition, place_replicas
 from odradek.controller.snapshots import decode, encode
+from odradek.protocol.api.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from odradek.protocol.api.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.protocol.api.elect_leaders import ElectLeadersRequest
+from odradek.protocol.api.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.metadata_records import FeatureLevelRecord, TopicRecord
 from odradek.protocol.record_batch import batches
 from peers import pss_mib
@@ -118,6 +134,70 @@ def follow(image: MetadataImage, taken: list[Turn]) -> list[float]:
     return found
 
 
+def of_parts(image: MetadataImage, parts: Parts[object]) -> list[float]:
+    """Run a decision in parts; return the milliseconds of each turn."""
+    found = []
+    while True:
+        begun = time.thread_time()
+        records = next(parts, None)
+        if records:
+            batch_of(records, 0)
+            for record in records:
+                image.replay(record)
+        found.append((time.thread_time() - begun) * MS)
+        if records is None:
+            return found
+
+
+def moves(image: MetadataImage, config: BrokerConfig) -> list[float]:
+    """Reverse the replicas of every partition, so that others are preferred, in a request as long
+    as that; return the milliseconds of each of the parts in which it is handled.
+    """
+    request = AlterPartitionReassignmentsRequest(
+        topics=[
+            ReassignableTopic(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartition(partition_index=number, replicas=[*each.replicas[::-1]])
+                    for number, each in topic.partitions.items()
+                ],
+            )
+            for topic in image.topics.values()
+        ]
+    )
+    found = []
+    for part in parts_of(request, SPLITS[45][0]):
+        begun = time.thread_time()
+        decision = alter_partition_reassignments(image, part, config)
+        batch_of(decision.records, 0)
+        for record in decision.records:
+            image.replay(record)
+        found.append((time.thread_time() - begun) * MS)
+    return found
+
+
+def requests_of_all(image: MetadataImage, config: BrokerConfig) -> dict[str, float]:
+    """Return the figures of requests that change or list every partition."""
+    measured = {}
+    elections = ElectLeadersRequest(election_type=0, topic_partitions=None)
+    for name, found in (
+        ("reassign", moves(image, config)),
+        ("elect", of_parts(image, elect_everywhere(image, elections, lambda: config))),
+    ):
+        measured[f"{name}_ms"] = sum(found)
+        measured[f"{name}_longest_turn_ms"] = max(found)
+    begun = time.thread_time()
+    list_partition_reassignments(image, ListPartitionReassignmentsRequest())
+    measured["list_reassignments_ms"] = (time.thread_time() - begun) * MS
+    begun = time.thread_time()
+    leads(image, -1)
+    measured["leads_ms"] = (time.thread_time() - begun) * MS
+    begun = time.thread_time()
+    MetadataDelta.between(MetadataImage("bench"), image)
+    measured["delta_of_snapshot_ms"] = (time.thread_time() - begun) * MS
+    return measured
+
+
 def heartbeat_us(image: MetadataImage, control: ClusterControl) -> float:
     """Return the time of a broker's heartbeat that changes nothing."""
     requests = [
@@ -174,6 +254,7 @@ def measure(brokers: int, partitions: int) -> dict[str, float]:
     begun = time.thread_time()
     decode(snapshot, "bench")
     measured["load_ms"] = (time.thread_time() - begun) * MS
+    measured.update(requests_of_all(image, config))
     return measured
 
 

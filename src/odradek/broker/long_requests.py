@@ -95,7 +95,11 @@ SPLITS: dict[int, tuple[Split, ...]] = {
     33: (Split(("resources",), ("responses",), RESOURCES),),
     37: (Split(("topics",), ("results",), CREATED),),
     42: (Split(("groups_names",), ("results",)),),
+    43: (
+        Split(("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),
+    ),
     44: (Split(("resources",), ("responses",), RESOURCES),),
+    45: (Split(("topics", "partitions"), ("responses", "partitions")),),
     47: (TOPICS_AND_PARTITIONS,),
     56: (TOPICS_AND_PARTITIONS,),
     61: (Split(("topics", "partition_indexes"), ("topics", "partitions")),),
@@ -106,6 +110,9 @@ one part.
 
 METADATA_KEY: Final = 3
 CREATE_TOPICS_KEY: Final = 19
+ELECT_LEADERS_KEY: Final = 43
+ALTER_PARTITION_REASSIGNMENTS_KEY: Final = 45
+REFUSED_WHOLE: Final = (CREATE_TOPICS_KEY, ELECT_LEADERS_KEY, ALTER_PARTITION_REASSIGNMENTS_KEY)
 
 
 def limited(key: int, broker: Broker, request: Any) -> Slices:
@@ -119,11 +126,16 @@ def limited(key: int, broker: Broker, request: Any) -> Slices:
 
 def refusal(key: int, broker: Broker, request: Any) -> Handle | None:
     """Return the handler of the parts if all elements together are too many."""
-    if key != CREATE_TOPICS_KEY:
+    if key not in REFUSED_WHOLE:
         return None
-    from odradek.broker.handlers.create_topics import whole_refusal
+    # Loaded here, as all handlers, for the first request that needs them.
+    from odradek.broker.handlers import alter_partition_reassignments, create_topics, elect_leaders
 
-    return whole_refusal(broker, request)
+    if key == CREATE_TOPICS_KEY:
+        return create_topics.whole_refusal(broker, request)
+    if key == ELECT_LEADERS_KEY:
+        return elect_leaders.whole_refusal(broker, request)
+    return alter_partition_reassignments.whole_refusal(broker, request)
 
 
 # -- parts -----------------------------------------------------------------------------------------

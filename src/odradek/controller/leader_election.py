@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from odradek.config.broker import BrokerConfig
 from odradek.controller.decision import (
@@ -10,9 +10,11 @@ from odradek.controller.decision import (
     TOO_MANY_RECORDS,
     ApiError,
     Decision,
+    Parts,
 )
 from odradek.controller.image import NO_LEADER, MetadataImage, PartitionRegistration, TopicImage
 from odradek.controller.partition_change import Election, ElectionRules, PartitionChange
+from odradek.controller.partition_pass import pass_over
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.elect_leaders import (
     ElectLeadersRequest,
@@ -27,46 +29,73 @@ TYPES = (Election.PREFERRED, Election.UNCLEAN)
 def elect_leaders(
     image: MetadataImage, request: ElectLeadersRequest, broker: BrokerConfig
 ) -> Decision[ElectLeadersResponse]:
-    """Return records for the leaders that change, and a result for each partition.
-
-    Of all partitions (null), those that need no election are left out. `broker`: this broker's
-    configuration in the committed image.
+    """Return records for the leaders that change, and a result for each partition of the request,
+    which names some: see `elect_everywhere`. `broker`: this broker's configuration in the
+    committed image.
     """
-    if request.topic_partitions == []:
+    asked = request.topic_partitions
+    assert asked is not None, "the request names partitions"
+    if not asked:
         return Decision([], ElectLeadersResponse(replica_election_results=[]))
     if request.election_type not in TYPES:
-        problem = f"Unknown election type {request.election_type}"
-        return Decision([], refused(request, ErrorCode.INVALID_REQUEST, problem))
-    election = Election(request.election_type)
-    rules = ElectionRules(image, broker)
+        return Decision([], _unknown_type(request))
+    election, rules = Election(request.election_type), ElectionRules(image, broker)
     records: list[object] = []
-    results = []
-    if request.topic_partitions is None:
-        for name, topic in image.topics.items():
-            outcomes = _elect_all(rules, topic, election, records)
-            results.append(ReplicaElectionResult(topic=name, partition_result=outcomes))
-    else:
-        for asked in request.topic_partitions:
-            topic_outcomes = [
-                _outcome(rules, asked.topic, number, election, records)
-                for number in asked.partitions
-            ]
-            results.append(
-                ReplicaElectionResult(topic=asked.topic, partition_result=topic_outcomes)
-            )
-    if len(records) > MAX_RECORDS_PER_DECISION:
-        return Decision([], refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS))
+    results = [
+        ReplicaElectionResult(
+            topic=each.topic,
+            partition_result=[
+                _outcome(rules, each.topic, number, election, records) for number in each.partitions
+            ],
+        )
+        for each in asked
+    ]
     return Decision(records, ElectLeadersResponse(replica_election_results=results))
 
 
-def _elect_all(
-    rules: ElectionRules, topic: TopicImage, election: Election, records: list[object]
-) -> list[PartitionResult]:
-    return [
-        _outcome(rules, topic.name, number, election, records)
-        for number, partition in topic.partitions.items()
-        if not _has_leader(partition, election)
+def elect_everywhere(
+    image: MetadataImage, request: ElectLeadersRequest, config: Callable[[], BrokerConfig]
+) -> Parts[ElectLeadersResponse]:
+    """Yield records for the leaders that change among all partitions (a request with null), and
+    return a result for each partition that needed an election.
+    """
+    if request.election_type not in TYPES:
+        return _unknown_type(request)
+    election = Election(request.election_type)
+    found: dict[str, list[PartitionResult]] = {}
+
+    def decide(
+        rules: ElectionRules, topic: TopicImage, number: int, partition: PartitionRegistration
+    ) -> object | None:
+        if _has_leader(partition, election):
+            return None
+        records: list[object] = []
+        outcome = _outcome(rules, topic.name, number, election, records)
+        found.setdefault(topic.name, []).append(outcome)
+        return records[0] if records else None
+
+    yield from pass_over(image, config, decide)
+    results = [
+        ReplicaElectionResult(topic=name, partition_result=found.get(name, []))
+        for name in image.topics
     ]
+    return ElectLeadersResponse(replica_election_results=results)
+
+
+def _unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    problem = f"Unknown election type {request.election_type}"
+    return refused(request, ErrorCode.INVALID_REQUEST, problem)
+
+
+def is_too_long(request: ElectLeadersRequest) -> bool:
+    """True if the request names more partitions than one may change."""
+    asked = request.topic_partitions or ()
+    return sum(len(each.partitions) for each in asked) > MAX_RECORDS_PER_DECISION
+
+
+def too_long(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Return the response to a request that names too many partitions."""
+    return refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS)
 
 
 def _has_leader(partition: PartitionRegistration, election: Election) -> bool:

@@ -56,8 +56,6 @@ def alter_partition_reassignments(
         )
         for topic in request.topics
     ]
-    if len(reassignment.records) > MAX_RECORDS_PER_DECISION:
-        return Decision([], refused(ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS))
     return Decision(
         reassignment.records,
         AlterPartitionReassignmentsResponse(
@@ -66,6 +64,16 @@ def alter_partition_reassignments(
             responses=responses,
         ),
     )
+
+
+def is_too_long(request: AlterPartitionReassignmentsRequest) -> bool:
+    """True if the request names more partitions than one may change."""
+    return sum(len(each.partitions) for each in request.topics) > MAX_RECORDS_PER_DECISION
+
+
+def too_long() -> AlterPartitionReassignmentsResponse:
+    """Return the response to a request that names too many partitions."""
+    return refused(ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS)
 
 
 def refused(error: ErrorCode, message: str | None = None) -> AlterPartitionReassignmentsResponse:

@@ -28,7 +28,6 @@ REQUEST_OBJECTS_MAX: Final = 200_000
 RESPONSE_OBJECTS_MAX: Final = 2_000_000
 UNDIVIDED_OBJECTS_MAX: Final = {
     "AddRaftVoterRequest": 10_000,
-    "AlterPartitionReassignmentsRequest": 10_000,
     "AlterPartitionRequest": 20_000,
     "BeginQuorumEpochRequest": 10_000,
     "BrokerHeartbeatRequest": 10_000,
@@ -42,7 +41,6 @@ UNDIVIDED_OBJECTS_MAX: Final = {
     "DescribeTopicPartitionsRequest": 10_000,
     "DescribeUserScramCredentialsRequest": 10_000,
     "DescribeWaitingRequest": 10_000,
-    "ElectLeadersRequest": 10_000,
     "EndQuorumEpochRequest": 10_000,
     "FetchSnapshotRequest": 10_000,
     "JoinGroupRequest": 10_000,

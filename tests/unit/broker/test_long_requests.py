@@ -14,6 +14,12 @@ from odradek.broker.handlers.metadata import NAMES_PER_SLICE, within_creation_li
 from odradek.broker.long_requests import PART_ELEMENTS, SPLITS, parts_of
 from odradek.controller.topics import MAX_TOPICS_PER_REQUEST
 from odradek.model.errors import ErrorCode, ProtocolError
+from odradek.protocol.api.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
@@ -31,6 +37,11 @@ from odradek.protocol.api.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
+)
+from odradek.protocol.api.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    TopicPartitions,
 )
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.list_offsets import (
@@ -242,6 +253,50 @@ def test_more_topics_than_one_request_may_create_are_all_refused(serving: Memory
     answer = serving.call(asked, 7, CreateTopicsResponse)
     assert {each.error_code for each in answer.topics} == {ErrorCode.POLICY_VIOLATION}
     assert len(answer.topics) == len(topics)
+
+
+TOO_MANY = 12_000
+"""More partitions than one request may change."""
+
+
+def electing(count: int) -> ElectLeadersRequest:
+    named = TopicPartitions(topic="a", partitions=list(range(count)))
+    return ElectLeadersRequest(election_type=0, topic_partitions=[named])
+
+
+def reassigning(count: int) -> AlterPartitionReassignmentsRequest:
+    partitions = [
+        ReassignablePartition(partition_index=number, replicas=[1]) for number in range(count)
+    ]
+    return AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name="a", partitions=partitions)]
+    )
+
+
+def test_a_long_election_and_a_long_reassignment_have_a_result_for_each_partition(
+    serving: MemoryBroker,
+) -> None:
+    elected = serving.call(electing(2_000), 2, ElectLeadersResponse)
+    (topic,) = elected.replica_election_results
+    assert [each.partition_id for each in topic.partition_result] == list(range(2_000))
+    assert topic.partition_result[0].error_code == ErrorCode.ELECTION_NOT_NEEDED
+    assert topic.partition_result[-1].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    moved = serving.call(reassigning(2_000), 1, AlterPartitionReassignmentsResponse)
+    (moving,) = moved.responses
+    assert [each.partition_index for each in moving.partitions] == list(range(2_000))
+    assert moving.partitions[0].error_code == ErrorCode.NONE
+    assert moving.partitions[-1].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_elections_and_reassignments_of_too_many_partitions_are_refused_whole(
+    serving: MemoryBroker,
+) -> None:
+    elected = serving.call(electing(TOO_MANY), 2, ElectLeadersResponse)
+    (topic,) = elected.replica_election_results
+    assert {each.error_code for each in topic.partition_result} == {ErrorCode.POLICY_VIOLATION}
+    assert len(topic.partition_result) == TOO_MANY
+    moved = serving.call(reassigning(TOO_MANY), 1, AlterPartitionReassignmentsResponse)
+    assert (moved.error_code, moved.responses) == (ErrorCode.POLICY_VIOLATION, [])
 
 
 def test_a_metadata_request_with_too_many_new_topics_creates_none(

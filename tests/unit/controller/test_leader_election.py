@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.controller.image import NO_LEADER, MetadataImage, PartitionRegistration
-from odradek.controller.leader_election import elect_leaders
+from odradek.controller.leader_election import elect_everywhere, elect_leaders
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.elect_leaders import (
     ElectLeadersRequest,
@@ -57,6 +57,14 @@ def elect(
         else [TopicPartitions(topic=name, partitions=numbers) for name, numbers in topics.items()]
     )
     request = ElectLeadersRequest(election_type=kind, topic_partitions=named)
+    if named is None:
+        parts = elect_everywhere(image, request, lambda: CONFIG)
+        while True:
+            try:
+                replay_all(image, next(parts))
+            except StopIteration as end:
+                response: ElectLeadersResponse = end.value
+                return response
     decision = elect_leaders(image, request, CONFIG)
     replay_all(image, decision.records)
     return decision.response

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.controller.reassignments import alter_partition_reassignments, refused
+from odradek.controller.reassignments import (
+    alter_partition_reassignments,
+    is_too_long,
+    refused,
+    too_long,
+)
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -12,6 +17,7 @@ from odradek.protocol.api.alter_partition_reassignments import (
 )
 
 if TYPE_CHECKING:
+    from odradek.broker.apis import Handle
     from odradek.broker.broker import Broker
     from odradek.broker.context import DelayedResponse, RequestContext
 
@@ -25,6 +31,18 @@ def handle(
         request.timeout_ms,
         refused,
     )
+
+
+def whole_refusal(broker: Broker, request: AlterPartitionReassignmentsRequest) -> Handle | None:
+    """Return what handles each part of a long request that names too many partitions."""
+    return refuse if is_too_long(request) else None
+
+
+def refuse(
+    broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    """Refuse a part, and so the whole request."""
+    return too_long()
 
 
 def failed(
