@@ -185,6 +185,7 @@ class Connection:
                 request,
                 SETTINGS.response_max_bytes,
                 reply,
+                self.follower.node_id,
             )
             if isinstance(found, DelayedFollowerFetch):
                 target.replicas.fetch_purgatory.try_complete_else_watch(
@@ -388,7 +389,7 @@ class Model:
             self.disks[node].power_loss()
         for other in self.brokers.values():
             if other.alive:
-                other.followers.disconnected(node)
+                other.followers.connection_closed(node)
                 other.run_soon()
         if self.state.leader == node or len(self.state.isr) > 1:
             self.remove_from_isr(node)

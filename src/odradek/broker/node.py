@@ -325,7 +325,13 @@ class Node:
         service = self.broker.controller_service = ControllerService(self.broker)
         self.sockets.hold_back()
         dispatcher = Dispatcher(self.broker, between_nodes=True)
-        dispatcher.connection_closed = service.connection_closed
+
+        def closed(connection: object) -> None:
+            service.connection_closed(connection)
+            if self.broker.follower_fetches is not None:
+                self.broker.follower_fetches.connection_closed(connection)
+
+        dispatcher.connection_closed = closed
         self._cluster_sockets = SocketServer(
             self.env.network,
             self.env.call_soon,

@@ -116,6 +116,8 @@ class FollowerSession:
         self.due: dict[FetchPosition, None] = {}
         self.moved: dict[FetchPosition, None] = {}
         self.parked: DelayedFollowerFetch | None = None
+        self.connection: object = None
+        """The one over which its last request came."""
         self._wake = wake
 
     @property
@@ -184,13 +186,16 @@ class FollowerFetches:
         request: FetchRequest,
         max_bytes: int,
         respond: Callable[[FollowerResponse], None],
+        connection: object = None,
     ) -> FollowerResponse | DelayedFollowerFetch:
         """Serve a request with topic ids. The response, or the operation that waits; `respond` is
         called with its response. The caller gives it to the purgatory, with the session's key.
+        The session ends with its `connection`: see `connection_closed`.
         """
         session = self._session(broker_id, request)
         if isinstance(session, ErrorCode):
             return FollowerResponse(0, [], session)
+        session.connection = connection
         if session.parked is not None:  # before anything is taken: it is of the positions up to it
             session.parked.force_complete()
         full = request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
@@ -211,10 +216,11 @@ class FollowerFetches:
         )
         return session.parked
 
-    def disconnected(self, broker_id: int) -> None:
-        """Close the sessions of a broker that is gone."""
-        for session in [each for each in self.sessions.values() if each.broker_id == broker_id]:
-            self._close(session)
+    def connection_closed(self, connection: object) -> None:
+        """Close the sessions of a connection that has ended."""
+        for session in list(self.sessions.values()):
+            if session.connection == connection:
+                self._close(session)
 
     def _close(self, session: FollowerSession) -> None:
         self.sessions.pop(session.id, None)

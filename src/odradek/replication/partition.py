@@ -114,6 +114,7 @@ class Partition:
         "leader_error",
         "leader_high_watermark",
         "leader_id",
+        "leader_log_start",
         "leadership",
         "log",
         "node_id",
@@ -150,6 +151,8 @@ class Partition:
         """What this leader knows of its followers; None if it has none, or does not lead."""
         self.leader_high_watermark = 0
         """The last high watermark that a follower was told."""
+        self.leader_log_start = 0
+        """The last log start that a follower was told."""
         self.watchers: list[PartitionWatcher] = []
         """The sessions of followers that fetch this partition."""
         self.has_log = False
@@ -191,6 +194,7 @@ class Partition:
         self.leader_id = leader_id
         self.leadership = None
         self.leader_high_watermark = self.high_watermark
+        self.leader_log_start = 0
         if self.failure is NONE:
             self.leader_error = NOT_LEADER
 

@@ -412,8 +412,9 @@ class ReplicaManager:
         event.
         """
         self._check_scheduled = False
-        if not self._checking:
-            self._checking = [each for each in self if each.leadership is not None]
+        under_way = bool(self._checking)  # What it has looked at may be another by now.
+        self._checking = [each for each in self if each.leadership is not None]
+        if not under_way:
             self._check_some_isrs()
 
     def _check_some_isrs(self) -> None:
@@ -455,11 +456,20 @@ class ReplicaManager:
         self, partition: Partition, high_watermark: int, log_start_offset: int
     ) -> None:
         """Take the high watermark and the log start that the leader told."""
+        partition.leader_high_watermark = high_watermark
+        partition.leader_log_start = log_start_offset
+        self._follow_offsets(partition)
+
+    def _follow_offsets(self, partition: Partition) -> None:
+        """Raise high watermark and log start to the leader's, as far as the log's end that counts
+        allows it: after an answer of the leader, and after a flush.
+        """
         if partition.failure:
             return
-        partition.follow_high_watermark(high_watermark)
+        partition.follow_high_watermark(partition.leader_high_watermark)
         try:
-            if partition.log.follow_log_start(log_start_offset) and self.durability.fsync:
+            moved = partition.log.follow_log_start(partition.leader_log_start)
+            if moved and self.durability.fsync:
                 self.log_start_syncer.request(partition)
         except LogDirFailure as failure:
             self.fail_directory(failure)
@@ -573,7 +583,7 @@ class ReplicaManager:
             if partition.advance_high_watermark():
                 self._high_watermark_moved(partition)
         elif self.replication is not None:
-            partition.follow_high_watermark(partition.leader_high_watermark)
+            self._follow_offsets(partition)
             self.replication.followers.flushed(partition)
 
     def _check_delayed(self, partition: Partition) -> None:

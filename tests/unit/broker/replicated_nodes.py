@@ -155,9 +155,16 @@ class ReplicatedNodes(ClusterNodes):
 
     def set_config(self, name: str, value: str) -> None:
         """Set a setting of the topic."""
+        self._set_config(ResourceType.TOPIC, self.topic, name, value)
+
+    def set_broker_config(self, name: str, value: str) -> None:
+        """Set a setting of all brokers."""
+        self._set_config(ResourceType.BROKER, "", name, value)
+
+    def _set_config(self, kind: ResourceType, of: str, name: str, value: str) -> None:
         resource = AlterConfigsResource(
-            resource_type=ResourceType.TOPIC,
-            resource_name=self.topic,
+            resource_type=kind,
+            resource_name=of,
             configs=[AlterableConfig(name=name, config_operation=SET, value=value)],
         )
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)

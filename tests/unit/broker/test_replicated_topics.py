@@ -235,3 +235,48 @@ def test_a_node_whose_disk_fails_gives_up_its_leaderships(is_controller: bool) -
     assert produced.error == ErrorCode.KAFKA_STORAGE_ERROR
     assert nodes.produced(others[0], 2) == ErrorCode.NONE
     assert nodes.isr == others
+
+
+# -- elections and throttles -----------------------------------------------------------------------
+
+
+def test_a_replica_that_is_not_in_sync_leads_only_when_an_administrator_allows_it() -> None:
+    nodes = ReplicatedNodes(leader_imbalance_check_interval_seconds="5").create_topic(1, 2)
+    assert nodes.produced(1, 3) == ErrorCode.NONE
+    nodes.machines[2].kill()
+    nodes.until(lambda: nodes.isr == [1])
+    assert nodes.produced(1, 4) == ErrorCode.NONE
+    nodes.boot(2)
+    nodes.until(lambda: nodes.isr == [1, 2])
+    nodes.machines[2].kill()
+    nodes.until(lambda: nodes.isr == [1])
+    assert nodes.produced(1, 5) == ErrorCode.NONE
+    nodes.machines[1].kill()
+    nodes.boot(2)
+    nodes.until(nodes.all_ready)
+    nodes.until(lambda: nodes.leader == -1)
+    nodes.set_config("unclean.leader.election.enable", "true")
+    assert nodes.await_leader() == 2
+    assert nodes.produced(2, 1) == ErrorCode.NONE
+    nodes.boot(1)
+    nodes.until(lambda: nodes.isr == [1, 2])
+    assert nodes.replica(1).log.log_end_offset == nodes.replica(2).log.log_end_offset == 8
+    assert nodes.log_bytes(1) == nodes.log_bytes(2)
+
+
+def test_a_replica_that_catches_up_is_throttled_at_a_rate_that_may_change() -> None:
+    nodes = ReplicatedNodes(replica_fetch_max_bytes="1000").create_topic(1, 2)
+    for _ in range(40):
+        assert nodes.produced(1, 20) == ErrorCode.NONE
+    size = len(nodes.log_bytes(1))
+    nodes.set_config("leader.replication.throttled.replicas", "*")
+    nodes.set_broker_config("leader.replication.throttled.rate", "1000")
+    nodes.until(lambda: nodes.node(1).config.leader_replication_throttled_rate == 1000)
+    nodes.reassign(1, 2, 3)
+    nodes.pass_time(5 * SECOND)
+    assert 1000 < len(nodes.log_bytes(3)) < 10_000 < size
+    assert nodes.isr == [1, 2]
+    assert nodes.produced(1) == ErrorCode.NONE  # Who is in sync is not throttled.
+    nodes.set_broker_config("leader.replication.throttled.rate", "1000000")
+    nodes.until(lambda: nodes.isr == [1, 2, 3])
+    assert nodes.logs_are_equal()

@@ -24,6 +24,7 @@ class Serving:
         self.led = Replicated()
         self.partition = self.led.replica(registration())
         self.fetches = FollowerFetches(self.led.replicas)
+        self.connection = object()
         self.answers: list[FollowerResponse] = []
         self.session = self.epoch = 0
 
@@ -61,7 +62,9 @@ class Serving:
             topics=topics,
             forgotten_topics_data=forgotten,
         )
-        found = self.fetches.fetch(broker, EPOCH, request, max_bytes, self.answers.append)
+        found = self.fetches.fetch(
+            broker, EPOCH, request, max_bytes, self.answers.append, self.connection
+        )
         self.epoch += 1
         if isinstance(found, DelayedFollowerFetch):
             purgatory = self.led.replicas.fetch_purgatory
@@ -269,3 +272,14 @@ def unknown(count: int) -> list[FetchPartition]:
         )
         for number in range(1, count + 1)
     ]
+
+
+def test_the_sessions_of_a_connection_end_with_it():
+    serving = Serving()
+    serving.fetch(serving.listed(0, 0))
+    serving.fetch()
+    serving.fetches.connection_closed(object())
+    assert len(serving.fetches.sessions) == 1
+    serving.fetches.connection_closed(serving.connection)
+    assert serving.fetches.sessions == {}
+    assert (serving.partition.watchers, len(serving.answers)) == ([], 1)

@@ -129,6 +129,7 @@ def serve_follower(
         request,
         request.max_bytes,
         lambda read: context.respond(follower_response(broker, read)),
+        context.exchange.connection,
     )
     if isinstance(found, DelayedFollowerFetch):
         purgatory = broker.replicas.fetch_purgatory
