@@ -376,11 +376,9 @@ def memory(bench: Bench, rows: int) -> None:
             while query.isActive:
                 for pid in bench.cpu.below():
                     with contextlib.suppress(OSError):
-                        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-                        kind = "python_mib" if b"pyspark" in command[:200] else ""
-                        kind = "jvm_mib" if b"/java" in command.split(b"\0")[0] else kind
-                        if kind:
-                            most[kind] = max(most[kind], pss_mib(pid))
+                        program = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
+                        kind = "jvm_mib" if program.endswith(b"/java") else "python_mib"
+                        most[kind] = max(most[kind], pss_mib(pid))
                 time.sleep(0.2)
         return most
 

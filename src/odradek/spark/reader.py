@@ -19,11 +19,11 @@ from odradek.client.errors import ApiTimeout, LogTruncated, OffsetOutOfRange
 from odradek.spark.arrow import DATA, ERROR, MAX_BYTES, MAX_ROWS, arrow_schema, spark_batch
 from odradek.spark.bare_worker import VersionCheckedPickle
 from odradek.spark.connections import FetchOptions, admin_of, borrow_consumer
+from odradek.spark.frozen_modules import freeze_loaded_modules
 from odradek.spark.offsets import OffsetRange, Offsets, plan_ranges
 from odradek.spark.options import ReadOptions
 from odradek.spark.pushdown import Narrowing, PushFilters
 from odradek.spark.topics import Topics
-from odradek.spark.worker_daemon import freeze_loaded_modules
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -13,8 +13,7 @@ speed:
   here;
 - `spark.sql.python.filterPushdown.enabled`: without it the option `filterPushdown` of a batch read
   would do nothing (`odradek.spark.pushdown`);
-- `spark.python.daemon.module`: Python workers are forked from a process that has imported what they
-  need (`worker_daemon`);
+- Spark's Python processes are forked from one that has imported what they need (`fork_server`);
 - `-XX:-DontCompileHugeMethods`: Spark makes one method of a whole stage, and by default the JVM
   never compiles methods above 8,000 bytes, which then run ten times slower;
 - `arrow.enable_unsafe_memory_access`, `arrow.enable_null_check_for_get`: Arrow's Java library
@@ -58,6 +57,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from odradek.spark import fork_server
 from odradek.spark.class_archive import archive_options
 from odradek.spark.home import spark_home
 from odradek.spark.java import java_home
@@ -101,14 +101,19 @@ def local_session(
             "use odradek.spark.cluster_session"
         )
     prepare_environment()
+    if SparkContext._active_spark_context is not None or os.name != "posix":
+        python = sys.executable
+    else:
+        python = str(fork_server.python_of_server())
     settings = local_settings(shuffle_partitions, memory, ui, quick_start)
     settings.update(config or {})
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    if log_file is not None and SparkContext._active_spark_context is None:
-        start_context(app_name, master, settings, log_file)
-    spark = builder.getOrCreate()
+    with fork_server.spark_starts(python, then=sys.executable):
+        if log_file is not None and SparkContext._active_spark_context is None:
+            start_context(app_name, master, settings, log_file)
+        spark = builder.getOrCreate()
     register(spark)
     return spark
 
@@ -132,8 +137,6 @@ def prepare_environment() -> None:
     it works."""
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["SPARK_HOME"] = str(spark_home())
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
@@ -156,7 +159,6 @@ def local_settings(
         "spark.ui.enabled": str(ui).lower(),
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
-        "spark.python.daemon.module": "odradek.spark.worker_daemon",
     }
 
 

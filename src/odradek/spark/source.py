@@ -23,8 +23,8 @@ from pyspark.sql.types import StructType
 from pyspark.sql.utils import is_remote
 
 from odradek.spark.bare_worker import VersionCheckedPickle
+from odradek.spark.frozen_modules import freeze_loaded_modules
 from odradek.spark.options import OptionReader, columns, read_options, value_schema, write_options
-from odradek.spark.worker_daemon import freeze_loaded_modules
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

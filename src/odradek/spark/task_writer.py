@@ -24,13 +24,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odradek.client.arrow.arrays import numbers, strings
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.client.producer.futures import DeliveredRange, Deliveries
 from odradek.model.errors import ErrorCode
 from odradek.spark.commit_protocol import CommitProtocol, Task, TaskReport, merge_ranges
+from odradek.spark.frozen_modules import freeze_loaded_modules
 from odradek.spark.options import WriteOptions
 from odradek.spark.producers import CachedProducer
-from odradek.spark.worker_daemon import freeze_loaded_modules
 
 COLUMNS = ("key", "headers", "partition")
 RECORD_COLUMNS = ("topic", "value", *COLUMNS)
@@ -150,10 +151,11 @@ def joined_headers(own: pa.ListArray, task: Task, first: int) -> pa.ListArray:
     """Return lists of headers, each with the four of its row at its end."""
     rows, added = len(own), len(NAMES)
     keys, values = own.flatten().flatten()
-    batch_id = None if task.batch_id is None else str(task.batch_id)
-    constants = pa.array([task.query_id, batch_id, str(task.partition_id)], pa.string())
-    sequences = pa.array(np.arange(first, first + rows)).cast(pa.string())
-    all_keys = pa.concat_arrays([keys, pa.array(NAMES, keys.type)])
+    batch_id = None if task.batch_id is None else b"%d" % task.batch_id
+    constants = strings([task.query_id.encode(), batch_id, b"%d" % task.partition_id], pa.binary())
+    sequences = numbers(np.arange(first, first + rows), pa.int64()).cast(pa.string())
+    names = strings([name.encode() for name in NAMES], pa.string())
+    all_keys = pa.concat_arrays([keys, names.cast(keys.type)])
     all_values = pa.concat_arrays(
         [values, constants.cast(values.type), sequences.cast(values.type)]
     )
@@ -174,7 +176,11 @@ def joined_headers(own: pa.ListArray, task: Task, first: int) -> pa.ListArray:
     value_at[places[:, -1]] += np.arange(rows)
 
     pairs = pa.StructArray.from_arrays(
-        [all_keys.take(pa.array(key_at)), all_values.take(pa.array(value_at))], ["key", "value"]
+        [
+            all_keys.take(numbers(key_at, pa.int64())),
+            all_values.take(numbers(value_at, pa.int64())),
+        ],
+        ["key", "value"],
     )
     offsets = np.concatenate([np.zeros(1, np.int32), ends.astype(np.int32)])
-    return pa.ListArray.from_arrays(pa.array(offsets), pairs)
+    return pa.ListArray.from_arrays(numbers(offsets, pa.int32()), pairs)

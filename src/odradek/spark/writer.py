@@ -41,9 +41,9 @@ from pyspark.sql.types import (
 from odradek.spark.arrow import HEADERS_TYPE
 from odradek.spark.bare_worker import VersionCheckedPickle
 from odradek.spark.commit_protocol import Task, TaskReport, commit_protocol, merge_ranges
+from odradek.spark.frozen_modules import freeze_loaded_modules
 from odradek.spark.options import WriteOptions
 from odradek.spark.task_writer import TaskWriter
-from odradek.spark.worker_daemon import freeze_loaded_modules
 
 log = logging.getLogger(__name__)
 

@@ -23,6 +23,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from odradek.client.arrow.arrays import strings
 from odradek.client.arrow.json_values import JsonValues
 from odradek.client.arrow_types import ArrowBatch
 from odradek.client.consumer.application.poll_loop import ColumnBuffer
@@ -43,7 +44,7 @@ def binary_array(column: BinaryColumn, kind: pa.DataType) -> pa.Array:
     if len(chunks) == 1:
         array = chunks[0]
     else:
-        array = pa.concat_arrays(chunks) if chunks else pa.array([], kind)
+        array = pa.concat_arrays(chunks) if chunks else pa.nulls(0, kind)
     if column.null_count == 0:
         return array
     _, offsets, data = array.buffers()
@@ -109,7 +110,7 @@ SCHEMA = pa.schema(
     ]
 )
 
-EMPTY = pa.RecordBatch.from_pylist([], schema=SCHEMA)
+EMPTY = pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in SCHEMA], schema=SCHEMA)
 Take = Callable[[], tuple[ColumnBuffer, bool]]
 Convert = Callable[[Callable[[], Any]], Any]
 
@@ -124,7 +125,9 @@ def record_batch(buffer: ColumnBuffer, values: JsonValues | None = None) -> Any:
     arrays = [
         binary_array(columns.key, pa.binary()),
         binary_array(columns.value, pa.binary()),
-        pa.DictionaryArray.from_arrays(indices, pa.array(list(topics), pa.string())),
+        pa.DictionaryArray.from_arrays(
+            indices, strings([topic.encode() for topic in topics], pa.string())
+        ),
         repeated([(run.batch.partition, run.count) for run in runs], pa.int32()),
         fixed_array(columns.offsets, pa.int64()),
         fixed_array(columns.timestamps, TIMESTAMP),

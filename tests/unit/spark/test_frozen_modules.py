@@ -1,27 +1,12 @@
-"""The daemon from which task workers are forked: preloaded modules, and frozen objects."""
+"""Objects of loaded modules that collections of a worker do not look at."""
 
 import gc
-import subprocess
 import sys
 
 import pytest
 
-from odradek.spark import worker_daemon
-from odradek.spark.worker_daemon import freeze_loaded_modules
-
-LOOK = """
-import gc, os, sys
-from odradek.spark import worker_daemon
-worker_daemon.preload()
-assert set(worker_daemon.PRELOADED) <= set(sys.modules)
-print(len(os.listdir("/proc/self/task")), gc.get_freeze_count() > 0)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_preloaded_modules_start_no_thread_and_are_frozen():
-    ran = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=False)
-    assert ran.stdout.split() == ["1", "True"], ran.stderr
+from odradek.spark import frozen_modules
+from odradek.spark.frozen_modules import freeze_loaded_modules
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +23,7 @@ def test_nothing_is_frozen_outside_of_workers(monkeypatch):
 
 @pytest.fixture
 def worker(monkeypatch):
-    monkeypatch.setattr(worker_daemon, "_frozen", None)
+    monkeypatch.setattr(frozen_modules, "_frozen", None)
     monkeypatch.setenv("SPARK_REUSE_WORKER", "1")
     freeze_loaded_modules()
     assert gc.get_freeze_count() > 1000
