@@ -15,6 +15,7 @@ from uuid import UUID
 from odradek.broker.context import DelayedResponse, RequestContext
 from odradek.broker.decision_in_parts import DecisionInParts
 from odradek.broker.fetch_sessions import FetchSessionCache
+from odradek.broker.long_requests import LongRequests
 from odradek.broker.producer_ids import ProducerIdManager
 from odradek.broker.request_metrics import RequestMetrics
 from odradek.broker.sliced_answers import SlicedAnswers
@@ -100,6 +101,7 @@ class Broker:
         self.commit_purgatory = DelayedOperationPurgatory("Commit", timer)
         self.waiting_answers = SlicedAnswers(env.clock, env.call_soon)
         self.metrics_answers = SlicedAnswers(env.clock, env.call_soon)
+        self.long_requests = LongRequests(env.call_soon)
         self.configure(config)
 
     def configure(self, config: BrokerConfig) -> None:

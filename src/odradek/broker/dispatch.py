@@ -33,7 +33,6 @@ from odradek.broker.long_requests import (
     PART_ELEMENTS,
     SPLITS,
     LongRequest,
-    LongRequests,
 )
 from odradek.broker.request_metrics import ErrorPaths, error_paths
 from odradek.model.errors import ErrorCode, ProtocolError, UnservedRequest
@@ -126,7 +125,7 @@ class Dispatcher:
         self.between_nodes = between_nodes
         self._metrics = broker.request_metrics
         self._stopwatch = broker.request_metrics.stopwatch
-        self.long_requests = LongRequests(broker.env.call_soon)
+        self.long_requests = broker.long_requests
         self.connection_closed: Callable[[object], None] = ignore
         """Called with a connection that has ended."""
 
@@ -151,11 +150,12 @@ class Dispatcher:
         metrics.request_bytes.observe(len(frame) + LENGTH_BYTES)
         context = RequestContext(found, header, exchange, metrics, stopwatch)
         context.from_node = self.between_nodes
-        if len(frame) > FETCH_FRAME_BYTES and header.api_key == FETCH_KEY:
-            self._check_fetch(len(frame))
         request: Any = None
         answer: Any = CALLBACK_RESPONSE
-        if not found.of_controller or not self._is_taken(context, position):
+        if header.api_key == FETCH_KEY and len(frame) > FETCH_FRAME_BYTES:
+            self._check_fetch(len(frame))
+            self._begin_long_fetch(context, position)
+        elif not found.of_controller or not self._is_taken(context, position):
             is_long = len(frame) > LONG_FRAME_BYTES and header.api_key in SPLITS
             if not is_long or header.api_key == PRODUCE_KEY:
                 request = found.read(frame, position)
@@ -184,6 +184,11 @@ class Dispatcher:
         else:
             metrics.before_wait.observe(ended_ns - began_ns)
             context.began_ns, context.waits_since_ns = began_ns, ended_ns
+
+    def _begin_long_fetch(self, context: RequestContext, position: int) -> None:
+        from odradek.broker.handlers.fetch import LongFetch
+
+        self.long_requests.begin(LongFetch(self.broker, context, position))
 
     def _check_fetch(self, size: int) -> None:
         """Raise `ProtocolError` for a request that names more partitions than there can be."""

@@ -29,7 +29,7 @@ from uuid import UUID
 
 from odradek.model.env import Random
 from odradek.model.errors import ErrorCode
-from odradek.protocol.hot_fetch import FetchRequest, FetchTopic, ForgottenTopic
+from odradek.protocol.hot_fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 FINAL_EPOCH: Final = -1
 INITIAL_EPOCH: Final = 0
@@ -148,17 +148,23 @@ def requested(topics: list[FetchTopic], by_id: bool) -> OrderedDict[Key, CachedP
     """The partitions of a request by key; of one that is listed twice the last one counts."""
     found: OrderedDict[Key, CachedPartition] = OrderedDict()
     for topic in topics:
-        name = topic.topic_id if by_id else topic.topic
-        for asked in topic.partitions:
-            found[(name, asked.partition)] = CachedPartition(
-                name,
-                asked.partition,
-                asked.current_leader_epoch,
-                asked.fetch_offset,
-                asked.last_fetched_epoch,
-                asked.partition_max_bytes,
-            )
+        add_requested(found, topic.topic_id if by_id else topic.topic, topic.partitions)
     return found
+
+
+def add_requested(
+    found: OrderedDict[Key, CachedPartition], name: str | UUID, partitions: list[FetchPartition]
+) -> None:
+    """Add partitions that a request lists of one topic."""
+    for asked in partitions:
+        found[(name, asked.partition)] = CachedPartition(
+            name,
+            asked.partition,
+            asked.current_leader_epoch,
+            asked.fetch_offset,
+            asked.last_fetched_epoch,
+            asked.partition_max_bytes,
+        )
 
 
 class FetchSessionCache:
@@ -177,19 +183,36 @@ class FetchSessionCache:
         self.random = random
         self.sessions: OrderedDict[int, FetchSession] = OrderedDict()
 
-    def plan(self, request: FetchRequest, version: int, now_ms: int) -> FetchPlan | ErrorCode:
-        """The partitions that a request reads, or the error of its session."""
+    def plan(
+        self,
+        request: FetchRequest,
+        version: int,
+        now_ms: int,
+        listed: OrderedDict[Key, CachedPartition] | None = None,
+    ) -> FetchPlan | ErrorCode:
+        """The partitions that a request reads, or the error of its session.
+
+        `listed`: what `add_requested` has found in its topics, if that was done before.
+        """
         by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+        if listed is None:
+            listed = requested(request.topics, by_id)
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self.sessions.pop(request.session_id, None)
-            partitions = requested(request.topics, by_id)
+            partitions = listed
             if request.session_epoch == FINAL_EPOCH:
                 return FetchPlan(list(partitions.values()))
             session = self._create(partitions, by_id, now_ms)
             return FetchPlan(list(partitions.values()), session)
-        return self._continue(request, by_id, now_ms)
+        return self._continue(request, by_id, now_ms, listed)
 
-    def _continue(self, request: FetchRequest, by_id: bool, now_ms: int) -> FetchPlan | ErrorCode:
+    def _continue(
+        self,
+        request: FetchRequest,
+        by_id: bool,
+        now_ms: int,
+        listed: OrderedDict[Key, CachedPartition],
+    ) -> FetchPlan | ErrorCode:
         session = self.sessions.get(request.session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -201,7 +224,7 @@ class FetchSessionCache:
         session.last_used_ms = now_ms
         self.sessions.move_to_end(session.id)
         before = len(session.partitions)
-        self._update(session, request.topics, request.forgotten_topics_data)
+        self._update(session, listed, request.forgotten_topics_data)
         if len(session.partitions) > before and self.total_partitions > self.max_partitions:
             del self.sessions[session.id]
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -217,9 +240,11 @@ class FetchSessionCache:
 
     @staticmethod
     def _update(
-        session: FetchSession, topics: list[FetchTopic], forgotten: list[ForgottenTopic]
+        session: FetchSession,
+        listed: OrderedDict[Key, CachedPartition],
+        forgotten: list[ForgottenTopic],
     ) -> None:
-        for key, new in requested(topics, session.by_id).items():
+        for key, new in listed.items():
             known = session.partitions.get(key)
             if known is None:
                 session.partitions[key] = new

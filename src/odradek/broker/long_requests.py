@@ -17,9 +17,9 @@ an element that is listed twice, far apart, gets two results.
 
 Where elements belong together (one member's protocols, one commit, which is all or nothing), or
 nobody needs so many, the protocol limits their number instead (`primitives.UNDIVIDED_OBJECTS_MAX`);
-a commit is still decoded and encoded in slices. The partitions of a Fetch share one `max_bytes`, so
-they are read at once, and their number is what one consumer reads: `dispatch` refuses a frame that
-names more than the cluster has.
+a commit is still decoded and encoded in slices. The partitions of a Fetch share one `max_bytes` and
+a session, so a long one is no sequence of short ones: `handlers.fetch.LongFetch` takes its slices
+in turn with the others. `dispatch` refuses a frame that names more partitions than the cluster has.
 
 The connection's next request waits until the last part is handled. At most `ACTIVE_MAX` long
 requests are in progress and take turns; others wait as frames, so memory is bounded by them.
@@ -33,7 +33,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from odradek.broker.context import (
     CALLBACK_RESPONSE,
@@ -309,16 +309,32 @@ class LongRequest:
             yield
 
 
+class SlicedRequest(Protocol):
+    """A request that takes turns: a `LongRequest`, or a long Fetch."""
+
+    context: RequestContext
+    resume: Callable[[], None]
+    """Set by `LongRequests`: to be called when there is more to do after `advance` was False."""
+
+    def advance(self) -> bool:
+        """Run one slice. Return False if it is done, or waits for an event."""
+        ...
+
+    def abandon(self) -> None:
+        """Stop, because the connection closed."""
+        ...
+
+
 class LongRequests:
     """The long requests in progress, which take turns. For the owner thread only."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
         self._call_soon = call_soon
-        self._active: deque[LongRequest] = deque()
-        self._waiting: deque[LongRequest] = deque()
+        self._active: deque[SlicedRequest] = deque()
+        self._waiting: deque[SlicedRequest] = deque()
         self._is_scheduled = False
 
-    def begin(self, request: LongRequest) -> None:
+    def begin(self, request: SlicedRequest) -> None:
         """Run the first slice, unless too many are in progress; the others follow in later turns.
 
         Raises `ProtocolError` if that slice finds the request malformed.
@@ -332,7 +348,7 @@ class LongRequests:
         elif request.advance():
             self._continue(request)
 
-    def _continue(self, request: LongRequest) -> None:
+    def _continue(self, request: SlicedRequest) -> None:
         self._active.append(request)
         self._schedule()
 

@@ -128,15 +128,24 @@ def read_targets(targets: list[FetchTarget], params: FetchParams) -> FetchOutcom
     """Read all targets, at most `max_bytes` in total; but the first batch is returned even if it is
     larger (KIP-74).
     """
-    results = []
-    size = 0
-    at_once = False
-    for target in targets:
-        result = read_target(target, params, params.max_bytes - size, min_one=size == 0)
+    outcome = FetchOutcome([], 0, False)
+    read_more(outcome, targets, len(targets), params)
+    return outcome
+
+
+def read_more(
+    outcome: FetchOutcome, targets: list[FetchTarget], end: int, params: FetchParams
+) -> None:
+    """Add the results of the next targets, those before `end`: a long fetch reads in slices."""
+    size, at_once = outcome.size, outcome.at_once
+    results = outcome.results
+    for index in range(len(results), end):
+        result = read_target(targets[index], params, params.max_bytes - size, min_one=size == 0)
         size += result.size
         at_once = at_once or result.error is not NONE or result.diverging is not None
         results.append(result)
-    return FetchOutcome(results, size, at_once or size >= params.min_bytes)
+    outcome.size = size
+    outcome.at_once = at_once or (end == len(targets) and size >= params.min_bytes)
 
 
 def count_sent(targets: list[FetchTarget], outcome: FetchOutcome) -> None:

@@ -2,7 +2,8 @@
 
 Reads at most `max_bytes` over all partitions, in the order of the session, and returns the first
 batch even if it is larger (KIP-74). The records are slices of files, which the network sends with
-`sendfile`. If less than `min_bytes` is available, the request waits as a `DelayedFetch`.
+`sendfile`. If less than `min_bytes` is available, the request waits as a `DelayedFetch`. A fetch of
+more than `AT_ONCE` partitions is a `LongFetch`: planned, read and answered in slices of the loop.
 
 Versions: 7 has incremental sessions (KIP-227); 9 the check of the leader epoch; 12 the diverging
 epoch; 13 topic ids (KIP-516): an unknown id is UNKNOWN_TOPIC_ID; 16 names the present leader to a
@@ -15,15 +16,24 @@ listener of nodes: on one of clients, NOT_LEADER_OR_FOLLOWER.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from odradek.broker.context import DelayedResponse
-from odradek.broker.fetch_sessions import FIRST_VERSION_WITH_TOPIC_IDS, CachedPartition, FetchPlan
+from odradek.broker.context import CALLBACK_RESPONSE, DelayedResponse
+from odradek.broker.fetch_sessions import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    CachedPartition,
+    FetchPlan,
+    Key,
+    add_requested,
+)
 from odradek.broker.leader_hints import LeaderHints, error_if_missing
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.fetch import EpochEndOffset, LeaderIdAndEpoch, NodeEndpoint
+from odradek.protocol.codec import sliced_reader, sliced_writer
 from odradek.protocol.hot_fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -38,6 +48,7 @@ from odradek.replication.fetch import (
     FetchResult,
     FetchTarget,
     count_sent,
+    read_more,
     read_targets,
 )
 from odradek.replication.follower_fetch import (
@@ -52,6 +63,10 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 FETCH_KEY: Final = 1
+AT_ONCE: Final = 2000
+"""Some microseconds a partition."""
+SLICE: Final = 500
+"""The partitions of a long fetch that are looked at in one turn of the loop."""
 FIRST_VERSION_WITH_LEADERS: Final = 16
 LEADER_MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 NONE: Final = ErrorCode.NONE
@@ -75,14 +90,12 @@ def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> An
     if isinstance(plan, ErrorCode):
         context.metrics.error(plan)
         return FetchResponse(error_code=plan, session_id=0, responses=[])
+    if len(plan.partitions) > AT_ONCE:
+        broker.long_requests.begin(LongFetch(broker, context, 0, request, plan))
+        return CALLBACK_RESPONSE
     by_id = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
     targets = [target_of(broker, cached, request, by_id) for cached in plan.partitions]
-    max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
-    params = FetchParams(
-        min_bytes=min(request.min_bytes, max_bytes),
-        max_bytes=max_bytes,
-        isolation=isolation,
-    )
+    params = params_of(broker, request, isolation)
     outcome = read_targets(targets, params)
     if request.max_wait_ms <= 0 or not targets or outcome.at_once:
         count_sent(targets, outcome)
@@ -90,6 +103,15 @@ def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> An
         return response(broker, context.version, plan, params, outcome, endpoints)
     outcome.release()
     return delayed_response(broker, context, request, plan, targets, params)
+
+
+def params_of(broker: Broker, request: FetchRequest, isolation: Isolation) -> FetchParams:
+    max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+    return FetchParams(
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_bytes=max_bytes,
+        isolation=isolation,
+    )
 
 
 def delayed_response(
@@ -213,34 +235,60 @@ def response(
 
     `names_endpoints`: with the addresses of new leaders, which followers know, as in Kafka.
     """
-    topics: list[FetchableTopicResponse] = []
-    last: str | UUID | None = None
-    hints: LeaderHints | None = None
-    for number, cached in enumerate(plan.partitions):
-        result = outcome.results[number]
-        if not plan.update_and_list(
-            cached, result.error, result.size, result.high_watermark, result.log_start_offset
-        ):
-            continue
-        if not topics or cached.topic != last:
-            last = cached.topic
-            topics.append(topic_response(last))
-        answer = partition_data(cached.partition, result, params.isolation)
-        if result.error is not NONE:
-            broker.request_metrics.by_key[FETCH_KEY].error(result.error)
-        moved = result.error is not NONE and result.error in LEADER_MOVED
-        if moved and version >= FIRST_VERSION_WITH_LEADERS:
-            hints = LeaderHints(broker) if hints is None else hints
-            leader = hints.leader(cached.topic, cached.partition)
-            if leader is not None:
-                answer.current_leader = LeaderIdAndEpoch(
-                    leader_id=leader[0], leader_epoch=leader[1]
-                )
-        topics[-1].partitions.append(answer)
-    endpoints = hints.endpoints(NodeEndpoint) if hints is not None and names_endpoints else None
-    return FetchResponse(
-        error_code=0, session_id=plan.session_id, responses=topics, node_endpoints=endpoints
-    )
+    listed = ListedPartitions(broker, version, plan, params.isolation)
+    listed.add(outcome, len(plan.partitions))
+    return listed.response(names_endpoints)
+
+
+class ListedPartitions:
+    """The partitions of a response by topic, while they are added."""
+
+    def __init__(self, broker: Broker, version: int, plan: FetchPlan, isolation: Isolation) -> None:
+        self._broker = broker
+        self._version = version
+        self._plan = plan
+        self._isolation = isolation
+        self._looked_at = 0
+        self._last: str | UUID | None = None
+        self._hints: LeaderHints | None = None
+        self.topics: list[FetchableTopicResponse] = []
+
+    def add(self, outcome: FetchOutcome, end: int) -> None:
+        """Add the next partitions of the plan, those before `end`, that the response lists."""
+        broker, plan, topics = self._broker, self._plan, self.topics
+        for number in range(self._looked_at, end):
+            cached, result = plan.partitions[number], outcome.results[number]
+            if not plan.update_and_list(
+                cached, result.error, result.size, result.high_watermark, result.log_start_offset
+            ):
+                continue
+            if not topics or cached.topic != self._last:
+                self._last = cached.topic
+                topics.append(topic_response(cached.topic))
+            answer = partition_data(cached.partition, result, self._isolation)
+            if result.error is not NONE:
+                broker.request_metrics.by_key[FETCH_KEY].error(result.error)
+            moved = result.error is not NONE and result.error in LEADER_MOVED
+            if moved and self._version >= FIRST_VERSION_WITH_LEADERS:
+                hints = LeaderHints(broker) if self._hints is None else self._hints
+                self._hints = hints
+                leader = hints.leader(cached.topic, cached.partition)
+                if leader is not None:
+                    answer.current_leader = LeaderIdAndEpoch(
+                        leader_id=leader[0], leader_epoch=leader[1]
+                    )
+            topics[-1].partitions.append(answer)
+        self._looked_at = end
+
+    def response(self, names_endpoints: bool) -> FetchResponse:
+        hints = self._hints
+        endpoints = hints.endpoints(NodeEndpoint) if hints is not None and names_endpoints else None
+        return FetchResponse(
+            error_code=0,
+            session_id=self._plan.session_id,
+            responses=self.topics,
+            node_endpoints=endpoints,
+        )
 
 
 def topic_response(topic: str | UUID) -> FetchableTopicResponse:
@@ -268,3 +316,204 @@ def partition_data(index: int, result: FetchResult, isolation: Isolation) -> Par
         aborted_transactions=[] if listed else None,
         records=b"" if result.read is None else result.read.slices or b"",
     )
+
+
+class LongFetch:
+    """A fetch of many partitions, in slices: see `long_requests`, whose `SlicedRequest` it is.
+
+    It is decoded in slices too, unless `request` and `plan` are given. What it has read is pinned
+    until it is sent, or the client disconnects.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        context: RequestContext,
+        position: int,
+        request: FetchRequest | None = None,
+        plan: FetchPlan | None = None,
+    ) -> None:
+        self.context = context
+        self.resume: Callable[[], None] = do_nothing
+        self._broker = broker
+        self._abandoned = False
+        self._outcome: FetchOutcome | None = None
+        self._waiting: DelayedLongFetch | None = None
+        self._slices: Generator[None, None, None]
+        if request is None or plan is None:
+            self._slices = self._begin(context.exchange.frame, position)
+        else:
+            self._slices = self._read(request, plan)
+
+    def advance(self) -> bool:
+        """Run one slice. Return False if it is done, or waits for records."""
+        if self._abandoned:
+            return False
+        try:
+            next(self._slices)
+        except StopIteration:
+            return False
+        return True
+
+    def abandon(self) -> None:
+        """Stop, because the connection closed."""
+        self._abandoned = True
+        if self._waiting is not None:
+            self._waiting.expire()
+        self._release()
+
+    def _release(self) -> None:
+        outcome, self._outcome = self._outcome, None
+        if outcome is not None:
+            outcome.release()
+
+    def _begin(self, frame: bytes, position: int) -> Generator[None, None, None]:
+        """Decode the request and plan it."""
+        broker, context = self._broker, self.context
+        read = sliced_reader(FetchRequest, context.version)
+        request = yield from read(frame, position)
+        context.exchange.frame = b""
+        by_id = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
+        listed: OrderedDict[Key, CachedPartition] = OrderedDict()
+        for topic in request.topics:
+            asked = topic.partitions
+            for start in range(0, len(asked), SLICE):
+                name = topic.topic_id if by_id else topic.topic
+                add_requested(listed, name, asked[start : start + SLICE])
+                yield
+        isolation_of(request.isolation_level)  # before the session changes
+        sessions = broker.fetch_sessions
+        plan = sessions.plan(request, context.version, broker.clock.monotonic_ms(), listed)
+        while request.topics:  # To free all at once would hold the loop.
+            topic = request.topics[-1]
+            del topic.partitions[-SLICE:]
+            if not topic.partitions:
+                request.topics.pop()
+            yield
+        if isinstance(plan, ErrorCode):
+            context.metrics.error(plan)
+            context.exchange.release()
+            context.respond(FetchResponse(error_code=plan, session_id=0, responses=[]))
+        else:
+            yield from self._read(request, plan)
+
+    def _read(self, request: FetchRequest, plan: FetchPlan) -> Generator[None, None, None]:
+        """Read, and answer or wait."""
+        broker = self._broker
+        by_id = self.context.version >= FIRST_VERSION_WITH_TOPIC_IDS
+        partitions, targets = plan.partitions, list[FetchTarget]()
+        for start in range(0, len(partitions), SLICE):
+            for cached in partitions[start : start + SLICE]:
+                targets.append(target_of(broker, cached, request, by_id))
+            yield
+        params = params_of(broker, request, isolation_of(request.isolation_level))
+        outcome = self._outcome = FetchOutcome([], 0, False)
+        yield from read_in_slices(outcome, targets, params)
+        self.context.exchange.release()
+        if request.max_wait_ms > 0 and targets and not outcome.at_once:
+            self._release()
+            names_endpoints = not is_follower_fetch(request)
+            self._wait(request.max_wait_ms, plan, targets, params, names_endpoints)
+        else:
+            names_endpoints = not is_follower_fetch(request)
+            yield from self._answer(plan, targets, params, names_endpoints)
+
+    def _wait(
+        self,
+        max_wait_ms: int,
+        plan: FetchPlan,
+        targets: list[FetchTarget],
+        params: FetchParams,
+        names_endpoints: bool,
+    ) -> None:
+        def read_again() -> None:
+            self._waiting = None
+            if not self._abandoned:
+                self._slices = self._again(plan, targets, params, names_endpoints)
+                self.resume()
+
+        operation = DelayedLongFetch(max_wait_ms, targets, params, read_again)
+        keys = [each.partition.topic_partition for each in targets if each.partition is not None]
+        purgatory = self._broker.replicas.fetch_purgatory
+        self._waiting = operation
+        if not purgatory.try_complete_else_watch(operation, keys):
+            waiting = DelayedResponse(purgatory, operation, keys)
+            waiting.context = self.context
+            self.context.exchange.waiting = waiting
+
+    def _again(
+        self,
+        plan: FetchPlan,
+        targets: list[FetchTarget],
+        params: FetchParams,
+        names_endpoints: bool,
+    ) -> Generator[None, None, None]:
+        """Read what there is after the wait, and answer."""
+        outcome = self._outcome = FetchOutcome([], 0, False)
+        yield from read_in_slices(outcome, targets, params)
+        yield from self._answer(plan, targets, params, names_endpoints)
+
+    def _answer(
+        self,
+        plan: FetchPlan,
+        targets: list[FetchTarget],
+        params: FetchParams,
+        names_endpoints: bool,
+    ) -> Generator[None, None, None]:
+        context, outcome = self.context, self._outcome
+        assert outcome is not None, "it was read"
+        count_sent(targets, outcome)
+        listed = ListedPartitions(self._broker, context.version, plan, params.isolation)
+        for end in ends_of_slices(len(plan.partitions)):
+            listed.add(outcome, end)
+            yield
+        write = sliced_writer(FetchResponse, context.version)
+        body = yield from write(listed.response(names_endpoints))
+        self._outcome = None
+        context.send(body)
+        while outcome.results:  # To free all at once would hold the loop.
+            del outcome.results[-SLICE:]
+            del targets[-SLICE:]
+            yield
+        while listed.topics:
+            topic = listed.topics[-1]
+            del topic.partitions[-SLICE:]
+            if not topic.partitions:
+                listed.topics.pop()
+            yield
+
+
+def ends_of_slices(count: int) -> list[int]:
+    """Return the end of each slice."""
+    return [*range(SLICE, count, SLICE), count]
+
+
+def read_in_slices(
+    outcome: FetchOutcome, targets: list[FetchTarget], params: FetchParams
+) -> Generator[None, None, None]:
+    for end in ends_of_slices(len(targets)):
+        read_more(outcome, targets, end, params)
+        yield
+
+
+class DelayedLongFetch(DelayedFetch):
+    """A long fetch that waits. `read_again` is called once; it reads in slices."""
+
+    def __init__(
+        self,
+        delay_ms: int,
+        targets: list[FetchTarget],
+        params: FetchParams,
+        read_again: Callable[[], None],
+    ) -> None:
+        super().__init__(delay_ms, targets, params, lambda outcome: None)
+        self._read_again = read_again
+
+    def on_complete(self) -> None:
+        self.targets, read_again = [], self._read_again
+        self._read_again = do_nothing
+        read_again()
+
+
+def do_nothing() -> None:
+    """Replaces callbacks that were called, or are not set yet."""
