@@ -28,7 +28,7 @@ CLIENT_SITES = (
 
 
 def world_of(seed: int, brokers: int = 3) -> World:
-    return World(seed, STEPS, toy_cluster(), extras=False, brokers=brokers)
+    return World(seed, STEPS, toy_cluster(), extras=False, brokers=brokers, is_toy=True)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -58,7 +58,7 @@ def test_the_seeds_reach_what_clients_of_several_brokers_meet() -> None:
 
 def test_two_leaders_of_one_epoch_are_found_and_the_run_is_shrunk() -> None:
     for seed in range(4, 60):
-        world = World(seed, STEPS, toy_cluster(DividedToy), extras=False, brokers=3)
+        world = World(seed, STEPS, toy_cluster(DividedToy), extras=False, brokers=3, is_toy=True)
         outcome = run_seed(world)
         if outcome.report and any("two leaders" in line for line in outcome.report.violations):
             break
@@ -74,7 +74,7 @@ def test_two_leaders_of_one_epoch_are_found_and_the_run_is_shrunk() -> None:
 def test_lost_commits_are_found() -> None:
     for seed in range(1, 20):
         broken = toy_cluster(ForgetfulToy)
-        report = run_seed(World(seed, STEPS, broken, extras=False, brokers=3)).report
+        report = run_seed(World(seed, STEPS, broken, extras=False, brokers=3, is_toy=True)).report
         if report and any("was acknowledged before" in line for line in report.violations):
             return
     raise AssertionError("no seed found it")

@@ -920,7 +920,8 @@ class Raft:
         # Meanwhile another leader may have sent the records: then the snapshot is not needed.
         if snapshot.offset >= self.log.high_watermark:
             self._truncations += 1
-            self.log.begin_at(snapshot, voters)
+            # A snapshot without voters is of a quorum whose settings name them: these hold.
+            self.log.begin_at(snapshot, voters or self.log.voters_at(0))
             self._effects.append(InstallSnapshot(snapshot))
             self._effects.append(Committed(snapshot.offset))
         role = self.role

@@ -93,6 +93,11 @@ class SimDisk:
             node = node.entries.get(name) if isinstance(node, Directory) else None
         return node
 
+    def names(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted; none if it is missing."""
+        node = self._node(path)
+        return sorted(node.entries) if isinstance(node, Directory) else []
+
     def paths(self) -> list[str]:
         """Return the paths of all files, sorted."""
         found: list[str] = []

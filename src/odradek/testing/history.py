@@ -79,6 +79,8 @@ class Read:
     """The bytes of the batches."""
     broker: str = ""
     """The host that answered."""
+    leader_epoch: int = -1
+    """The epoch in which the broker was asked for the records; -1: any."""
 
 
 @dataclass(slots=True, eq=False)

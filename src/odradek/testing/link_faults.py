@@ -273,6 +273,10 @@ class LinkFaults:
             "flapping": self._ways([host], others) + self._ways(others, [host]),
         }.get(fate, [])
         self.lasting_ways += ways
+        if fate in ("mute", "split"):
+            self.fabric.ways.mute.append(host)
+        if fate in ("deaf", "split"):
+            self.fabric.ways.deaf.append(host)
         if fate == "slow links":
             self._slow(ways, chance)
         elif fate == "flapping":

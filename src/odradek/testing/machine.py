@@ -42,6 +42,8 @@ from odradek.timing import SystemTimer
 
 HOST = "broker"
 PORT = 9092
+CLUSTER_PORT = 19092
+CLUSTER_ID = "Lbb1xuqcTUyKnq1VgYwvBQ"
 MAX_MACHINES = 5
 VOLUME = "/srv"
 """A directory that is there from the beginning, like a mounted volume."""
@@ -50,6 +52,11 @@ VOLUME = "/srv"
 def host_of(number: int) -> str:
     """Return the host name of a machine; machines are numbered from 1."""
     return HOST if number == 1 else f"{HOST}-{number}"
+
+
+def number_of(host: str) -> int:
+    """Return the number of the machine with this host name, which is its node id."""
+    return 1 if host == HOST else int(host.removeprefix(f"{HOST}-"))
 
 
 Start = Callable[[Env, SimProcess], object]
@@ -251,18 +258,48 @@ DATA_DIRECTORY = f"{VOLUME}/data"
 
 
 def real_broker(plan: Schedule) -> Wiring:
-    """Return the wiring of the real broker, with the settings of the plan."""
-    settings = {
-        "listeners": f"PLAINTEXT://0.0.0.0:{PORT}",
-        "log.dirs": DATA_DIRECTORY,
-        **plan.settings,
-    }
+    """Return the wiring of the real broker, with the settings of the plan. Several machines have a
+    node of one cluster each, whose first voters are the machines of `plan.voters`.
+    """
 
     def start(env: Env, process: SimProcess) -> Node:
-        advertised = {"advertised.listeners": f"PLAINTEXT://{process.name}:{PORT}"}
-        return start_node(BrokerConfig.load(advertised | settings), env, process)
+        own = node_settings(plan, process.name) if plan.machines > 1 else alone_settings()
+        return start_node(BrokerConfig.load({**own, **plan.settings}), env, process)
 
     return Wiring(start)
+
+
+def alone_settings() -> dict[str, str]:
+    """Return the settings of a node without others."""
+    return {
+        "listeners": f"PLAINTEXT://0.0.0.0:{PORT}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{PORT}",
+        "log.dirs": DATA_DIRECTORY,
+    }
+
+
+def node_settings(plan: Schedule, host: str) -> dict[str, str]:
+    """Return the settings of one node of several."""
+    number = number_of(host)
+    settings = {
+        "node.id": str(number),
+        "broker.id": str(number),
+        "cluster.id": CLUSTER_ID,
+        "listeners": f"PLAINTEXT://0.0.0.0:{PORT},CLUSTER://0.0.0.0:{CLUSTER_PORT}",
+        "advertised.listeners": f"PLAINTEXT://{host}:{PORT},CLUSTER://{host}:{CLUSTER_PORT}",
+        "log.dirs": DATA_DIRECTORY,
+    }
+    hosts = [host_of(each) for each in range(1, plan.machines + 1)]
+    if plan.recorded_voters:
+        if number > 1:
+            settings["controller.quorum.bootstrap.servers"] = ",".join(
+                f"{each}:{CLUSTER_PORT}" for each in hosts
+            )
+    else:
+        settings["controller.quorum.voters"] = ",".join(
+            f"{number_of(each)}@{each}:{CLUSTER_PORT}" for each in hosts[: plan.voters or None]
+        )
+    return settings
 
 
 def start_node(config: BrokerConfig, env: Env, process: SimProcess) -> Node:

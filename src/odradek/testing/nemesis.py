@@ -35,8 +35,10 @@ from odradek.testing.prng import SplitMix64
 from odradek.testing.process import Pace
 from odradek.testing.scheduler import MS
 from odradek.testing.transport import Link
-from odradek.testing.workload.schedule import LINK_FAULTS, FaultPlan
+from odradek.testing.workload.schedule import CLUSTER_FAULTS, LINK_FAULTS, FaultPlan
 
+OTHERS = LINK_FAULTS + CLUSTER_FAULTS
+"""What does not hit one machine."""
 MAX_SKEW_MS = 3_000_000
 """Less than the hour by which a record's timestamp may be ahead of the broker's clock."""
 MAX_DRIFT_PPM = 50_000
@@ -62,7 +64,7 @@ class Nemesis:
     def plan(self, faults: Sequence[FaultPlan]) -> None:
         """Schedule the faults of this machine; those of links are left alone."""
         for fault in faults:
-            if fault.machine != self.machine.number or fault.kind in LINK_FAULTS:
+            if fault.machine != self.machine.number or fault.kind in OTHERS:
                 continue
             self.machine.scheduler.at(fault.at_ns, "nemesis", fault.kind, self._task(fault))
 

@@ -46,7 +46,11 @@ class SplitMix64:
 
     def below(self, limit: int) -> int:
         """Return a number in 0..limit-1; its bias is negligible for limits far below 2^64."""
-        return (self.next64() * limit) >> 64
+        # `next64`, written out: a simulation draws several numbers in each event.
+        self._state = z = (self._state + 0x9E3779B97F4A7C15) & MASK
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        return ((z ^ (z >> 31)) * limit) >> 64
 
     def between(self, low: int, high: int) -> int:
         """Return a number in low..high, both included."""

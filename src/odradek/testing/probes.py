@@ -1,23 +1,39 @@
-"""What a running broker says of its partitions, for the rules of a run: reading only.
+"""What a running broker says of its partitions and metadata, for the rules of a run: reading only.
 
 A broker of a simulation is the real `Node`, whose partitions are read here, or one that offers
 `partition_views` itself. `Observer` reads them after events and keeps what has changed, as the
-observations that `testing.rules` judges.
+observations that `testing.rules` judges. Bytes are read from the machine's disk, past the faults
+that are injected into it.
+
+`unsettled` says what a cluster that has healed still lacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 from uuid import UUID
 
 from odradek.broker.node import Node
+from odradek.controller.image import MetadataImage
 from odradek.model.errors import ErrorCode
-from odradek.model.topics import TopicPartition
+from odradek.model.topics import TopicIdPartition, TopicPartition
+from odradek.protocol import record_batch
+from odradek.raft.raft_log import METADATA_DIRECTORY
 from odradek.replication.partition import Partition
-from odradek.testing.machine import SimMachine
-from odradek.testing.rules import Leadership, Watermark, high_watermarks_rise, one_leader_per_epoch
+from odradek.testing.disk import SimDisk
+from odradek.testing.machine import DATA_DIRECTORY, SimMachine
+from odradek.testing.rules import (
+    CommittedRecord,
+    Leadership,
+    ReplicaLog,
+    Watermark,
+    committed_logs_match,
+    high_watermarks_rise,
+    one_leader_per_epoch,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +83,103 @@ def view_of(partition: Partition) -> PartitionView:
     )
 
 
+def nodes_of(machines: Iterable[SimMachine]) -> dict[int, Node]:
+    """Return the real brokers that run, by number."""
+    return {
+        machine.number: machine.broker
+        for machine in machines
+        if machine.running and isinstance(machine.broker, Node)
+    }
+
+
+def controller_image(nodes: Mapping[int, Node]) -> MetadataImage | None:
+    """Return the committed image of the active controller, None if there is not exactly one."""
+    active = [node for node in nodes.values() if node.metadata.controller.is_active]
+    return active[0].metadata.committed if len(active) == 1 else None
+
+
+def unsettled(machines: Sequence[SimMachine], lost: Sequence[int] = ()) -> list[str]:
+    """Return what is missing until every partition is led, all its replicas are in sync, and every
+    broker has the same metadata. `lost`: the machines that nobody counts on.
+    """
+    nodes = {n: node for n, node in nodes_of(machines).items() if n not in lost}
+    expected = [machine for machine in machines if machine.number not in lost]
+    missing = [
+        f"{machine.host} is not ready"
+        for machine in expected
+        if machine.number not in nodes or not nodes[machine.number].is_ready
+    ]
+    image = controller_image(nodes)
+    if image is None or missing:
+        return missing or ["there is no single active controller"]
+    missing += [
+        f"broker {number} is fenced or unknown"
+        for number in nodes
+        if number not in image.brokers or image.brokers[number].fenced
+    ]
+    for topic in image.topics.values():
+        for number, partition in topic.partitions.items():
+            wanted = [replica for replica in partition.replicas if replica not in lost]
+            moves = partition.adding_replicas or partition.removing_replicas
+            if partition.leader in (-1, *lost) or not set(wanted) <= set(partition.isr) or moves:
+                missing.append(f"{topic.name}-{number}: {partition}")
+    ends = {node.metadata.committed_offset for node in nodes.values()}
+    if len(ends) > 1:
+        missing.append(f"the committed metadata ends at {sorted(ends)}")
+    return missing
+
+
+def replica_logs(machines: Sequence[SimMachine]) -> list[ReplicaLog]:
+    """Return the logs of all replicas on running machines, except those that compaction changes."""
+    found = []
+    for machine in machines:
+        node = machine.broker
+        for partition in node.replicas if machine.running and isinstance(node, Node) else ():
+            usable = partition.has_log and partition.failure is ErrorCode.NONE
+            if not usable or partition.log.config.compact:
+                continue
+            key = TopicIdPartition(partition.topic_id, partition.topic_partition.partition)
+            found.append(
+                ReplicaLog(
+                    machine.host,
+                    f"{partition.topic_partition}/{partition.topic_id.hex[:8]}",
+                    partition.log.log_start_offset,
+                    partition.high_watermark,
+                    batches_of(machine.disk, f"{DATA_DIRECTORY}/{key}"),
+                )
+            )
+    return found
+
+
+def batches_of(disk: SimDisk, directory: str) -> dict[int, bytes]:
+    """Return the batches of a log, as programs see them, by base offset."""
+    found = {}
+    for path in segments_of(disk, directory):
+        data = disk.content(path)
+        try:
+            for header in record_batch.batches(data):
+                end = header.position + header.size
+                found[header.base_offset] = bytes(data[header.position : end])
+        except record_batch.CorruptBatch:
+            continue  # What is above the end of the log does not count.
+    return found
+
+
+def segments_of(disk: SimDisk, directory: str) -> list[str]:
+    """Return the paths of a log's segments, oldest first."""
+    return [f"{directory}/{name}" for name in disk.names(directory) if name.endswith(".log")]
+
+
 EVERY = 16
+
+
+@dataclass(slots=True)
+class ReadMetadata:
+    """How far the metadata log of one process was read, for `committed_logs_match`."""
+
+    offset: int = 0
+    path: str = ""
+    position: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -79,6 +191,9 @@ class Observer:
     """The number of events between two looks at one machine."""
     leaderships: list[Leadership] = field(default_factory=list)
     watermarks: list[Watermark] = field(default_factory=list)
+    committed: list[CommittedRecord] = field(default_factory=list)
+    """The batches of the metadata log that each process takes for committed."""
+    _metadata: dict[tuple[str, int], ReadMetadata] = field(default_factory=dict)
     _seen: dict[tuple[str, int, str], tuple[int, int]] = field(default_factory=dict)
     _turns: dict[str, int] = field(default_factory=dict)
 
@@ -94,6 +209,8 @@ class Observer:
 
     def look(self, machine: SimMachine) -> None:
         """Note what has changed on this machine."""
+        if isinstance(machine.broker, Node):
+            self._read_metadata(machine, machine.broker.metadata.committed_offset)
         for view in led_partitions(machine.broker):
             key = (machine.host, machine.boots, view.name)
             state = (view.epoch, view.high_watermark)
@@ -117,7 +234,36 @@ class Observer:
                 )
             )
 
+    def _read_metadata(self, machine: SimMachine, end: int) -> None:
+        """Note the batches that were committed since the last look."""
+        read = self._metadata.setdefault((machine.host, machine.boots), ReadMetadata())
+        if end <= read.offset:
+            return
+        disk, at_ns = machine.disk, self.now_ns()
+        for path in segments_of(disk, f"{DATA_DIRECTORY}/{METADATA_DIRECTORY}"):
+            if path < read.path:
+                continue
+            data = disk.content(path)
+            position = read.position if path == read.path else 0
+            for header in record_batch.batches(data, position):
+                if header.next_offset > end:
+                    break
+                position = header.position + header.size
+                if header.base_offset >= read.offset:
+                    content = zlib.crc32(data[header.position : position])
+                    epoch = header.partition_leader_epoch
+                    self.committed.append(
+                        CommittedRecord(at_ns, machine.host, header.base_offset, epoch, content)
+                    )
+            read.path, read.position = path, position
+        read.offset = end
+
     def judge(self, *, several: bool) -> list[str]:
         """Return the violations. A broker alone leads in one epoch through all its starts."""
-        leaders = one_leader_per_epoch(self.leaderships) if several else []
-        return leaders + high_watermarks_rise(self.watermarks)
+        if not several:
+            return high_watermarks_rise(self.watermarks)
+        return [
+            *one_leader_per_epoch(self.leaderships),
+            *committed_logs_match(self.committed),
+            *high_watermarks_rise(self.watermarks),
+        ]

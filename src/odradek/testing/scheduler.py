@@ -101,9 +101,9 @@ class Scheduler:
 
     def note(self, node: str, kind: str, crc: int = 0) -> None:
         """Add something that happened within an event to digest and tape."""
-        self._hash.update(_STAMP.pack(self.now_ns, crc))
-        self._hash.update(f"{node}/{kind}\n".encode())
-        self._tape.append((self.now_ns, node, kind, crc))
+        now_ns = self.now_ns
+        self._hash.update(_STAMP.pack(now_ns, crc) + f"{node}/{kind}\n".encode())
+        self._tape.append((now_ns, node, kind, crc))
 
     def reach(self, site: str) -> None:
         """Count that the run has reached a site."""

@@ -1,10 +1,11 @@
 """`python -m odradek.testing.sim --seed 7`: runs one or more seeds of the simulator.
 
-Each seed is two runs: a broker with its clients (`testing.world`), and a quorum of up to five
-voters (`testing.quorum`). Prints one line per run: a summary in virtual time, and the digest, which
-is the same for all runs of a seed. A run that fails is shrunk first: parts of its plan are left out
-as long as it fails in the same way. Then its violations are printed, the last events of the tape
-and the command that reproduces it; the exit code is then 1.
+Each seed is three runs: a broker with its clients and a cluster of up to five brokers with theirs
+(`testing.world`), and a quorum of up to five voters without brokers (`testing.quorum`). Prints one
+line per run: a summary in virtual time, and the digest, which is the same for all runs of a seed. A
+run that fails is shrunk first: parts of its plan are left out as long as it fails in the same way.
+Then its violations are printed, the last events of the tape and the command that reproduces it; the
+exit code is then 1.
 
 At the end there is a table of the sites that the seeds reached: see `testing.sites`.
 """
@@ -26,14 +27,14 @@ from odradek.testing.quorum.quorum_world import DEFAULT_STEPS as QUORUM_STEPS
 from odradek.testing.quorum.quorum_world import QuorumWorld
 from odradek.testing.scheduler import SECOND, Scheduler, SimulationError
 from odradek.testing.shrink import failure_kind, shrink
-from odradek.testing.sites import BROKER_SITES, QUORUM_SITES, table
-from odradek.testing.world import BOTH, NO_ENGINES, ONLY_ENGINES, World
+from odradek.testing.sites import BROKER_SITES, CLUSTER_SITES, QUORUM_SITES, table
+from odradek.testing.world import BOTH, DRAWN, NO_ENGINES, ONLY_ENGINES, World
 from odradek.testing.world import DEFAULT_STEPS as BROKER_STEPS
 
 TAPE_LINES = 40
 VIOLATION_LINES = 12
 SHRINK_RUNS = 60
-BROKER, QUORUM, ALL = "broker", "quorum", "all"
+BROKER, CLUSTER, QUORUM, ALL = "broker", "cluster", "quorum", "all"
 
 
 class Verdict(Protocol):
@@ -189,14 +190,15 @@ class Totals:
         were reached.
         """
         lines = []
-        for name, kind, expected in (
-            (BROKER, World, BROKER_SITES),
-            (QUORUM, QuorumWorld, QUORUM_SITES),
+        for name, expected in (
+            (BROKER, BROKER_SITES),
+            (CLUSTER, CLUSTER_SITES),
+            (QUORUM, QUORUM_SITES),
         ):
             runs: list[Counter[str]] = [
                 outcome.world.scheduler.sites
                 for outcome in self.outcomes
-                if isinstance(outcome.world, kind)
+                if kind_of(outcome.world) == name
             ]
             if runs:
                 lines += [f"sites of {name} worlds:"]
@@ -204,18 +206,26 @@ class Totals:
         return lines
 
 
+def kind_of(world: Simulated) -> str:
+    """Return the name that the command has for this kind of world."""
+    if not isinstance(world, World):
+        return QUORUM
+    return BROKER if world.brokers == 1 else CLUSTER
+
+
 def worlds(options: argparse.Namespace) -> Iterator[Callable[[], Simulated]]:
     """Yield what makes each run of the command."""
     faults = [kind for kind in options.faults.split(",") if kind]
     kept = None if options.keep is None else [part for part in options.keep.split(",") if part]
 
-    def brokers_of(seed: int) -> World:
+    def brokers_of(seed: int, brokers: int) -> World:
         return World(
             seed,
             steps=options.steps or BROKER_STEPS,
             faults=faults,
             extras=not options.plain,
             engines=options.engines,
+            brokers=brokers,
             kept=kept,
         )
 
@@ -230,7 +240,9 @@ def worlds(options: argparse.Namespace) -> Iterator[Callable[[], Simulated]]:
 
     for seed in range(options.seed, options.seed + options.count):
         if options.world in (BROKER, ALL):
-            yield partial(brokers_of, seed)
+            yield partial(brokers_of, seed, 1)
+        if options.world in (CLUSTER, ALL):
+            yield partial(brokers_of, seed, options.brokers)
         if options.world in (QUORUM, ALL):
             yield partial(quorum_of, seed)
 
@@ -241,11 +253,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--count", type=int, default=1, help="how many seeds, from the first on")
     made.add_argument(
         "--world",
-        choices=(BROKER, QUORUM, ALL),
+        choices=(BROKER, CLUSTER, QUORUM, ALL),
         default=ALL,
-        help="a broker with its clients, a quorum, or first the one and then the other",
+        help="a broker with its clients, a cluster with its clients, a quorum, or all of them",
     )
     made.add_argument("--steps", type=int, default=0, help="batches or records to produce")
+    made.add_argument(
+        "--brokers", type=int, default=DRAWN, help="of a cluster; 0: as the seed decides"
+    )
     made.add_argument("--voters", type=int, default=0, help="of a quorum; 0: as the seed decides")
     made.add_argument("--faults", default="", help="only these, separated by commas")
     made.add_argument("--plain", action="store_true", help="only producing and reading")

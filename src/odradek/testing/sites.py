@@ -47,6 +47,14 @@ LINK_SITES = (
     "network: connecting waits for a cut",
     "network: data held",
 )
+CLUSTER_SITES = (
+    *MACHINE_SITES,
+    *LINK_SITES,
+    "client: another leader after NOT_LEADER_OR_FOLLOWER",
+    "client: asks for leaders",
+    "cluster: a clean stop",
+    "cluster: a rolling restart ends",
+)
 QUORUM_SITES = (
     *MACHINE_SITES,
     *LINK_SITES,

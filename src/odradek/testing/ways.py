@@ -77,6 +77,10 @@ class Ways:
 
     scheduler: Scheduler
     chance: SplitMix64 = field(init=False)
+    mute: list[str] = field(default_factory=list)
+    """Hosts whose ways to hosts that come later are cut for ever."""
+    deaf: list[str] = field(default_factory=list)
+    """Hosts whose ways from hosts that come later are cut for ever."""
     _ways: dict[tuple[str, str], Way] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -87,6 +91,8 @@ class Ways:
         way = self._ways.get((source, target))
         if way is None:
             way = self._ways[source, target] = Way(source, target)
+            if source != target and (source in self.mute or target in self.deaf):
+                way.cuts = 1
         return way
 
     def is_open(self, source: str, target: str) -> bool:

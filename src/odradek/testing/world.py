@@ -1,7 +1,8 @@
 """`World(seed)`: one simulated run of one to five brokers, their clients and their faults.
 
     faults and work ──heal──► all work ends ──► final readers read all ──► checker ──► Report
-                                                        └─► engines read all, then stop
+                         └─► a cluster is whole        └─► engines read all, then stop
+                         └─► some machine is disturbed for ever: the others do new work
 
 `engines` chooses the clients: the scripted clients of `testing.workload`, which do on purpose what
 careful clients avoid, applications of our own clients (`testing.engines`), or both.
@@ -11,8 +12,10 @@ Each phase has a limit in virtual time. A phase that does not end is a violation
 that does nothing would satisfy safety alone.
 
 The broker is the real one, unless `wire` makes another (a canary with a broken part). With several
-`brokers`, each has one, and what `wire` makes must be a cluster; faults hit machines and the links
-between them. `Observer` looks at the partitions that they lead, for the rules of a cluster.
+`brokers` each machine has a node of one cluster; faults hit machines and the links between them, an
+operator changes the cluster meanwhile (`workload.cluster_schedule`). A healed cluster must become
+whole: every partition led, all its replicas in sync, the same metadata everywhere. `Observer` looks
+at partitions and metadata for the rules of a cluster.
 
 `is_durable` looks at the platter when a client gets an acknowledgement of `acks=all`: the batch
 must be in the *synced* image of the partition's newest segment, and the names above it must be
@@ -31,6 +34,7 @@ from uuid import UUID
 from odradek.model.topics import TopicIdPartition, TopicPartition, uuid_text
 from odradek.protocol import record_batch
 from odradek.testing.checker import FSYNC, Checker, Clocks, RetentionRule
+from odradek.testing.cluster_faults import ClusterFaults
 from odradek.testing.disk import SimDisk
 from odradek.testing.engines.engine_clients import EngineClients
 from odradek.testing.engines.plans import NO_PLAN, with_engines
@@ -39,10 +43,11 @@ from odradek.testing.link_faults import LinkFaults
 from odradek.testing.machine import SimMachine, Wiring, host_of, real_broker
 from odradek.testing.nemesis import MAX_SKEW_MS, Nemesis
 from odradek.testing.network import Fabric
-from odradek.testing.probes import Observer, led_partitions
-from odradek.testing.rules import DurableAck, acks_are_on_platters
+from odradek.testing.probes import Observer, led_partitions, replica_logs, unsettled
+from odradek.testing.rules import DurableAck, acks_are_on_platters, replicas_match
 from odradek.testing.scheduler import MS, SECOND, WALL_START_MS, Scheduler
 from odradek.testing.workload.clients import ScriptedClients
+from odradek.testing.workload.cluster_schedule import with_cluster
 from odradek.testing.workload.reader import SimReader
 from odradek.testing.workload.schedule import (
     Schedule,
@@ -56,12 +61,16 @@ QUIET_NS = 10 * SECOND
 RETENTION_NS = 2 * SECOND
 """The delay that retention may have without faults: two passes, and the work of one."""
 READ_LIMIT_NS = 60 * SECOND
+WHOLE_LIMIT_NS = 120 * SECOND
+"""Long, because a connection to a host that was cut off is tried again after up to 16 s."""
 SEND_LIMIT_NS = 200 * SECOND
 REST_LIMIT_NS = 200 * SECOND
 """Long, because engines wait up to 30 s for an answer, more than once."""
 END_LIMIT_NS = 60 * SECOND
 DEFAULT_STEPS = 100
 NO_ENGINES, ONLY_ENGINES, BOTH = "none", "only", "both"
+DRAWN = 0
+"""As many brokers as the seed decides, two to five."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +124,9 @@ class World:
     brokers: int = 1
     kept: Sequence[str] | None = None
     """Only these parts of the plan, None for all."""
+    is_toy: bool = False
+    """True if `wire` makes brokers that are no cluster of real ones."""
+    cluster: ClusterFaults = field(init=False)
     engine_clients: EngineClients = field(init=False)
     scheduler: Scheduler = field(init=False)
     fabric: Fabric = field(init=False)
@@ -133,8 +145,10 @@ class World:
         self.plan = draw_schedule(self.seed, self.steps, self.faults)
         if self.extras:
             self.plan = with_extras(self.seed, self.plan, self.faults)
-        if self.brokers > 1:
+        if self.brokers > 1 and self.is_toy:
             self.plan = with_machines(self.seed, self.plan, self.brokers, self.faults)
+        elif self.brokers != 1:
+            self.plan = with_cluster(self.seed, self.plan, self.brokers, self.faults)
         if self.engines != NO_ENGINES:
             alone = self.engines == ONLY_ENGINES
             self.plan = with_engines(self.seed, self.plan, self.steps, alone=alone)
@@ -185,6 +199,9 @@ class World:
             [machine.host for machine in self.machines],
             self._client_hosts,
         )
+        self.cluster = ClusterFaults(
+            self.scheduler, self.machines, self.links, lambda: not unsettled(self.machines)
+        )
 
     def _client_hosts(self) -> list[str]:
         brokers = [machine.host for machine in self.machines]
@@ -209,7 +226,8 @@ class World:
 
     def options(self) -> str:
         """Return the options of the command that runs this again."""
-        text = f"--world broker --seed {self.seed} --steps {self.steps}"
+        world = "broker" if self.brokers == 1 else f"cluster --brokers {self.brokers}"
+        text = f"--world {world} --seed {self.seed} --steps {self.steps}"
         text += f" --faults '{','.join(self.faults)}'" if self.faults else ""
         text += "" if self.extras else " --plain"
         text += f" --engines {self.engines}" if self.engines != BOTH else ""
@@ -232,6 +250,7 @@ class World:
             self.engines,
             self.brokers,
             list(parts),
+            self.is_toy,
         )
 
     @property
@@ -254,15 +273,19 @@ class World:
         for nemesis in self.nemeses:
             nemesis.plan(self.plan.faults)
         self.links.plan(self.plan.faults)
+        self.cluster.plan(self.plan.faults)
         for machine in self.machines:
             machine.boot()
         self.clients.start()
         self.scheduler.run(self.plan.heal_ns)
+        self.cluster.healed = True
         for nemesis in self.nemeses:
             nemesis.heal()
         self.links.heal()
         self.engine_clients.calm_down()
         stuck = self._until(self._work_is_done, self._work_limit_ns(), self._pending_work)
+        if not stuck and self._is_cluster:
+            stuck = self._cluster_settles()
         self.clients.stop()
         # Records acknowledged with acks=1 become visible later, when they are on disk.
         self.scheduler.run(self.scheduler.now_ns + QUIET_NS)
@@ -275,12 +298,20 @@ class World:
                 READ_LIMIT_NS + len(self.history.sends) * SECOND,
                 lambda: [reader.pending() for reader in finals if not reader.finished],
             ) or self._end_engines(finals)
-        checker = Checker(self.history, self.plan.durability, self._rules(), self._clocks())
+        checker = Checker(
+            self.history,
+            self.plan.durability,
+            self._rules(),
+            self._clocks(),
+            replicated=self.plan.machines > 1,
+        )
         found = stuck + checker.check_surprises() if stuck else checker.check()
         if not stuck:
             found += self.engine_clients.judge(checker.log)
         found += self.observer.judge(several=self.plan.machines > 1)
         found += acks_are_on_platters(self._acks)
+        if self._is_cluster:
+            found += replicas_match(replica_logs(self._core))
         return self._report(self._early + found, checker.lost)
 
     def _report(self, violations: list[str], lost: int) -> Report:
@@ -310,6 +341,37 @@ class World:
 
     def _work_is_done(self) -> bool:
         return self.clients.work_is_done() and self.engine_clients.sending_is_done()
+
+    @property
+    def _is_cluster(self) -> bool:
+        return self.plan.machines > 1 and not self.is_toy
+
+    @property
+    def _lost(self) -> list[int]:
+        return [fate.machine for fate in self.plan.fates]
+
+    @property
+    def _core(self) -> list[SimMachine]:
+        return [machine for machine in self.machines if machine.number not in self._lost]
+
+    def _cluster_settles(self) -> list[str]:
+        """The cluster becomes whole; if some machine is then lost for ever, the others go on."""
+        self.clients.rest()
+        stuck = self._until_settled(())
+        if stuck or not self.plan.fates:
+            return stuck
+        for fate in self.plan.fates:
+            self.cluster.lasting(fate)
+        self.clients.start_new_work()
+        limit_ns = self._work_limit_ns() + WHOLE_LIMIT_NS
+        return self._until(self._work_is_done, limit_ns, self._pending_work)
+
+    def _until_settled(self, lost: Sequence[int]) -> list[str]:
+        return self._until(
+            lambda: not unsettled(self.machines, lost),
+            WHOLE_LIMIT_NS,
+            lambda: unsettled(self.machines, lost),
+        )
 
     def _pending_work(self) -> list[str]:
         return self.clients.pending_work() + self.engine_clients.pending_sends()

@@ -411,6 +411,12 @@ class TestSnapshots:
         assert replica.core.log.voters == voters(1, 2)
         assert replica.sent() == [(2, RaftFetchRequest(4, key(1), 40, 3, 40, 500))]
 
+    def test_a_snapshot_without_voters_leaves_those_of_the_settings(self) -> None:
+        replica = followed()
+        replica.step(SnapshotFetched(self.SNAPSHOT, VoterSet()))
+        assert replica.effects[0] == InstallSnapshot(self.SNAPSHOT)
+        assert replica.core.log.voters == voters(1, 2, 3)
+
     def test_a_snapshot_that_the_leader_dropped_is_asked_for_anew(self) -> None:
         replica = followed()
         replica.answer(2, RaftFetchResponse(NONE, 4, 2, snapshot=self.SNAPSHOT))

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from odradek.broker.node import Node
 from odradek.testing.history import History
 from odradek.testing.machine import DATA_DIRECTORY, SimMachine, host_of, real_broker
 from odradek.testing.network import Fabric
 from odradek.testing.scheduler import SECOND, Scheduler
+from odradek.testing.workload.cluster_schedule import with_cluster
 from odradek.testing.workload.schedule import draw_schedule
 
 
 class ThreeMachines:
-    """Three machines with a broker each, which know nothing of each other."""
+    """Three machines with a broker each, of one cluster."""
 
     def __init__(self) -> None:
         self.scheduler = Scheduler(1)
         self.fabric = Fabric(self.scheduler)
         self.history = History()
-        wiring = real_broker(draw_schedule(1, 10))
+        wiring = real_broker(with_cluster(1, draw_schedule(1, 10), 3))
         self.machines = [
             SimMachine(self.scheduler, self.fabric, self.history, wiring, number=number)
             for number in (1, 2, 3)
@@ -26,9 +29,9 @@ class ThreeMachines:
             machine.boot()
         self.scheduler.run(SECOND)
 
-    def cluster_ids(self) -> list[str]:
+    def directory_ids(self) -> list[UUID]:
         return [
-            machine.broker.directory.meta.cluster_id
+            machine.broker.directory.meta.directory_id
             for machine in self.machines
             if isinstance(machine.broker, Node)
         ]
@@ -39,7 +42,7 @@ def test_each_machine_runs_a_broker_with_its_own_address_and_disk() -> None:
     assert [host_of(number) for number in (1, 2, 3)] == ["broker", "broker-2", "broker-3"]
     brokers = [m.broker for m in three.machines if isinstance(m.broker, Node)]
     assert [node.endpoint.host for node in brokers] == ["broker", "broker-2", "broker-3"]
-    assert len(set(three.cluster_ids())) == 3
+    assert len(set(three.directory_ids())) == 3
 
 
 def test_a_power_failure_hits_one_machine_only() -> None:
@@ -63,12 +66,12 @@ def test_a_power_failure_hits_one_machine_only() -> None:
 
 def test_a_machine_whose_disk_was_replaced_begins_as_another() -> None:
     three = ThreeMachines()
-    before = three.cluster_ids()
+    before = three.directory_ids()
     machine = three.machines[1]
     machine.kill()
     machine.wipe()
     machine.boot()
-    after = three.cluster_ids()
+    after = three.directory_ids()
     assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, True]
 
 

@@ -10,7 +10,7 @@ This module checks what only the application sees:
 
 - every record has exactly one outcome, and its future and its callback agree;
 - callbacks of a partition are called in the order of its records;
-- a record fails only because of a timeout;
+- a record fails only because of a timeout (one of several brokers may also not know its topic yet);
 - after the last fault every partition accepts records: a few may fail until the client has noticed
   that an old connection, or an attempt at one, is dead or slow.
 """
@@ -22,7 +22,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from odradek.client.engine import Engine
-from odradek.client.errors import DeliveryTimeout, KafkaError, MaxBlockTimeout
+from odradek.client.errors import (
+    DeliveryTimeout,
+    KafkaError,
+    MaxBlockTimeout,
+    UnknownTopicOrPartition,
+)
 from odradek.client.producer.arguments import producer_arguments
 from odradek.client.producer.futures import CoroutineWait, Delivery, FutureRecordMetadata
 from odradek.client.producer.producer_batch import DeliveryCallback
@@ -96,6 +101,9 @@ class ProducerApplication:
         self._send_path = SendPath(self.core.router, made.key, made.value, side.env.clock)
         self._acked = acked
         self._chance = self.application.chance
+        several = "," in dict(plan.settings)["bootstrap.servers"]
+        self._refusals = (MaxBlockTimeout, UnknownTopicOrPartition) if several else MaxBlockTimeout
+        """Why a record may not be taken in."""
         self._waking = False
         self._last_delivered: dict[TopicPartition, int] = {}
 
@@ -186,7 +194,7 @@ class ProducerApplication:
             partition = None if to is None else to.partition
             sent.future = await self._hand_in(topic, partition, content, self._callback(sent))
         except KafkaError as error:
-            if not isinstance(error, MaxBlockTimeout):
+            if not isinstance(error, self._refusals):
                 self.history.surprise("refused", f"{record_name(sent)} was not taken in: {error!r}")
             self._end(send, "fail")
         return sent

@@ -17,21 +17,12 @@ from odradek.testing.process import Pace
 from odradek.testing.scheduler import MS
 from odradek.testing.transport import Link
 from odradek.testing.workload.schedule import (
+    Fate,
     FaultPlan,
     draw_link,
     draw_machine_faults,
     draw_pace,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Fate:
-    """What becomes of a machine outside the core, for ever, from a time on."""
-
-    at_ns: int
-    machine: int
-    kind: str
-    number: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from odradek.testing.nemesis import Nemesis
 from odradek.testing.network import Fabric
 from odradek.testing.prng import SplitMix64
 from odradek.testing.process import SimProcess
-from odradek.testing.quorum.quorum_plan import Fate, QuorumPlan, draw_quorum
+from odradek.testing.quorum.quorum_plan import QuorumPlan, draw_quorum
 from odradek.testing.quorum.quorum_wire import Mailbox
 from odradek.testing.quorum.replica import Replica, address, values_on_platter
 from odradek.testing.rules import (
@@ -41,6 +41,7 @@ from odradek.testing.rules import (
     one_vote_per_epoch,
 )
 from odradek.testing.scheduler import MS, SECOND, Scheduler
+from odradek.testing.workload.schedule import Fate
 
 AGREE_LIMIT_NS = 60 * SECOND
 PROGRESS_LIMIT_NS = 40 * SECOND

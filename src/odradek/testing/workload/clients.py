@@ -19,10 +19,11 @@ from odradek.testing.process import SimProcess
 from odradek.testing.scheduler import MS, Scheduler, SimClock
 from odradek.testing.workload.cluster_client import ClusterClient
 from odradek.testing.workload.committer import SimCommitter
+from odradek.testing.workload.operator import SimOperator
 from odradek.testing.workload.producer import ProducerPlan, SimProducer
 from odradek.testing.workload.reader import ReaderPlan, SimReader
 from odradek.testing.workload.schedule import Schedule, draw_life, draw_reader
-from odradek.testing.workload.topics import TopicCreator, TopicLife, TopicLives
+from odradek.testing.workload.topics import TopicCreator, TopicLife, TopicLives, TopicPlan
 from odradek.testing.workload.trimmer import SimTrimmer
 
 
@@ -46,6 +47,7 @@ class ScriptedClients:
     readers: list[SimReader] = field(default_factory=list)
     trimmers: list[SimTrimmer] = field(default_factory=list)
     committers: list[SimCommitter] = field(default_factory=list)
+    operator: SimOperator | None = None
     _crashes: int = 0
     _to_come: int = 0
     """The number of producers that will soon replace a crashed one."""
@@ -53,6 +55,8 @@ class ScriptedClients:
 
     def start(self) -> None:
         """Create the topics; their clients start when they exist."""
+        if self.plan.operations or self.plan.recorded_voters:
+            self._start_operator()
         for plan in self.plan.topics:
             client = self._client(f"admin-{plan.name}")
             creator = TopicCreator(client, self.history, plan, self._ready_for(plan.name))
@@ -73,6 +77,19 @@ class ScriptedClients:
         if len(hosts) > 1:
             chance.shuffle(hosts)
         return ClusterClient(process, network, chance, hosts, PORT, self.topics, timeout_ms)
+
+    def _start_operator(self) -> None:
+        plan = self.plan
+        self.operator = SimOperator(
+            self._client("operator"),
+            self.topics,
+            [host_of(number) for number in range(1, plan.machines + 1)],
+            {topic.name: topic.partitions for topic in plan.topics},
+            plan.operations,
+            plan.voters if plan.recorded_voters else 0,
+            least_replicas=3 if plan.fates else 1,
+        )
+        self.operator.start()
 
     # Clients of the topics that are not deleted.
 
@@ -142,16 +159,42 @@ class ScriptedClients:
 
     def work_is_done(self) -> bool:
         """True if every topic exists and every batch is resolved."""
-        ready = all(topic.name in self.topics for topic in self.plan.topics)
+        ready = all(creator.plan.name in self.topics for creator in self.creators)
         lived = all(lives.finished for lives in self.lives)
         made = self._to_come == 0 and all(producer.finished for producer in self.producers)
-        return ready and lived and made
+        return (
+            ready and lived and made and (self.operator is None or self.operator.has_first_voters)
+        )
 
     def pending_work(self) -> list[str]:
         """Return what is unfinished, for a report."""
         topics = [f"creating {c.plan.name}" for c in self.creators if c.topic_id is None]
         topics += [lives.pending() for lives in self.lives if not lives.finished]
+        if self.operator is not None and not self.operator.has_first_voters:
+            topics.append(f"the quorum has {self.operator.voters} voters")
         return topics + [p.pending() for p in self.producers if not p.finished]
+
+    def rest(self) -> None:
+        """Let the operator ask for nothing more."""
+        if self.operator is not None:
+            self.operator.stop()
+
+    def start_new_work(self) -> None:
+        """Create one more topic, and produce to all partitions: work that only a cluster which goes
+        on can do.
+        """
+        replicas = max((topic.replicas for topic in self.plan.topics), default=1)
+        client = self._client("admin-late")
+        creator = TopicCreator(
+            client, self.history, TopicPlan("late", 1, (), replicas=replicas), self._late_topic
+        )
+        self.creators.append(creator)
+        creator.start()
+
+    def _late_topic(self, topic_id: UUID) -> None:
+        self.topics["late"] = TopicLife("late", "late", topic_id)
+        partitions = [*self.plan.partitions(), TopicPartition("late", 0)]
+        self._start_producer(ProducerPlan("late", partitions, 4 * len(partitions), idempotent=True))
 
     def stop(self) -> None:
         """Stop the readers, trimmers and committers, which do not end by themselves."""
@@ -168,7 +211,8 @@ class ScriptedClients:
         chance = self.scheduler.stream("final")
         finals = []
         forgetful = self.plan.forgetful()
-        for number, tp in enumerate(self.plan.partitions() + self._last_lives()):
+        late = [TopicPartition("late", 0)] if "late" in self.topics else []
+        for number, tp in enumerate(self.plan.partitions() + self._last_lives() + late):
             plan = draw_reader(chance, f"final{number}", [tp], final=True)
             plan = replace(plan, sessions=self.plan.sessions, forgetful=tp.topic in forgetful)
             finals.append(self._start_reader(plan))

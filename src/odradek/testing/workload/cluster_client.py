@@ -72,6 +72,8 @@ class ClusterClient:
     _coordinators: dict[str, str] = field(default_factory=dict)
     _epochs: dict[TopicPartition, int] = field(default_factory=dict)
     _in_use: int = 0
+    _waiting: dict[TopicPartition, list[Callable[[], None]]] = field(default_factory=dict)
+    """The calls that wait until the leaders of their partitions are known."""
 
     @property
     def several(self) -> bool:
@@ -140,10 +142,18 @@ class ClusterClient:
             self.leaders.pop(tp, None)
             failed()
 
-        if tp in self.leaders:
+        waiting = self._waiting.get(tp)
+        if waiting is not None:  # Calls keep their order.
+            waiting.append(send)
+        elif tp in self.leaders:
             send()
         else:
-            self.find_leaders([tp.topic], send)
+            self._waiting[tp] = [send]
+            self.find_leaders([tp.topic], lambda: self._found(tp))
+
+    def _found(self, tp: TopicPartition) -> None:
+        for send in self._waiting.pop(tp):
+            send()
 
     def call_coordinator(
         self,
@@ -213,6 +223,7 @@ class ClusterClient:
             self.process.post(pause_ms * MS, "leaders found", done)
 
         self.process.scheduler.reach("client: asks for leaders")
+        self._in_use += 1  # One broker alone may know an old leader for ever.
         self.call(request, METADATA_VERSION, MetadataResponse, answered, done)
 
     def _learn(self, labels: Sequence[str], response: MetadataResponse) -> None:

@@ -95,7 +95,7 @@ class SimCommitter:
                 found = max(0, group.topics[0].partitions[0].committed_offset)
                 if not floor <= found <= self.sent and found not in self.unanswered:
                     self.history.surprise(
-                        "commit",
+                        "lost",
                         f"{self.group} is committed at {found}; {floor} was acknowledged before,"
                         f" {self.sent} is the last one sent",
                     )

@@ -119,6 +119,8 @@ class SimReader:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     stopped: bool = False
     _asked_ns: int = 0
+    _asked_epochs: dict[TopicPartition, int] = field(default_factory=dict)
+    """The leader epochs of the last requests that listed the partitions."""
     _sessions: dict[str, SimFetchSession] = field(default_factory=dict)
     """By broker."""
     _out_of_range: list[TopicPartition] = field(default_factory=list)
@@ -288,6 +290,8 @@ class SimReader:
         return [tp for tp in partitions if tp != without] or [without]
 
     def _fetch_topic(self, label: str, partitions: Sequence[TopicPartition]) -> FetchTopic:
+        for tp in partitions:
+            self._asked_epochs[tp] = self.client.epoch_of(tp)
         return FetchTopic(
             topic=self.topics[label].name,
             topic_id=self.topics[label].id,
@@ -377,6 +381,7 @@ class SimReader:
                 position=position,
                 size=len(data.records) if isinstance(data.records, ByteRange) else 0,
                 broker=host,
+                leader_epoch=self._asked_epochs.get(tp, -1),
             )
         )
 

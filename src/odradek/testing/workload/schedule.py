@@ -33,6 +33,7 @@ from odradek.testing.workload.trimmer import TrimmerPlan
 
 if TYPE_CHECKING:
     from odradek.testing.engines.plans import EnginesPlan
+    from odradek.testing.workload.operator import Operation
 
 
 FAULTS = (
@@ -69,6 +70,16 @@ LINK_FAULTS = (
     "half-open links",
 )
 """The faults of the ways between several machines: see `testing.link_faults`."""
+CLUSTER_FAULTS = (
+    "rolling restart",
+    "lost disk",
+    "controller killed",
+    "controller paused",
+    "majority killed",
+    "power cut",
+    "swapped majorities",
+)
+"""The faults of a cluster of real brokers: see `testing.cluster_faults`."""
 POWER = "power loss at a crash point"
 HARD_FAULTS = (POWER, POWER, POWER, POWER, "power loss", "power loss", "power loss after an ack")
 SIZES = (
@@ -97,6 +108,17 @@ class FaultPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of a machine outside the core, for ever: a kind of `testing.link_faults`."""
+
+    at_ns: int
+    """From when on; in a cluster from when it is whole."""
+    machine: int
+    kind: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """Everything a seed decides before the run begins."""
 
@@ -115,6 +137,13 @@ class Schedule:
     sessions: bool = False
     """Final readers use incremental fetch sessions."""
     machines: int = 1
+    voters: int = 0
+    """So many of the machines vote in the quorum; 0: all."""
+    recorded_voters: bool = False
+    """The voters are in the metadata log (KIP-853): machine 1 begins alone, the others join it."""
+    operations: Sequence[Operation] = ()
+    """What an operator of the cluster asks for."""
+    fates: Sequence[Fate] = ()
     engines: EnginesPlan | None = None
     """Applications of our own clients: see `testing.engines`."""
 
@@ -131,6 +160,8 @@ class Schedule:
             *(reader.name for reader in self.readers),
             *(trimmer.name for trimmer in self.trimmers),
             *(topic.name for topic in self.recreated),
+            *(f"operation{n}" for n in range(len(self.operations))),
+            *(f"fate{n}" for n in range(len(self.fates))),
             *engines,
         ]
 
@@ -143,6 +174,8 @@ class Schedule:
             readers=[each for each in self.readers if each.name in parts],
             trimmers=[each for each in self.trimmers if each.name in parts],
             recreated=[each for each in self.recreated if each.name in parts],
+            operations=[each for n, each in enumerate(self.operations) if f"operation{n}" in parts],
+            fates=[fate for n, fate in enumerate(self.fates) if f"fate{n}" in parts],
             engines=self.engines.keeping(parts) if self.engines else None,
         )
 
@@ -261,6 +294,8 @@ def draw_machine_faults(
     if chance.chance(60):
         return []
     known = MACHINE_FAULTS + LINK_FAULTS
+    if only and not any(kind in known for kind in only):
+        return []
     several = LINK_FAULTS if machines > 1 else ("cut",)
     kinds = [chance.pick(MACHINE_FAULTS + HARD_FAULTS) for _ in range(chance.between(1, 3))]
     kinds += [chance.pick(several) for _ in range(chance.between(0, 3))]

@@ -111,6 +111,8 @@ class TopicCreator:
     ready: Callable[[UUID], None]
     create_version: int = 7
     metadata_version: int = 12
+    ended_ids: Sequence[UUID] = ()
+    """The ids of its earlier lives: one of several brokers may not know that they have ended."""
     acknowledged: UUID | None = None
     topic_id: UUID | None = None
     _waits: int = field(default=0)
@@ -162,11 +164,15 @@ class TopicCreator:
                 )
             self._retry_after(error, self.start)
             return
-        if self.acknowledged not in (None, ZERO_UUID, topic.topic_id):
+        stale = topic.topic_id in self.ended_ids
+        if self.acknowledged not in (None, ZERO_UUID, topic.topic_id) and not stale:
             self.history.surprise(
                 "refused",
                 f"topic {self.plan.name} was created as {self.acknowledged}, is {topic.topic_id}",
             )
+        if stale and self.client.several:
+            self._later(self.start if self.acknowledged is None else self.ask)
+            return
         if len(topic.partitions) != self.plan.partitions:
             self.history.surprise(
                 "refused", f"topic {self.plan.name} has {len(topic.partitions)} partitions"
@@ -175,7 +181,9 @@ class TopicCreator:
         self.ready(topic.topic_id)
 
     def _retry_after(self, error: ErrorCode, again: Callable[[], None]) -> None:
-        known = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.KAFKA_STORAGE_ERROR)
+        known = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.KAFKA_STORAGE_ERROR]
+        if self.client.several:  # Too few of the brokers are registered and unfenced.
+            known.append(ErrorCode.INVALID_REPLICATION_FACTOR)
         if not error.retriable and error not in known:
             self.history.surprise("refused", f"creating topic {self.plan.name}: {error.name}")
         self._later(again)
@@ -208,7 +216,10 @@ class TopicLives:
     _asked: int = 0
 
     def start(self) -> None:
-        TopicCreator(self.client, self.history, self.plan, self._created).start()
+        ended_ids = [topic.id for topic in self.topics]
+        TopicCreator(
+            self.client, self.history, self.plan, self._created, ended_ids=ended_ids
+        ).start()
 
     @property
     def finished(self) -> bool:
