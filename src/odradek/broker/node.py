@@ -307,6 +307,19 @@ class Node:
         self.id_is_taken = id_is_taken
         self.on_start_ended()
 
+    def _found_other_cluster(self, address: str) -> None:
+        """A node that the settings name is of another cluster: a start ends with that."""
+        known = self.metadata.raft.core.leader_id is not None
+        if not (known or self.is_ready or self.start_failure):
+            cluster_id = self.directory.meta.cluster_id
+            self._cannot_join(
+                f"the node at {address} belongs to another cluster than this data directory, which "
+                f"is of cluster {cluster_id}. What to do: give the addresses of its own cluster "
+                "(controller.quorum.bootstrap.servers, controller.quorum.voters), or start it "
+                "with an empty data directory",
+                id_is_taken=False,
+            )
+
     def _listen_to_nodes(self) -> None:
         """Serve other nodes, and let clients wait, if there is a CLUSTER listener."""
         listener = self.config.cluster_listener()
@@ -378,6 +391,7 @@ class Node:
 
         assert self._quorum_network is not None
         self._quorum_network.disconnected = lost
+        self._quorum_network.other_cluster = self._found_other_cluster
         self.metadata.controller.on_change.append(self.broker.controller_changed)
 
     def _active_controller(self) -> ActiveController | None:

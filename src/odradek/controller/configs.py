@@ -9,7 +9,7 @@ them as a whole, and write a record for each value that differs from the current
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
@@ -46,17 +46,19 @@ STORED_RESOURCES = (ResourceType.GROUP, ResourceType.CLIENT_METRICS)
 
 
 def config_resource(
-    image: MetadataImage, kind: int, name: str, broker: BrokerConfig
+    image: MetadataImage, kind: int, name: str, broker: BrokerConfig, *, alters: bool = False
 ) -> ConfigResource:
     """Return the resource that a request names. Raises `ApiError` if it does not exist.
 
-    A broker serves only its own settings and the cluster defaults; `broker` is the configuration of
-    this broker.
+    A broker describes only its own settings and the cluster defaults; `broker` is the configuration
+    of this broker. The active controller alters those of all (`alters`): clients ask the broker
+    itself, which sends the request on.
     """
     if kind == ResourceType.TOPIC:
         return _topic(image, name)
     if kind == ResourceType.BROKER:
-        return _broker(name, broker.node_id)
+        known = {broker.node_id, *image.brokers} if alters else {broker.node_id}
+        return _broker(name, broker.node_id, known)
     if kind in STORED_RESOURCES:
         if not name:
             what = "Group" if kind == ResourceType.GROUP else "Client metrics subscription"
@@ -74,19 +76,19 @@ def _topic(image: MetadataImage, name: str) -> ConfigResource:
     return ConfigResource(ResourceType.TOPIC, name)
 
 
-def _broker(name: str, node_id: int) -> ConfigResource:
+def _broker(name: str, node_id: int, known: Collection[int]) -> ConfigResource:
     if not name:
         return ConfigResource(ResourceType.BROKER, "")
     if not (name.isascii() and name.isdecimal() and len(name) <= 10):
         raise ApiError(
             ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name[:249]}"
         )
-    if int(name) != node_id:
+    if int(name) not in known:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
         )
-    return ConfigResource(ResourceType.BROKER, str(node_id))
+    return ConfigResource(ResourceType.BROKER, str(int(name)))
 
 
 MAX_VALUE_BYTES = 32_767
@@ -222,7 +224,7 @@ def _records(
     _check_changes(requested.changes)
     if requested.kind == ResourceType.TOPIC and not requested.name:
         raise _invalid_request("Default topic resources are not allowed.")
-    resource = config_resource(image, requested.kind, requested.name, broker)
+    resource = config_resource(image, requested.kind, requested.name, broker, alters=True)
     current_values = image.config(resource)
     new_values = _new_values(image, resource, requested, broker)
     _check_new_values(image, resource, current_values, new_values, broker)
@@ -353,7 +355,8 @@ def _check_broker_values(
         for name, value in new_values.items():
             if current_values.get(name) != value:
                 BrokerConfig.check_dynamic(name, value, for_all=for_all)
-        cluster, own = image.broker_config(None), image.broker_config(broker.node_id)
+        broker_id = broker.node_id if for_all else int(resource.name)
+        cluster, own = image.broker_config(None), image.broker_config(broker_id)
         current = broker.with_dynamic(cluster, own)
         current.check_changed_threads(
             broker.with_dynamic(new_values if for_all else cluster, own if for_all else new_values)

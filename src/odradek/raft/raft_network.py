@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from odradek.config.addresses import address_text
 from odradek.model.errors import ProtocolError
 from odradek.model.node import Node
 from odradek.network_client.errors import KafkaError
@@ -18,7 +19,7 @@ from odradek.network_client.in_flight_requests import ClientRequest
 from odradek.network_client.network_client import ConnectionListener, NetworkClient
 from odradek.raft.messages import Destination, RaftRequest, RaftResponse
 from odradek.raft.replicas import QuorumEndpoint
-from odradek.raft.wire import decode_response, encode_request
+from odradek.raft.wire import OtherCluster, decode_response, encode_request
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,9 @@ class RaftNetwork(ConnectionListener):
         self._bootstrap: dict[QuorumEndpoint, int] = {}
         self.disconnected: Callable[[int], None] = lambda _: None
         """Called with the id of a replica whose connection was lost."""
+        self.other_cluster: Callable[[str], None] = lambda _: None
+        """Called with the address of a node that belongs to another cluster."""
+        self._useless: dict[int, str] = {}
         client.listen(self)
 
     def send(
@@ -54,13 +58,24 @@ class RaftNetwork(ConnectionListener):
             try:
                 response = decode_response(request, call.response)
             except ProtocolError as error:
-                logger.warning("a response of node %d is of no use: %s", node_id, error)
+                self._note_useless(node_id, error)
                 failed()
             else:
+                self._useless.pop(node_id, None)
                 answered(response)
 
         node_id = self._node_of(to)
         self._client.send(node_id, encode_request(request, self._cluster_id), ended)
+
+    def _note_useless(self, node_id: int, error: ProtocolError) -> None:
+        """Log a response that cannot be used, unless the last one was the same."""
+        node = self._nodes.get(node_id)
+        at = f"node {node_id}" if node is None else address_text(node.host, node.port)
+        if self._useless.get(node_id) != str(error):
+            self._useless[node_id] = str(error)
+            logger.warning("a response of %s is of no use: %s", at, error)
+        if isinstance(error, OtherCluster):
+            self.other_cluster(at)
 
     def _node_of(self, to: Destination) -> int:
         if not to.endpoints:
@@ -73,7 +88,8 @@ class RaftNetwork(ConnectionListener):
         if self._nodes.get(node_id) != node:
             self._nodes[node_id] = node
             while len(self._nodes) > MOST_NODES:
-                del self._nodes[next(iter(self._nodes))]
+                self._useless.pop(oldest := next(iter(self._nodes)), None)
+                del self._nodes[oldest]
             self._client.update_nodes(self._nodes)
         return node_id
 

@@ -362,10 +362,16 @@ def refuse(message: QuorumMessage, error: ErrorCode) -> object:
     return FetchResponse(error_code=error, responses=[])
 
 
+class OtherCluster(ProtocolError):
+    """The node that was asked belongs to another cluster."""
+
+
 def decode_response(request: RaftRequest, message: Any) -> RaftResponse:
     """Return the response in a message. Raises `ProtocolError`, also if it refuses the request as a
     whole.
     """
+    if message.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+        raise OtherCluster("the node belongs to another cluster")
     if message.error_code != ErrorCode.NONE:
         raise ProtocolError(f"the request was refused: {error_code(message.error_code).name}")
     topics: Any = message.responses if isinstance(message, FetchResponse) else message.topics

@@ -109,6 +109,7 @@ def test_a_voter_whose_disk_was_replaced_votes_again_with_its_new_directory() ->
     nodes.until(nodes.all_ready)
     nodes.machines[3].kill()
     nodes.machines[3].wipe()
+    nodes.scheduler.run(nodes.scheduler.now_ns + SECOND)  # Its session ends.
     nodes.boot(3)
 
     def votes_with_its_disk() -> bool:

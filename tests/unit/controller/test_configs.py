@@ -190,6 +190,14 @@ def test_each_request_has_kafkas_answer(
     assert (message == "") == (error is ErrorCode.NONE)
 
 
+def test_the_controller_alters_the_settings_of_every_broker_and_describes_its_own() -> None:
+    image = an_image(1, 2)
+    ((code, _),) = alter(image, (BROKER, "2", [("log.retention.ms", SET, "5")]))
+    assert code == ErrorCode.NONE
+    assert image.broker_config(2) == {"log.retention.ms": "5"}
+    assert describe(image, BROKER, "2", None)[0] == INVALID
+
+
 def test_a_resource_or_a_setting_that_is_there_twice_is_refused(image: MetadataImage) -> None:
     twice = [("retention.ms", SET, "5"), ("retention.ms", SET, "6")]
     assert [code for code, _ in alter(image, (TOPIC, "t", list(twice)))] == [INVALID]

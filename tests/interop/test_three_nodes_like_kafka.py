@@ -1,0 +1,194 @@
+"""Three nodes answer as three nodes of Apache Kafka do, by field, and Kafka's tools see no more.
+
+The requests go to node 1 of both clusters, which is the active controller or is not. The tools get
+the same runs with both; their output is compared as in `test_command_line_tools`.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.processes import Up, data_dir
+from interop.apache_kafka import KafkaMissing
+from interop.apache_kafka_cluster import ApacheKafkaCluster
+from interop.differential.comparing import Known, compare, unknown, unused
+from interop.differential.peer import Peer, served_versions
+from interop.differential.scripts import three_nodes
+from interop.test_command_line_tools import FEATURES, TOOLS, WORDS, readable
+from interop.tool_runner import ToolRunner
+from odradek.broker.apis import CLIENT_ROWS
+
+pytestmark = pytest.mark.interop
+
+SETTINGS = {
+    "default.replication.factor": "1",
+    "min.insync.replicas": "1",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "auto.leader.rebalance.enable": "false",
+}
+KNOWN: tuple[Known, ...] = ()
+REASONS = {
+    "kafka-topics --create --topic four --replication-factor 4": WORDS,
+    "kafka-metadata-quorum remove-controller --controller-id 9 --controller-directory-id "
+    "AAAAAAAAAAAAAAAAAAAABQ": WORDS,
+    "kafka-features describe": FEATURES,
+}
+"""Runs of tools whose output differs, and why."""
+FILES: dict[str, object] = {
+    "one.json": {"partitions": [{"topic": "tools", "partition": 0}]},
+    "topics.json": {"topics": [{"topic": "tools"}], "version": 1},
+    "move.json": {
+        "version": 1,
+        "partitions": [
+            {"topic": "tools", "partition": 0, "replicas": [2, 3, 1]},
+            {"topic": "tools", "partition": 1, "replicas": [3, 1]},
+        ],
+    },
+    "grow.json": {
+        "version": 1,
+        "partitions": [{"topic": "tools", "partition": 1, "replicas": [1, 2, 3]}],
+    },
+    "wrong.json": {
+        "version": 1,
+        "partitions": [{"topic": "tools", "partition": 0, "replicas": [1, 77]}],
+    },
+}
+T = ("--topic", "tools")
+PREFERRED = ("--election-type", "preferred")
+RUNS: tuple[tuple[str, ...], ...] = (
+    ("kafka-topics", "--create", *T, "--replica-assignment", "1:2:3,2:3:1"),
+    ("kafka-topics", "--create", "--topic", "four", "--replication-factor", "4"),
+    ("kafka-topics", "--describe", *T),
+    ("kafka-topics", "--describe", "--under-replicated-partitions"),
+    ("kafka-topics", "--describe", "--unavailable-partitions"),
+    ("kafka-reassign-partitions", "--execute", "--reassignment-json-file", "move.json"),
+    ("kafka-reassign-partitions", "--verify", "--reassignment-json-file", "move.json"),
+    ("kafka-reassign-partitions", "--list"),
+    ("kafka-topics", "--describe", *T),
+    ("kafka-leader-election", *PREFERRED, *T, "--partition", "0"),
+    ("kafka-leader-election", *PREFERRED, "--path-to-json-file", "one.json"),
+    ("kafka-leader-election", *PREFERRED, "--all-topic-partitions"),
+    ("kafka-topics", "--describe", *T),
+    ("kafka-reassign-partitions", "--execute", "--reassignment-json-file", "grow.json"),
+    ("kafka-reassign-partitions", "--verify", "--reassignment-json-file", "grow.json"),
+    ("kafka-reassign-partitions", "--execute", "--reassignment-json-file", "wrong.json"),
+    ("kafka-reassign-partitions", "--cancel", "--reassignment-json-file", "grow.json"),
+    ("kafka-configs", "--alter", "--broker", "2", "--add-config", "log.cleaner.threads=2"),
+    ("kafka-configs", "--describe", "--broker", "2"),
+    ("kafka-configs", "--describe", "--broker", "3"),
+    ("kafka-configs", "--alter", "--broker", "2", "--delete-config", "log.cleaner.threads"),
+    ("kafka-metadata-quorum", "describe", "--status"),
+    ("kafka-metadata-quorum", "describe", "--replication"),
+    (
+        "kafka-metadata-quorum",
+        "remove-controller",
+        "--controller-id",
+        "9",
+        "--controller-directory-id",
+        "AAAAAAAAAAAAAAAAAAAABQ",
+    ),
+    ("kafka-features", "describe"),
+    ("kafka-features", "upgrade", "--feature", "no.such.feature=1"),
+    ("kafka-cluster", "cluster-id"),
+    ("kafka-cluster", "list-endpoints"),
+    ("kafka-cluster", "unregister", "--id", "77"),
+)
+SHOWN = 30
+
+
+@pytest.fixture(scope="module")
+def kafkas(jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafkaCluster]:
+    """Three nodes of Apache Kafka."""
+    directory = tmp_path_factory.mktemp("three-kafkas")
+    try:
+        with ApacheKafkaCluster(jars, directory, settings=SETTINGS) as running:
+            yield running
+    except KafkaMissing as missing:
+        pytest.fail(str(missing), pytrace=False)
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """Three processes of `odradek up -n 3`."""
+    given = [word for item in SETTINGS.items() for word in ("--set", "=".join(item))]
+    directory = data_dir(tmp_path_factory.mktemp("three-nodes"))
+    words = ("-n", "3", "--port", "0", "--http", "none", "--data-dir", directory, *given)
+    with Up(*words) as running:
+        yield running
+        running.stop(signal.SIGTERM)
+
+
+@pytest.fixture
+def peers(ours: Up, kafkas: ApacheKafkaCluster) -> Iterator[tuple[Peer, Peer]]:
+    theirs = served_versions(kafkas.ports[1])
+    versions = {
+        row.key: range(
+            max(row.min_version, theirs[row.key].start),
+            min(row.max_version + 1, theirs[row.key].stop),
+        )
+        for row in CLIENT_ROWS
+        if not row.is_own
+    }
+    port = int(ours.bootstrap.split(",")[0].rpartition(":")[2])
+    both = Peer("odradek", port, versions), Peer("kafka", kafkas.ports[1], versions)
+    for peer in both:
+        peer.delete_all_topics()
+    yield both
+    for peer in both:
+        peer.end()
+
+
+@pytest.mark.parametrize("name", three_nodes.SCRIPTS)
+def test_three_nodes_answer_as_three_of_kafka(name: str, peers: tuple[Peer, Peer]) -> None:
+    for peer in peers:
+        three_nodes.SCRIPTS[name](peer)
+    differences = compare(name, peers[0].steps, peers[1].steps)
+    strange = unknown(differences, KNOWN)
+    shown = "\n".join(str(each)[:500] for each in strange[:SHOWN])
+    assert not strange, f"{len(strange)} unknown differences:\n{shown}"
+    mine = [each for each in KNOWN if each.step.startswith(f"{name}:")]
+    stale = unused(differences, mine)
+    assert not stale, "\n".join(f"{each.step} | {each.path}" for each in stale)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the files that some tools read."""
+    directory = tmp_path_factory.mktemp("tools")
+    for name, content in FILES.items():
+        (directory / name).write_text(json.dumps(content))
+    return directory
+
+
+def test_kafkas_tools_print_the_same_with_both_clusters(
+    jars: str, files: Path, ours: Up, kafkas: ApacheKafkaCluster, peers: tuple[Peer, Peer]
+) -> None:
+    different, stale = [], []
+    with ToolRunner(jars) as tools:
+        for number, (tool, *words) in enumerate(RUNS):
+            given = [str(files / word) if word in FILES else word for word in words]
+            results = []
+            for server, peer in zip((ours.bootstrap, kafkas.bootstrap), peers, strict=True):
+                address = ("--bootstrap-server", server)
+                if tool == "kafka-cluster":
+                    results.append(tools.run(TOOLS[tool], given[0], *address, *given[1:]))
+                else:
+                    results.append(tools.run(TOOLS[tool], *address, *given))
+                three_nodes.settle(peer)
+            label = " ".join((tool, *words))
+            same = results[0].code == results[1].code and all(
+                readable(mine) == readable(theirs)
+                for mine, theirs in zip(results[0][1:], results[1][1:], strict=True)
+            )
+            if same and label in REASONS:
+                stale.append(label)
+            elif not same and label not in REASONS:
+                different.append(f"{number} {label}\n  ours  {results[0]}\n  kafka {results[1]}")
+    assert not different, "\n".join(different)
+    assert not stale, "known differences that no longer occur"

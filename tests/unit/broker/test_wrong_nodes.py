@@ -1,0 +1,185 @@
+"""Nodes that must not join a cluster, and requests of earlier lives: refused, with the way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from odradek.broker.node import Node, StartFailed
+from odradek.controller.image import MetadataImage
+from odradek.model.errors import ErrorCode
+from odradek.network_client.broker_connections import Purpose
+from odradek.network_client.in_flight_requests import ClientRequest
+from odradek.protocol.api.alter_partition import AlterPartitionRequest
+from odradek.protocol.api.broker_heartbeat import BrokerHeartbeatRequest
+from odradek.raft.messages import RaftFetchRequest, RaftResponse, VoteRequest
+from odradek.raft.replicas import ReplicaKey
+from odradek.testing.machine import host_of
+from odradek.testing.scheduler import SECOND
+from unit.broker.cluster_nodes import CLUSTER_PORT, VOTERS, ClusterNodes
+
+JOINS_THREE = {
+    "controller.quorum.voters": "",
+    "controller.quorum.bootstrap.servers": f"{host_of(1)}:{CLUSTER_PORT}",
+}
+
+
+@pytest.fixture
+def nodes() -> ClusterNodes:
+    """Three voters that are ready, and a machine that joins them as node 4."""
+    nodes = ClusterNodes(4, controller_quorum_voters=VOTERS)
+    nodes.of_node[4] = dict(JOINS_THREE)
+    nodes.boot(1, 2, 3)
+    nodes.until(lambda: all(nodes.node(each).is_ready for each in (1, 2, 3)))
+    return nodes
+
+
+def refusal(nodes: ClusterNodes, number: int) -> str:
+    """Start a node; return why it cannot join."""
+    nodes.boot(number)
+    node = nodes.node(number)
+    nodes.until(lambda: node.start_failure is not None, limit_ms=70_000)
+    assert not node.is_ready
+    return node.start_failure or ""
+
+
+def committed(nodes: ClusterNodes) -> MetadataImage:
+    return nodes.controllers[0].metadata.committed.copy()
+
+
+def test_a_node_of_another_cluster_is_told_so(nodes: ClusterNodes) -> None:
+    nodes.of_node[4]["cluster.id"] = "AAAAAAAAAAAAAAAAAAAAAA"
+    before = committed(nodes)
+    told = refusal(nodes, 4)
+    assert f"{host_of(1)}:{CLUSTER_PORT} belongs to another cluster" in told
+    assert "What to do: give the addresses of its own cluster" in told
+    assert committed(nodes) == before
+
+
+def test_a_new_node_with_an_id_that_is_taken_is_told_so(nodes: ClusterNodes) -> None:
+    nodes.of_node[4].update({"node.id": "2", "broker.id": "2"})
+    before = committed(nodes)
+    assert "has id 2. What to do: give this one another node.id" in refusal(nodes, 4)
+    assert committed(nodes) == before
+    assert nodes.node(2).is_ready
+
+
+def test_the_directory_of_another_node_is_refused_at_the_start(nodes: ClusterNodes) -> None:
+    nodes.boot(4)
+    nodes.until(lambda: nodes.node(4).is_ready)
+    nodes.machines[4].kill()
+    nodes.of_node[4].update({"node.id": "5", "broker.id": "5"})
+    with pytest.raises(StartFailed, match="belongs to node 4"):
+        nodes.boot(4)
+
+
+def test_a_copied_directory_does_not_take_the_place_of_the_node_that_runs(
+    nodes: ClusterNodes,
+) -> None:
+    nodes.boot(4)
+    nodes.until(lambda: nodes.node(4).is_ready)
+    running = nodes.node(4)
+    member = running.member
+    assert member is not None
+    copy = member.lifecycle._registration
+    copy.incarnation_id = ReplicaKey(0).directory_id
+    before = committed(nodes)
+    answers: list[Any] = []
+    controller = nodes.controllers[0]
+    controller.broker.controller_service.register(copy, answers.append)
+    nodes.until(lambda: bool(answers))
+    assert answers[0].error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert committed(nodes) == before
+
+
+def ask(nodes: ClusterNodes, asking: Node, request: Any) -> Any:
+    """Send a request to the active controller over the connection of a node."""
+    calls: list[ClientRequest] = []
+    assert asking.connections is not None
+    client = asking.connections.client(Purpose.CONTROLLER)
+    client.send(nodes.controllers[0].config.node_id, request, calls.append)
+    nodes.until(lambda: bool(calls))
+    assert calls[0].error is None, calls[0].error
+    return calls[0].response
+
+
+@pytest.mark.parametrize("stale", [-1, 1])
+def test_a_heartbeat_or_a_proposal_of_another_broker_epoch_changes_nothing(
+    nodes: ClusterNodes, stale: int
+) -> None:
+    asking, before = nodes.other_than_controller(), committed(nodes)
+    broker_id = asking.config.node_id
+    epoch = before.brokers[broker_id].epoch + stale
+    heartbeat = BrokerHeartbeatRequest(
+        broker_id=broker_id,
+        broker_epoch=epoch,
+        current_metadata_offset=1 << 40,
+        want_fence=True,
+        want_shut_down=True,
+    )
+    proposal = AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch, topics=[])
+    for request in (heartbeat, proposal):
+        assert ask(nodes, asking, request).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert committed(nodes) == before
+
+
+def test_a_controller_that_was_cut_off_decides_nothing_in_its_old_epoch(
+    nodes: ClusterNodes,
+) -> None:
+    first = nodes.controllers[0]
+    others = [each for each in (1, 2, 3) if each != first.config.node_id]
+    for number in others:
+        nodes.machines[number].kill()
+    first.broker.auto_create_topics(["lost"])
+    nodes.scheduler.run(nodes.scheduler.now_ns + 5 * SECOND)
+    assert not first.metadata.controller.is_active
+    nodes.machines[first.config.node_id].kill()
+    nodes.boot(*others)
+    nodes.until(lambda: len(nodes.controllers) == 1)
+    nodes.boot(first.config.node_id)
+    nodes.until(lambda: all(nodes.node(each).is_ready for each in (1, 2, 3)))
+    nodes.until(nodes.agree)
+    assert committed(nodes).topic("lost") is None
+
+
+def test_quorum_requests_of_an_old_epoch_are_fenced(nodes: ClusterNodes) -> None:
+    leader = nodes.controllers[0]
+    raft = leader.metadata.raft
+    me, other = raft.core.me, ReplicaKey(9)
+    answers: list[RaftResponse] = []
+    epoch = raft.epoch
+    for request in (
+        VoteRequest(epoch - 1, other, me, raft.core.log.last, False),
+        RaftFetchRequest(epoch - 1, other, 0, 0, 0, 0),
+    ):
+        raft.receive(request, lambda response, _: answers.append(response))
+    nodes.until(lambda: len(answers) == 2)
+    assert [each.error.name for each in answers] == ["FENCED_LEADER_EPOCH"] * 2
+    assert raft.is_leader
+    assert raft.epoch == epoch
+
+
+def test_a_voter_with_an_empty_disk_does_not_vote_and_says_what_to_do(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    nodes = ClusterNodes(3)
+    for number in (2, 3):
+        nodes.of_node[number] = {
+            "controller.quorum.bootstrap.servers": f"{host_of(1)}:{CLUSTER_PORT}",
+            "controller.quorum.auto.join.enable": "true",
+        }
+    nodes.boot(1)
+    nodes.until(nodes.all_ready)
+    nodes.boot(2, 3)
+    nodes.until(lambda: len(nodes.node(1).metadata.raft.core.log.voters) == 3)
+    nodes.until(nodes.all_ready)
+    nodes.machines[3].kill()
+    nodes.machines[3].wipe()
+    nodes.scheduler.run(nodes.scheduler.now_ns + SECOND)  # Its session ends.
+    nodes.of_node[3]["controller.quorum.auto.join.enable"] = "false"
+    nodes.boot(3)
+    nodes.until(nodes.all_ready)
+    assert not nodes.node(3).metadata.raft.core.may_stand
+    assert "node 3 is a voter of the quorum with another data directory" in caplog.text
+    assert "remove-controller" in caplog.text
