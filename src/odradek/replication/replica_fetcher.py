@@ -446,7 +446,7 @@ class ReplicaFetcher:
                 self._quota.record(key, len(records))
             before = followed.log_end_offset
             first = int.from_bytes(records.data[records.start : records.start + 8], "big")
-            if before == followed.log_start_offset and first != before:
+            if first < before == followed.log_start_offset:
                 # The leader's log starts within this batch (DeleteRecords). An empty log can take
                 # it only where the batch begins; the leader is asked from its log start on again.
                 resume_at = max(before, known.resume_at)

@@ -282,6 +282,12 @@ class Produced:
         return partition
 
     @property
+    def addresses(self) -> dict[int, tuple[str, int]]:
+        """The addresses of leaders that the answer names."""
+        endpoints = self._call.response.node_endpoints or []
+        return {each.node_id: (each.host, each.port) for each in endpoints}
+
+    @property
     def error(self) -> ErrorCode:
         return ErrorCode(self.response.error_code)
 

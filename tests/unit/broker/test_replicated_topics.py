@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.model.errors import ErrorCode
+from odradek.protocol.api.metadata import MetadataRequest
 from unit.broker.replicated_nodes import SECOND, ReplicatedNodes
 
 
@@ -167,6 +168,24 @@ def test_a_new_replica_begins_at_the_leaders_log_start() -> None:
     assert nodes.produced(leader, 2) == ErrorCode.NONE
 
 
+def test_a_topic_of_one_replica_grows_to_three_and_outlives_the_first() -> None:
+    nodes = ReplicatedNodes().create_topic(1)
+    for _ in range(20):
+        assert nodes.produced(1, 5) == ErrorCode.NONE
+    nodes.reassign(1, 2, 3)
+    assert nodes.produced(1, 5) == ErrorCode.NONE
+    nodes.until(lambda: nodes.isr == [1, 2, 3])
+    assert nodes.produced(1, 5) == ErrorCode.NONE
+    nodes.machines[1].power_loss()
+    leader = nodes.await_leader(1)
+    assert nodes.latest_offset(leader) == 110
+    assert nodes.produced(leader, 5) == ErrorCode.NONE
+    nodes.boot(1)
+    nodes.until(lambda: nodes.isr == [1, 2, 3])
+    assert nodes.ends() == [115, 115, 115]
+    assert nodes.logs_are_equal()
+
+
 # -- damage ----------------------------------------------------------------------------------------
 
 
@@ -280,3 +299,24 @@ def test_a_replica_that_catches_up_is_throttled_at_a_rate_that_may_change() -> N
     nodes.set_broker_config("leader.replication.throttled.rate", "1000000")
     nodes.until(lambda: nodes.isr == [1, 2, 3])
     assert nodes.logs_are_equal()
+
+
+# -- what clients are told -------------------------------------------------------------------------
+
+
+def test_a_client_of_a_follower_is_told_the_leader_and_its_address_for_clients() -> None:
+    nodes = ReplicatedNodes().create_topic(2, 1, 3)
+    produced = nodes.produce(1)
+    assert produced.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert produced.response.current_leader.leader_id == 2
+    assert produced.addresses == {2: ("broker-2", 9092)}
+
+
+def test_metadata_names_no_listener_of_nodes() -> None:
+    nodes = ReplicatedNodes()
+    answer = nodes.client.ask(1, MetadataRequest(topics=[]))
+    assert {(each.host, each.port) for each in answer.brokers} == {
+        ("broker", 9092),
+        ("broker-2", 9092),
+        ("broker-3", 9092),
+    }

@@ -328,6 +328,18 @@ def test_an_empty_log_that_starts_within_a_batch_begins_at_the_batch():
     """)
 
 
+def test_an_empty_log_takes_records_behind_a_gap_that_compaction_left():
+    stage, (log,) = established(0)
+    log.log_start_offset = 10
+    stage.answer(records(0, 15, 4))
+    stage.shows("""
+        < answer 1
+        = append p0 up to 14
+        = offsets p0 0 0
+        > fetch 9.2 p0@14/3/10
+    """)
+
+
 def test_an_error_of_one_partition_delays_no_other():
     stage, _ = established(0, 1)
     stage.answer(failed(0, ErrorCode.NOT_LEADER_OR_FOLLOWER), records(1, 10, 2))
