@@ -7,11 +7,11 @@ change; `NOT_SERVED` lists what they query and this broker has not, each with it
 The module is as long as Kafka's list: a row for each name, in the groups of Kafka's own beans.
 
 Every value is computed from this broker's state, also where one node leaves little to compute: a
-partition with one replica is never under-replicated.
+partition with one replica is never under-replicated. As in Kafka, in-sync replicas are counted by
+the broker that leads the partition, so that sums over brokers are right.
 
-`request="FetchConsumer"` has the values of `Fetch`: all fetches are consumers', followers' are
-refused. Quantiles are of all requests since the start; Kafka's weigh the last minutes. Times are in
-milliseconds, as in Kafka.
+`request="FetchConsumer"` has the values of `Fetch`, of followers' fetches too. Quantiles are of all
+requests since the start; Kafka's weigh the last minutes. Times are in milliseconds, as in Kafka.
 """
 
 from __future__ import annotations
@@ -193,9 +193,24 @@ def log_directory_offline(scrape: Scrape) -> Iterator[Sample]:
     yield (scrape.node.broker.log_directory_path,), int(scrape.node.replicas.directory_failed)
 
 
+def is_active_controller(scrape: Scrape) -> bool:
+    """True if this broker decides on the cluster's metadata, and its disk takes the records."""
+    metadata = scrape.node.metadata
+    return metadata.controller.is_active and metadata.failure is None
+
+
+def current_leader(scrape: Scrape) -> int:
+    """The id of the quorum's leader; -1 if none is known."""
+    leader_id = scrape.node.metadata.raft.core.leader_id
+    return -1 if leader_id is None else leader_id
+
+
 def raft_state(scrape: Scrape) -> Iterator[Sample]:
-    if scrape.node.metadata.failure is None:
-        yield ("leader",), 1
+    metadata = scrape.node.metadata
+    core = metadata.raft.core
+    if metadata.failure is None:
+        name = type(core.role).__name__.lower()
+        yield ("observer" if name == "follower" and not core.is_voter else name,), 1
 
 
 def partitions_by_topic(scrape: Scrape) -> Iterator[Sample]:
@@ -501,19 +516,20 @@ REPLICAS = (
     gauge(
         "kafka_server_replicamanager_underreplicatedpartitions",
         "partitions",
-        "Partitions with fewer in-sync replicas than replicas.",
+        "Partitions that this broker leads with fewer in-sync replicas than replicas.",
         of_cluster(lambda totals: totals.under_replicated),
     ),
     gauge(
         "kafka_server_replicamanager_underminisrpartitioncount",
         "partitions",
-        "Partitions with fewer in-sync replicas than min.insync.replicas.",
+        "Partitions that this broker leads with fewer in-sync replicas than min.insync.replicas.",
         of_cluster(lambda totals: totals.under_min_isr),
     ),
     gauge(
         "kafka_server_replicamanager_atminisrpartitioncount",
         "partitions",
-        "Partitions with as many in-sync replicas as min.insync.replicas, at most all replicas.",
+        "Partitions that this broker leads with as many in-sync replicas as min.insync.replicas, "
+        "at most all replicas.",
         of_cluster(lambda totals: totals.at_min_isr),
     ),
 )
@@ -522,8 +538,8 @@ CONTROLLER = (
     gauge(
         "kafka_controller_kafkacontroller_activecontrollercount",
         "controllers",
-        "1 while this broker, the only voter, can write the cluster's metadata.",
-        one(lambda scrape: int(scrape.node.metadata.failure is None)),
+        "1 while this broker is the active controller.",
+        one(lambda scrape: int(is_active_controller(scrape))),
     ),
     gauge(
         "kafka_controller_kafkacontroller_activebrokercount",
@@ -570,13 +586,13 @@ CONTROLLER = (
     gauge(
         "kafka_server_raftmetrics_current_leader",
         "id",
-        "The id of the node that leads the metadata: this one, the only voter.",
-        one(lambda scrape: scrape.node.config.node_id),
+        "The id of the node that leads the metadata's quorum; -1 if none is known.",
+        one(current_leader),
     ),
     gauge(
         "kafka_server_raftmetrics_current_state",
         "1",
-        "1 with the state `leader` while this broker can write the metadata.",
+        "1 with the state of this broker in the metadata's quorum.",
         raft_state,
         ("current_state",),
     ),
@@ -822,7 +838,7 @@ ROWS = (
 
 NO_JVM = "of a Java process: this broker has none; see the process_* metrics"
 OF_KUBERNETES = "of Kubernetes, not of a broker"
-NO_VOTERS = "of the traffic between voters: this broker is the only one"
+NO_VOTERS = "of the traffic between voters, which is not counted"
 NOT_SERVED: dict[str, str] = {
     "container_cpu_usage_seconds_total": OF_KUBERNETES,
     "container_last_seen": OF_KUBERNETES,
@@ -832,8 +848,8 @@ NOT_SERVED: dict[str, str] = {
     "jvm_memory_bytes_used": NO_JVM,
     "jvm_memory_used_bytes": NO_JVM,
     "jvm_threads_current": NO_JVM,
-    "kafka_controller_controllerstats_uncleanleaderelections_total": "no election can be unclean: "
-    "a partition has one replica, which is always in sync",
+    "kafka_controller_controllerstats_uncleanleaderelections_total": "not counted: an unclean "
+    "election needs unclean.leader.election.enable, which is off by default",
     "kafka_server_raftchannelmetrics_incoming_byte_total": NO_VOTERS,
     "kafka_server_raftchannelmetrics_outgoing_byte_total": NO_VOTERS,
     "kafka_server_raftchannelmetrics_request_total": NO_VOTERS,
@@ -842,7 +858,7 @@ NOT_SERVED: dict[str, str] = {
     "rate(kafka_server_raftmetrics_log_end_offset)",
     "kafka_server_raftmetrics_commit_latency_avg": "an average by Kafka's own clock: see "
     "odradek_flush_seconds, of which a commit is one",
-    "kafka_server_raftmetrics_current_vote": "there is no vote: this broker is the only voter",
+    "kafka_server_raftmetrics_current_vote": "see kafka_server_raftmetrics_current_leader",
     "kafka_server_raftmetrics_fetch_records_rate": NO_VOTERS,
     "kubelet_volume_stats_available_bytes": "of Kubernetes: see odradek_data_volume_free_bytes",
     "kubelet_volume_stats_capacity_bytes": "of Kubernetes: see odradek_data_volume_size_bytes",

@@ -72,7 +72,9 @@ class TopicTotals:
 
 
 class ClusterTotals:
-    """Numbers of partitions by their state in the committed metadata."""
+    """Numbers of partitions by their state in the committed metadata; those by their in-sync
+    replicas of the partitions that this broker leads.
+    """
 
     __slots__ = (
         "at_min_isr",
@@ -184,7 +186,7 @@ class Scrape:
         if self.cluster_counted:
             return
         self.cluster_counted = True
-        totals = self.cluster
+        totals, node_id = self.cluster, self.node.config.node_id
         for keys, registrations in self.registrations():
             totals.partitions += len(keys)
             for key, registration in zip(keys, registrations):
@@ -192,9 +194,10 @@ class Scrape:
                 least = min(self.min_isr(key[0]), replicas)
                 totals.offline += not self.has_leader(key, registration)
                 totals.not_preferred += registration.leader != registration.replicas[0]
-                totals.under_replicated += in_sync < replicas
-                totals.under_min_isr += in_sync < least
-                totals.at_min_isr += in_sync == least
+                if registration.leader == node_id:
+                    totals.under_replicated += in_sync < replicas
+                    totals.under_min_isr += in_sync < least
+                    totals.at_min_isr += in_sync == least
             yield PAUSE
 
     def has_leader(self, key: PartitionKey, registration: PartitionRegistration) -> bool:
