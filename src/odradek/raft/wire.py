@@ -371,7 +371,7 @@ def decode_response(request: RaftRequest, message: Any) -> RaftResponse:
     whole.
     """
     if message.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
-        raise OtherCluster("the node belongs to another cluster")
+        raise OtherCluster("the node belongs to another cluster (INCONSISTENT_CLUSTER_ID)")
     if message.error_code != ErrorCode.NONE:
         raise ProtocolError(f"the request was refused: {error_code(message.error_code).name}")
     topics: Any = message.responses if isinstance(message, FetchResponse) else message.topics

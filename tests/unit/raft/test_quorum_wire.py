@@ -24,6 +24,7 @@ from odradek.raft.messages import (
 )
 from odradek.raft.replicas import ReplicaKey
 from odradek.raft.wire import (
+    OtherCluster,
     decode_request,
     decode_response,
     encode_request,
@@ -71,7 +72,7 @@ def test_a_response_is_the_same_after_the_wire(
 def test_a_refused_request_has_no_response_for_the_quorum(request_: RaftRequest) -> None:
     message = encode_request(request_, "another")
     answer = over_the_wire(refuse(message, ErrorCode.INCONSISTENT_CLUSTER_ID))
-    with pytest.raises(ProtocolError, match="INCONSISTENT_CLUSTER_ID"):
+    with pytest.raises(OtherCluster, match="INCONSISTENT_CLUSTER_ID"):
         decode_response(request_, answer)
 
 
