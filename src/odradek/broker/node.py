@@ -664,6 +664,20 @@ class Node:
         else:
             self.member.shut_down(lambda: self._stop(stopped, progress))
 
+    def vanish(self) -> None:
+        """End as a killed process does, after the loop and its workers have ended: connections
+        close, nothing is flushed, and the directory is left as it is.
+        """
+        self.is_stopping = True
+        if self.member is not None:
+            self.member.stop()
+        self.sockets.close("killed")
+        if self._cluster_sockets is not None:
+            self._cluster_sockets.close("killed")
+        if self.connections is not None:
+            self.connections.close()
+        self.directory.release()
+
     def give_up(self, stopped: Callable[[], None]) -> None:
         """Stop after a start that failed in the loop; its directory is released then."""
         self.is_stopping = True

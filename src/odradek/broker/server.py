@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.broker.formatting import format_directory
@@ -91,6 +91,7 @@ class Server:
         http: HttpSettings | None = None,
     ) -> None:
         self._stopping = False
+        self._killed = False
         self._http_settings = http
         self.http: HttpService | None = None
         """After `start`, if HTTP is served."""
@@ -256,9 +257,22 @@ class Server:
             self._stopping = True
             self._reactor.call_soon_threadsafe(lambda: self.node.stop(self._reactor.stop, progress))
 
+    def kill(self) -> None:
+        """End the broker as kill -9 ends a process, from any thread: nothing is flushed, and no
+        leadership is given up. For tests: what was written stays, as in a page cache.
+        """
+        self._stopping = self._killed = True
+        self._reactor.call_soon_threadsafe(self._reactor.stop)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Run `callback` on the thread that owns the broker, from any thread."""
+        self._reactor.call_soon_threadsafe(callback)
+
     def _close(self) -> None:
         if self.http is not None:
             self.http.close()
         self._workers.close()
         self._resolvers.close()
+        if self._killed:
+            self.node.vanish()
         self._reactor.close()

@@ -1,15 +1,19 @@
-"""For tests: a real broker in the process, scripted brokers, and a simulator of the whole broker.
+"""For tests: a real broker or cluster in the process, scripted brokers, and a simulator of them.
 
-    from odradek.testing import Broker
+    from odradek.testing import Broker, Cluster
 
     with Broker() as broker:
         ...  # any Kafka client, at broker.bootstrap
 
+    with Cluster(3) as cluster:
+        cluster.kill(cluster.leader_of("orders"))
+
 The simulator (`python -m odradek.testing.sim --seed N`) runs the same broker over a simulated
 clock, network, disk and workers. A seed decides the faults: crashes, lost writes, cut connections.
 
-In reading order: `broker`; `world` and `sim`, the simulator and its command; `scheduler`, `prng`,
-`process`, `network`, `ways`, `transport`, `disk`, `volume`, `machine`, the simulated environment;
+In reading order: `broker`, `cluster`; `world` and `sim`, the simulator and its command;
+`scheduler`, `prng`, `process`, `network`, `ways`, `transport`, `disk`, `volume`, `machine`, the
+simulated environment;
 `nemesis`, `link_faults`, `history`, `checker`, `probes`, `rules`, the faults and the verdict;
 `sites` and `shrink`, what a run reached and what a failure needs; `workload/`, scripted clients;
 `engines/`, our own clients; `quorum/`, quorums without brokers; `client_process`, `scripted` and
@@ -19,5 +23,6 @@ Tests: unit/testing, sim
 """
 
 from odradek.testing.broker import Broker
+from odradek.testing.cluster import Cluster
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "Cluster"]
