@@ -32,6 +32,7 @@ from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged, LogDirFailure
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.model.env import Clock, Random
+from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicIdPartition, TopicPartition
 from odradek.protocol.compression import CompressionType
 from odradek.protocol.validate import KEEP_CODEC, BatchRules
@@ -147,7 +148,7 @@ class Partitions:
         known = replicas.by_id.get((topic.id, number))
         if known is not None:
             if node_id not in registration.replicas:
-                self._remove(topic.id, number, known)
+                self._remove(topic.id, number, known, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             elif known.failure and self._is_damaged(known):
                 replicas.apply(known, registration, config.min_insync_replicas)
                 self._give_up_log(known, registration)
@@ -267,8 +268,14 @@ class Partitions:
                 # Its log was still to be opened.
                 self._queue.add(partial(self._remove_files, TopicIdPartition(topic.id, number)))
 
-    def _remove(self, topic_id: UUID, number: int, partition: Partition) -> None:
-        self._broker.replicas.remove(partition.topic_partition)
+    def _remove(
+        self,
+        topic_id: UUID,
+        number: int,
+        partition: Partition,
+        reason: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ) -> None:
+        self._broker.replicas.remove(partition.topic_partition, reason)
         key = TopicIdPartition(topic_id, number)
         if self._fits_in_this_round():
             self._remove_files(key)

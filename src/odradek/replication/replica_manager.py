@@ -196,8 +196,12 @@ class ReplicaManager:
         self.by_name[partition.topic_partition] = partition
         self.by_id[partition.topic_id, partition.topic_partition.partition] = partition
 
-    def remove(self, key: TopicPartition) -> Partition | None:
-        """Remove a deleted partition and answer the requests that wait for it."""
+    def remove(
+        self, key: TopicPartition, reason: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    ) -> Partition | None:
+        """Remove a partition that is deleted, or that has no replica here any more, and answer the
+        requests that wait for it with `reason`.
+        """
         partition = self.by_name.pop(key, None)
         if partition is None:
             return None
@@ -208,7 +212,7 @@ class ReplicaManager:
             self.replication.followers.forget(partition)
         del self.by_id[partition.topic_id, key.partition]
         self.removed.add(partition)
-        partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        partition.close(reason)
         self.flusher.forget(partition)
         self._check_delayed(partition)
         self._tell_followers(partition)

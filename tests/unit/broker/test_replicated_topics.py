@@ -92,6 +92,20 @@ def test_what_waits_for_a_silent_controller_goes_to_the_next_one() -> None:
     nodes.until(nodes.has_topic("asked-before"), 5 * SECOND)
 
 
+def test_a_produce_that_waits_is_answered_at_once_when_the_leadership_moves() -> None:
+    nodes = ReplicatedNodes().create_topic()
+    assert nodes.produced(1) == ErrorCode.NONE
+    nodes.pause(3, 5000)
+    produced = nodes.produce(1)
+    nodes.pass_time(SECOND)
+    assert not produced.is_answered
+    nodes.reassign(2, 3)
+    took_ms = nodes.until(lambda: produced.is_answered)
+    assert took_ms < 100
+    assert produced.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert produced.addresses == {2: ("broker-2", 9092)}
+
+
 # -- min.insync.replicas ---------------------------------------------------------------------------
 
 
@@ -137,7 +151,21 @@ def test_deleted_records_are_gone_on_every_live_replica_when_it_is_answered() ->
     call = nodes.delete_records(1, 6)
     nodes.until(lambda: call.done)
     assert [nodes.replica(n).log.log_start_offset for n in (1, 2, 3)] == [6, 6, 6]
+    assert [nodes.replica(n).log.durable_log_start for n in (1, 2, 3)] == [6, 6, 6]
     assert call.response.topics[0].partitions[0].low_watermark == 6
+
+
+def test_deleted_records_stay_deleted_after_a_power_failure_of_all_nodes() -> None:
+    nodes = ReplicatedNodes().create_topic()
+    assert nodes.produced(1, 10) == ErrorCode.NONE
+    call = nodes.delete_records(1, 6)
+    nodes.until(lambda: call.done)
+    for machine in nodes.machines.values():
+        machine.power_loss()
+    nodes.boot()
+    nodes.until(nodes.all_ready)
+    nodes.until(lambda: all(nodes.has_replica(number) for number in (1, 2, 3)))
+    assert [nodes.replica(n).log.log_start_offset for n in (1, 2, 3)] == [6, 6, 6]
 
 
 def test_deleting_records_waits_for_a_replica_until_its_broker_is_fenced() -> None:
