@@ -42,8 +42,9 @@ wheels: setup ## this machine's packages into dist/, each tried in an empty envi
 sim: setup ## one seed of the simulator, a broker with its clients and a quorum: make sim SEED=7
 	@$(BIN)/python -m odradek.testing.sim --seed $(or $(SEED),1) $(ARGS)
 
-chaos: setup ## a broker process under faults with public clients, every record checked (a soak)
-	@PYTHONPATH=tests $(BIN)/python -m chaos $(ARGS)
+chaos: setup ## one and three broker processes under faults, every record checked: make chaos BROKERS=3
+	@PYTHONPATH=tests $(BIN)/python -m chaos --brokers $(or $(BROKERS),both) --seconds $(or $(SECONDS),60) \
+		--seed $(or $(SEED),1) $(ARGS)
 
 clean: ## remove the virtual environment and build files (not your data directories)
 	rm -rf $(VENV) .setup build dist src/odradek.egg-info src/odradek/compiled_leaves.json

@@ -1,11 +1,13 @@
-"""A broker under faults, with real processes, real disks and public clients: `make chaos`.
+"""One broker, or three, under faults, with real processes, disks and public clients: `make chaos`.
 
-    writers ─► proxy ─► broker process ─► disk that fails on demand
-    group members ─┘
+    writers ─► proxies ─► broker processes ─► disks that fail on demand
+    group members ─┘         proxies between them
 
-`faults` injects one fault after the other, `run` tells them when and measures how long each writer
-got no acknowledgement, and checks with `odradek.testing.checker` that nothing acknowledged is lost,
-moved or there twice. It is not part of `make test`, which has a short run of it.
+`cluster` has the brokers and the proxies, `faults` injects one fault after the other, `run` tells
+them when, measures how long nothing was acknowledged, and checks: with `odradek.testing.checker`
+that nothing acknowledged is lost, moved or there twice; that the group read everything, and that no
+committed offset is lost or goes back (`committed`); that in the end all replicas are in sync and
+equal byte by byte. It is not part of `make test`, which has short runs of it.
 
 Tests: clients/test_chaos.py
 """

@@ -1,14 +1,16 @@
 """A broker as a process of its own, whose disk fails at a line of standard input.
 
-    python -m chaos.broker_process DATA_DIR PORT ADVERTISED_PORT
+    python -m chaos.broker_process DATA_DIR SETTINGS
 
-It prints a line when it is ready. The lines `append ERRNO`, `sync ERRNO` and `works` change what
-the disk does from then on. At the end of its input it ends at once, so that it does not outlive
-whoever started it; at SIGTERM it stops cleanly.
+SETTINGS are its broker settings as a JSON object. It prints a line when it is ready. The lines
+`append ERRNO`, `sync ERRNO` and `works` change what the disk does from then on. At the end of its
+input it ends at once, so that it does not outlive whoever started it; at SIGTERM it stops cleanly.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import sys
 import threading
@@ -32,13 +34,15 @@ def obey(disk: FailingDisk) -> None:
 
 
 def main() -> None:
-    data_dir, port, advertised = sys.argv[1:]
+    data_dir, settings = sys.argv[1:]
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    logging.info("started")
     disk = FailingDisk()
-    settings = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{advertised}"}
-    server = Server(settings, host="127.0.0.1", port=int(port), data_dir=data_dir, disk=disk)
-    server.start()
-    stop_on_signals(server)
     threading.Thread(target=obey, args=(disk,), daemon=True).start()
+    server = Server(json.loads(settings), host="127.0.0.1", port=0, data_dir=data_dir, disk=disk)
+    stop_on_signals(server)
+    server.start()
+    logging.info("ready")
     print("ready", flush=True)
     server.run(signals=True)
 

@@ -1,16 +1,16 @@
-"""One broker of a chaos run: its process, on a data directory and a port that stay the same."""
+"""One broker of a chaos run: its process, on a data directory and settings that stay the same."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-
-from interop.apache_kafka import free_ports
 
 STOP_TIMEOUT_S = 60
 TESTS = Path(__file__).resolve().parent.parent
@@ -23,17 +23,17 @@ def environment() -> dict[str, str]:
 
 
 class Node:
-    """A broker that can be started, killed, stopped and suspended. `port` is behind the proxy."""
+    """A broker that can be started, killed, stopped and suspended; killed at the end."""
 
-    def __init__(self, directory: Path, advertised_port: int) -> None:
-        (self.port,) = free_ports(1)
+    def __init__(self, directory: Path, name: str, settings: dict[str, str]) -> None:
+        """Its data directory is `name` in `directory`, beside what it logs."""
+        self.data = directory / name
+        self.log = directory / f"{name}.log"
+        self.settings = settings
         self.starts = 0
-        self._directory = directory
-        self._advertised_port = advertised_port
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        self.start()
         return self
 
     def __exit__(
@@ -52,10 +52,12 @@ class Node:
 
     def start(self, *, wait: bool = True) -> None:
         """Start it, and wait until it is ready."""
-        arguments = [str(self._directory / "data"), str(self.port), str(self._advertised_port)]
-        with (self._directory / "broker.log").open("ab") as log:
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "chaos.broker_process", *arguments],
+                [
+                    *(sys.executable, "-m", "chaos.broker_process"),
+                    *(str(self.data), json.dumps(self.settings)),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -63,14 +65,23 @@ class Node:
                 env=environment(),
             )
         self.starts += 1
-        assert self._process.stdout is not None
-        if wait and self._process.stdout.readline() != "ready\n":
-            raise AssertionError(f"the broker did not start: see {self._directory}/broker.log")
+        if wait:
+            self.await_ready()
+
+    def await_ready(self) -> None:
+        """Wait until it is ready after `start(wait=False)`."""
+        assert self.process.stdout is not None
+        if self.process.stdout.readline() != "ready\n":
+            raise AssertionError(f"the broker did not start: see {self.log}")
 
     def kill(self) -> None:
         """End it with SIGKILL."""
         self.process.kill()
         self._forget()
+
+    def wipe(self) -> None:
+        """Remove the data directory of a node that was killed."""
+        shutil.rmtree(self.data)
 
     def stop(self) -> int:
         """Stop it cleanly with SIGTERM; return its exit code."""

@@ -1,26 +1,34 @@
-"""A proxy between clients and one broker, whose network fails on demand.
+"""A proxy before one listener of a broker, whose network fails on demand.
 
     client ──► proxy ──► broker      `Direction.TO_BROKER`: requests
            ◄──       ◄──             `Direction.TO_CLIENT`: answers
 
-It runs on a thread of its own; its methods may be called from any other.
+Before the listener of other nodes, it knows which node a connection is from, by the client id of
+its first request, and the network can fail for one of them. It runs on a thread of its own; its
+methods may be called from any other.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import struct
 import threading
 from collections.abc import Callable
 from enum import Enum
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 CHUNK = 1 << 16
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER of 0 seconds: a close resets the connection."""
+CLIENT_ID_AT = 14
+"""Of a request: its size, key, version, correlation id and the length of the client id."""
+NODE_CLIENT_ID = re.compile(rb"broker-(\d+)-")
+ANYONE = -1
+"""Where the connections of a listener of clients are from."""
 
 
 class Direction(Enum):
@@ -30,18 +38,26 @@ class Direction(Enum):
     TO_CLIENT = "to the clients"
 
 
+class Link(NamedTuple):
+    """Both connections of one that is forwarded, and the node it is from."""
+
+    source: int
+    there: asyncio.StreamWriter
+    here: asyncio.StreamWriter
+
+
 class Proxy:
     """Forwards connections to `target_port`. `port` is where it listens."""
 
-    def __init__(self) -> None:
-        self.target_port = 0
+    def __init__(self, target_port: int, *, of_nodes: bool = False) -> None:
+        """`of_nodes`: it is before the listener of other nodes."""
+        self._target_port = target_port
+        self._of_nodes = of_nodes
         self._loop = asyncio.new_event_loop()
-        self._refuses = False
-        self._links: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
-        self._open = {direction: asyncio.Event() for direction in Direction}
-        for event in self._open.values():
-            event.set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._links: set[Link] = set()
+        self._refused: set[int] = set()
+        self._held: dict[Direction, set[int]] = {direction: set() for direction in Direction}
+        self._healed = asyncio.Event()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port: int = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
@@ -68,50 +84,63 @@ class Proxy:
             self._loop.run_forever()
         finally:
             server.close()
-            self._reset_all()
+            self._reset({link.source for link in self._links})
             for task in (running := asyncio.all_tasks(self._loop)):
                 task.cancel()
             self._loop.run_until_complete(asyncio.gather(*running, return_exceptions=True))
             self._loop.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._refuses:
+        first = b""
+        if self._of_nodes:
+            with contextlib.suppress(OSError):
+                first = await reader.read(CHUNK)
+        source = node_of(first) if self._of_nodes else ANYONE
+        if source in self._refused:
             reset(writer)
             return
         try:
-            there = await asyncio.open_connection("127.0.0.1", self.target_port)
+            there = await asyncio.open_connection("127.0.0.1", self._target_port)
         except OSError:
             reset(writer)
             return
         broker_reader, broker_writer = there
-        link = (writer, broker_writer)
+        link = Link(source, writer, broker_writer)
         self._links.add(link)
         try:
             await asyncio.gather(
-                self._pump(reader, broker_writer, Direction.TO_BROKER),
-                self._pump(broker_reader, writer, Direction.TO_CLIENT),
+                self._pump(source, first, reader, broker_writer, Direction.TO_BROKER),
+                self._pump(source, b"", broker_reader, writer, Direction.TO_CLIENT),
             )
         finally:
             self._links.discard(link)
-            for end in link:
-                reset(end)
+            reset(writer)
+            reset(broker_writer)
 
     async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Direction
+        self,
+        source: int,
+        data: bytes,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        way: Direction,
     ) -> None:
-        """Forward bytes until an end closes; then close the other end after what was read."""
+        """Forward `data` and what is read until an end closes; then close the other end."""
         with contextlib.suppress(OSError):
-            while data := await reader.read(CHUNK):
-                await self._open[way].wait()
+            while data := data or await reader.read(CHUNK):
+                while source in self._held[way]:
+                    await self._healed.wait()
                 writer.write(data)
                 await writer.drain()
+                data = b""
         if not writer.is_closing():
             writer.close()
 
-    def _reset_all(self) -> None:
+    def _reset(self, sources: set[int]) -> None:
         for link in list(self._links):
-            for end in link:
-                reset(end)
+            if link.source in sources:
+                reset(link.there)
+                reset(link.here)
 
     def _call(self, function: Callable[[], None]) -> None:
         done = threading.Event()
@@ -125,30 +154,41 @@ class Proxy:
 
     # Faults
 
-    def cut(self) -> None:
-        """Reset all connections, and refuse new ones until `heal`."""
+    def cut(self, *sources: int) -> None:
+        """Reset the connections from these nodes, and refuse new ones until `heal`."""
 
         def cut() -> None:
-            self._refuses = True
-            self._reset_all()
+            self._refused.update(sources or (ANYONE,))
+            self._reset(self._refused)
 
         self._call(cut)
 
-    def hold(self, way: Direction) -> None:
+    def hold(self, way: Direction, *sources: int) -> None:
         """Forward nothing more in one direction until `heal`. Connections stay open."""
-        self._call(self._open[way].clear)
+
+        def hold() -> None:
+            self._healed.clear()
+            self._held[way].update(sources or (ANYONE,))
+
+        self._call(hold)
 
     def heal(self) -> None:
         """Forward everything again. What was held back is lost with its connections."""
 
         def heal() -> None:
-            if not all(event.is_set() for event in self._open.values()):
-                self._reset_all()
-            self._refuses = False
-            for event in self._open.values():
-                event.set()
+            for held in self._held.values():
+                self._reset(held)
+                held.clear()
+            self._refused.clear()
+            self._healed.set()
 
         self._call(heal)
+
+
+def node_of(request: bytes) -> int:
+    """Return the node that sent this beginning of a request."""
+    match = NODE_CLIENT_ID.match(request, CLIENT_ID_AT)
+    return ANYONE if match is None else int(match[1])
 
 
 def reset(writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""One chaos run: writers and a group against a broker, fault after fault, and the checks."""
+"""One chaos run: writers and a group against brokers, fault after fault, and the checks."""
 
 from __future__ import annotations
 
@@ -9,41 +9,36 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as Assigned
-from confluent_kafka.admin import AdminClient, NewTopic
 
-from chaos.faults import FAULTS, Target
-from chaos.node import TESTS, Node, environment
-from chaos.proxy import Proxy
-from chaos.writer import FLUSH_S, PLAIN
+from chaos.cluster import GROUP, OFFSETS_TOPIC, PATIENCE_S, TOPIC, ChaosFailure, Cluster
+from chaos.committed import CommittedOffsets
+from chaos.faults import FAULTS, Victims
+from chaos.node import TESTS, environment
+from chaos.writer import FLUSH_S, PLAIN, REORDERING
 from clients.group_members import Members
 from odradek.model.topics import TopicPartition
 from odradek.testing.checker import FSYNC, Checker
 from odradek.testing.history import Content, History, Read, Send
 
-TOPIC, GROUP = "chaos", "chaos-readers"
 PARTITIONS = 3
 WRITERS = ("odradek", "confluent-kafka", "confluent-kafka-plain", "kafka-python")
 JAVA = "java"
 CHAOS_WRITER = Path(__file__).with_name("ChaosWriter.java")
 GROUP_MEMBER = TESTS / "interop" / "GroupMember.java"
 READERS = ("odradek", "confluent-kafka", "kafka-python")
-PATIENCE_S = 120
 REST_S = (0.5, 2.0)
 """The pause between all writers' first acknowledgement after a fault and the next fault."""
 UNBOUNDED = 1 << 62
 MANY_ATTEMPTS = 1_000_000
 """A plain producer may repeat a record as often as it likes."""
-
-
-class ChaosFailure(Exception):
-    """The run did not go on: something that must come did not."""
 
 
 class Writer:
@@ -102,12 +97,20 @@ class Writer:
 
 @dataclass(slots=True)
 class Outage:
-    """One fault, and how long each writer got no acknowledgement around it."""
+    """One fault, from its beginning until it was healed and all was whole again, and for how long
+    there was no acknowledgement around it.
+    """
 
     kind: str
     began_ns: int
-    ended_ns: int
+    victims: Victims = ()
+    healed_ns: int = 0
+    whole_ns: int = 0
+    """All writers got an acknowledgement again, and all replicas were in sync."""
+    partitions_s: float = 0
+    """Of any writer, in the partition where that lasted longest."""
     gaps_s: dict[str, float] = field(default_factory=dict)
+    """Of each writer, in the partition where that lasted longest."""
 
 
 @dataclass(slots=True)
@@ -123,16 +126,19 @@ class Result:
     read: int = 0
     read_again: int = 0
     starts: int = 0
+    committed: int = 0
+    """Offsets that were committed and compared during the run, besides those of the group."""
     violations: list[str] = field(default_factory=list)
 
 
 def chaos_run(
     directory: Path,
     *,
+    brokers: int = 1,
     seed: int,
     seconds: float,
     rate: int = 100,
-    kinds: Sequence[str] = tuple(FAULTS),
+    kinds: Sequence[str] = (),
     writers: Sequence[str] = WRITERS,
     readers: Sequence[str] = READERS,
     jars: str | None = None,
@@ -140,19 +146,17 @@ def chaos_run(
 ) -> Result:
     """Run for at least so many seconds, each kind of fault at least once; check everything.
 
-    `jars`: the class path of Kafka's own clients; with it a producer and a consumer of them take
-    part.
+    `brokers`: 1 or 3. `kinds`: of faults, all of them if there are none. `jars`: the class path of
+    Kafka's own clients; with it a producer and a consumer of them take part.
     """
     if jars is not None:
         writers = (*writers, JAVA)
     chance = random.Random(seed)
+    faults = FAULTS[brokers]
     with ExitStack() as stack:
-        proxy = stack.enter_context(Proxy())
-        node = Node(directory, proxy.port)
-        proxy.target_port = node.port
-        stack.enter_context(node)
-        bootstrap = f"127.0.0.1:{proxy.port}"
-        create_topic(bootstrap)
+        cluster = stack.enter_context(Cluster(directory, brokers, chance))
+        bootstrap = cluster.bootstrap
+        cluster.create_topic(PARTITIONS)
         log = stack.enter_context((directory / "readers.log").open("ab"))
         members = stack.enter_context(Members(bootstrap, GROUP, TOPIC, "range", 10_000, stderr=log))
         group = [members.start(library) for library in readers]
@@ -166,26 +170,38 @@ def chaos_run(
         for writer in running:
             stack.callback(writer.kill)
         await_acks(running, 0)
-        target = Target(node, proxy, chance)
+        # So that its log is there before the first fault, and has a coordinator to choose.
+        members.until(lambda: any(member.owned for member in group), "the group has members")
+        cluster.await_whole()
+        committed = CommittedOffsets(bootstrap)
         outages: list[Outage] = []
-        for kind in schedule(chance, kinds, seconds):
-            outage = Outage(kind, time.monotonic_ns(), 0)
-            FAULTS[kind](target)
-            outage.ended_ns = time.monotonic_ns()
-            await_acks(running, outage.ended_ns)
-            outages.append(outage)
-            told(outage)
-            target.wait(REST_S)
+        with committed:  # Without the end: a log that still grows has none to read to.
+            for kind in schedule(chance, kinds or tuple(faults), seconds):
+                outage = Outage(kind, time.monotonic_ns())
+                outages.append(outage)
+                outage.victims = faults[kind](cluster)
+                outage.healed_ns = time.monotonic_ns()
+                await_acks(running, outage.healed_ns)
+                cluster.await_whole()
+                outage.whole_ns = time.monotonic_ns()
+                told(outage)
+                cluster.wait(REST_S)
         for writer in running:
             writer.finish()
         for writer in running:
             writer.join()
-        result = Result(seed, outages, starts=node.starts)
-        history = history_of(running, result)
-        final = read_to_end(bootstrap, history)
+        result = Result(seed, outages, starts=cluster.starts, committed=committed.acked)
+        history = history_of(running, result, brokers)
+        final = read_final(bootstrap, history)
         values = {value for rows in final.values() for _, value, _ in rows}
         await_group(lambda: [value for member in group for value in member.read], values, result)
-        if node.stop() != 0:
+        for member in group:
+            member.close()
+        cluster.await_whole()
+        result.violations += cluster.await_equal_logs()
+        log_of_offsets = read_to_end(bootstrap, OFFSETS_TOPIC)
+        result.violations += committed.violations((m.key(), m.value()) for m in log_of_offsets)
+        if any(node.stop() != 0 for node in cluster.nodes.values()):
             result.violations.append("the last clean stop failed")
     checker = Checker(history, FSYNC)
     result.violations += checker.check()
@@ -202,12 +218,6 @@ def schedule(chance: random.Random, kinds: Sequence[str], seconds: float) -> Ite
             return
 
 
-def create_topic(bootstrap: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
-        created.result(PATIENCE_S)
-
-
 def await_acks(writers: Sequence[Writer], after_ns: int) -> None:
     """Wait until each writer got an acknowledgement after that time."""
     deadline = time.monotonic() + PATIENCE_S
@@ -220,7 +230,7 @@ def await_acks(writers: Sequence[Writer], after_ns: int) -> None:
         threading.Event().wait(0.05)
 
 
-def history_of(writers: Sequence[Writer], result: Result) -> History:
+def history_of(writers: Sequence[Writer], result: Result, brokers: int = 1) -> History:
     """Return the sends of all writers in their order, with their outcomes."""
     history = History()
     for writer in writers:
@@ -235,7 +245,7 @@ def history_of(writers: Sequence[Writer], result: Result) -> History:
                         [Content(None, value, (), timestamp)],
                         acks=-1,
                         idempotent=writer.library not in PLAIN,
-                        in_order=True,
+                        in_order=brokers == 1 or writer.library not in REORDERING,
                         invoked_ns=ns,
                         attempts=MANY_ATTEMPTS,
                         outcome="info",
@@ -254,8 +264,27 @@ def history_of(writers: Sequence[Writer], result: Result) -> History:
 Rows = list[tuple[int, str, Content]]
 
 
-def read_to_end(bootstrap: str, history: History) -> dict[TopicPartition, Rows]:
+def read_final(bootstrap: str, history: History) -> dict[TopicPartition, Rows]:
     """Read the whole topic into the history, as its final reader."""
+    found: dict[TopicPartition, Rows] = {
+        TopicPartition(TOPIC, number): [] for number in range(PARTITIONS)
+    }
+    for message in read_to_end(bootstrap, TOPIC):
+        value, offset = message.value(), message.offset()
+        assert value is not None
+        assert offset is not None
+        content = Content(message.key(), value, (), message.timestamp()[1])
+        key = TopicPartition(TOPIC, message.partition() or 0)
+        found[key].append((offset, value.decode(), content))
+    now = time.monotonic_ns()
+    for key, rows in found.items():
+        records = [(offset, content) for offset, _, content in rows]
+        history.reads.append(Read("final", key, now, 0, records, UNBOUNDED, final=True))
+    return found
+
+
+def read_to_end(bootstrap: str, topic: str) -> list[Message]:
+    """Read a whole topic, each partition in its order."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -264,30 +293,19 @@ def read_to_end(bootstrap: str, history: History) -> dict[TopicPartition, Rows]:
             "enable.partition.eof": True,
         }
     )
-    found: dict[TopicPartition, Rows] = {
-        TopicPartition(TOPIC, number): [] for number in range(PARTITIONS)
-    }
-    consumer.assign([Assigned(TOPIC, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
-    unfinished = set(range(PARTITIONS))
+    unfinished = set(consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions)
+    consumer.assign([Assigned(topic, number, OFFSET_BEGINNING) for number in unfinished])
+    found: list[Message] = []
     while unfinished:
         for message in consumer.consume(1000, 0.2):
             error = message.error()
             if error is None:
-                value, offset = message.value(), message.offset()
-                assert value is not None
-                assert offset is not None
-                content = Content(message.key(), value, (), message.timestamp()[1])
-                key = TopicPartition(TOPIC, message.partition() or 0)
-                found[key].append((offset, value.decode(), content))
+                found.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 unfinished.discard(message.partition() or 0)
             else:
                 raise ChaosFailure(f"the final reader got {error}")
     consumer.close()
-    now = time.monotonic_ns()
-    for key, rows in found.items():
-        records = [(offset, content) for offset, _, content in rows]
-        history.reads.append(Read("final", key, now, 0, records, UNBOUNDED, final=True))
     return found
 
 
@@ -305,13 +323,30 @@ def await_group(read: Callable[[], list[str]], values: set[str], result: Result)
 
 
 def measure_gaps(writers: Sequence[Writer], outages: Sequence[Outage]) -> None:
-    """Set for each fault how long each writer waited between two acknowledgements around it."""
+    """Set for each fault for how long there was no acknowledgement around it."""
+    everybody: dict[int, list[int]] = defaultdict(list)
     for writer in writers:
-        acks = sorted(int(str(event[-1])) for event in writer.events() if event and event[0] == "a")
+        partitions: dict[int, int] = {}
+        acks: dict[int, list[int]] = defaultdict(list)
+        for event in writer.events():
+            match event:
+                case ["s", int(number), int(partition), int(_), int(_)]:
+                    partitions[number] = partition
+                case ["a", int(number), int(_), int(ns)]:
+                    acks[partitions[number]].append(ns)
+                    everybody[partitions[number]].append(ns)
         for outage in outages:
-            gaps = [
-                later - earlier
-                for earlier, later in itertools.pairwise(acks)
-                if later > outage.began_ns and earlier < outage.ended_ns
-            ]
-            outage.gaps_s[writer.library] = max(gaps, default=0) / 1e9
+            outage.gaps_s[writer.library] = longest_gap_s(acks, outage)
+    for outage in outages:
+        outage.partitions_s = longest_gap_s(everybody, outage)
+
+
+def longest_gap_s(acks: Mapping[int, list[int]], outage: Outage) -> float:
+    """Return the longest time between two acknowledgements of a partition around a fault."""
+    gaps = [
+        later - earlier
+        for times in acks.values()
+        for earlier, later in itertools.pairwise(sorted(times))
+        if later > outage.began_ns and earlier < outage.whole_ns
+    ]
+    return max(gaps, default=0) / 1e9

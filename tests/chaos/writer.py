@@ -162,6 +162,10 @@ def odradek_writer(bootstrap: str, topic: str, notes: Notes) -> Writing:
 
 PLAIN = ("confluent-kafka-plain", "kafka-python")
 """Those that are not idempotent: they have one request in flight, and may repeat a record."""
+REORDERING = ("confluent-kafka-plain",)
+"""Those that may change the order when the leader changes: one request in flight is one on each
+connection, and the next records go to the new leader while a request to the old one is unanswered.
+"""
 LIBRARIES: dict[str, Callable[[str, str, Notes], Writing]] = {
     "odradek": odradek_writer,
     "confluent-kafka": lambda b, t, n: confluent_writer(b, t, n, idempotent=True),

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from chaos.cluster import GROUP, METADATA, TOPIC, differences
+from chaos.committed import CommittedOffsets
 from chaos.faults import FAULTS
+from chaos.node import Node
+from chaos.proxy import ANYONE, node_of
 from chaos.run import (
-    TOPIC,
     UNBOUNDED,
     Outage,
     Result,
@@ -21,7 +24,15 @@ from chaos.run import (
     measure_gaps,
     schedule,
 )
+from odradek.coordinator.records import (
+    CoordinatorRecord,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    key_bytes,
+    value_bytes,
+)
 from odradek.model.topics import TopicPartition
+from odradek.protocol.frame import request_parts
 from odradek.testing.checker import FSYNC, Checker
 from odradek.testing.history import Content, Read
 
@@ -58,9 +69,29 @@ def test_a_broker_under_faults_loses_nothing(tmp_path: Path) -> None:
     assert result.starts == 2
 
 
-def test_every_kind_of_fault_comes_in_each_round() -> None:
-    kinds = list(schedule(random.Random(1), tuple(FAULTS), 0))
-    assert sorted(kinds) == sorted(FAULTS)
+@pytest.mark.timeout(300)
+def test_three_brokers_under_faults_lose_nothing(tmp_path: Path) -> None:
+    result = chaos_run(
+        tmp_path,
+        brokers=3,
+        seed=1,
+        seconds=0,
+        rate=50,
+        kinds=("kill leader", "isolate controller", "wipe"),
+        writers=("odradek", "confluent-kafka"),
+        readers=("odradek", "confluent-kafka"),
+    )
+    assert result.violations == []
+    assert result.failed == {}
+    assert result.sent == result.acked == result.read
+    assert len(result.outages) == 3
+    assert result.starts == 5
+
+
+@pytest.mark.parametrize("brokers", FAULTS)
+def test_every_kind_of_fault_comes_in_each_round(brokers: int) -> None:
+    kinds = list(schedule(random.Random(1), tuple(FAULTS[brokers]), 0))
+    assert sorted(kinds) == sorted(FAULTS[brokers])
 
 
 @pytest.mark.parametrize("library", ["confluent-kafka", "kafka-python"])
@@ -97,12 +128,71 @@ def test_records_that_a_group_skips_or_invents_are_found(monkeypatch: pytest.Mon
     ]
 
 
-def test_the_wait_around_a_fault_is_the_longest_between_two_acknowledgements(
+def commit(partition: int, offset: int, group: str = GROUP) -> tuple[bytes, bytes | None]:
+    value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=1)
+    key = OffsetCommitKey(group=group, topic=TOPIC, partition=partition)
+    record = CoordinatorRecord(key, value)
+    return key_bytes(record), value_bytes(record)
+
+
+def test_committed_offsets_that_are_lost_are_found() -> None:
+    log = [commit(0, 3), commit(1, 9), commit(0, 8, "another"), commit(0, 7)]
+    committed = CommittedOffsets("unused")
+    committed.saw(0, 3)
+    committed.saw(1, 9)
+    assert committed.violations(log) == []
+    committed.saw(0, 8)
+    assert committed.violations(log) == ["partition 0: committed offsets were lost: [8]"]
+
+
+def test_a_committed_offset_that_goes_back_is_found() -> None:
+    committed = CommittedOffsets("unused")
+    committed.compare(5, 5)
+    assert committed.violations([]) == []
+    committed.compare(5, 4)
+    assert committed.violations([]) == ["offset 5 was committed, and then 4 was told"]
+
+
+def test_bytes_that_differ_between_the_logs_of_nodes_are_found(tmp_path: Path) -> None:
+    nodes = [Node(tmp_path, f"node-{number}", {}) for number in (1, 2, 3)]
+    for number, node in enumerate(nodes, 1):
+        for name, content in (("t-0", b"same"), ("t-1", b"also"), (METADATA, b"%d" % number)):
+            (node.data / name).mkdir(parents=True)
+            (node.data / name / "00.log").write_bytes(content)
+    assert differences(nodes) == []
+    (nodes[1].data / "t-0" / "00.log").write_bytes(b"sane")
+    (nodes[2].data / "t-1" / "01.log").write_bytes(b"more")
+    assert differences(nodes) == [
+        "t-0: node-1 and node-2 differ at byte 2 of 4 and 4",
+        "t-1: node-1 and node-3 differ at byte 4 of 4 and 8",
+    ]
+
+
+def test_the_node_that_a_connection_is_from_is_known_by_its_client_id() -> None:
+    (request,) = request_parts(18, 3, 7, "broker-3-fetcher", [b""])
+    assert isinstance(request, bytes)
+    assert node_of(request) == 3
+    assert node_of(b"") == ANYONE
+
+
+def test_the_wait_around_a_fault_is_the_longest_between_two_acknowledgements_of_a_partition(
     tmp_path: Path,
 ) -> None:
-    seconds = [1, 2, 6, 7, 20]
-    events = [["a", number, number, second * 10**9] for number, second in enumerate(seconds)]
-    writer = NotedWriter("odradek", tmp_path / "notes", *events)
-    outage = Outage("kill", began_ns=3 * 10**9, ended_ns=5 * 10**9)
-    measure_gaps([writer], [outage])
-    assert outage.gaps_s == {"odradek": 4.0}
+    writers = []
+    for library, partition, seconds in (
+        ("odradek", 0, [1, 2, 6, 7, 20]),
+        ("kafka-python", 0, [1, 3, 5, 8]),
+        ("kafka-python", 1, [2, 8]),
+    ):
+        events: list[list[object]] = []
+        for number, second in enumerate(seconds):
+            events.append(["s", number, partition, 1_000 + number, 10])
+            events.append(["a", number, number, second * 10**9])
+        path = tmp_path / f"{library}-{partition}"
+        writers.append(NotedWriter(library, path, *events))
+    outage = Outage("kill", began_ns=3 * 10**9, whole_ns=5 * 10**9)
+    measure_gaps(writers[:2], [outage])
+    assert outage.gaps_s == {"odradek": 4.0, "kafka-python": 2.0}
+    assert outage.partitions_s == 2.0
+    measure_gaps(writers, [outage])
+    assert outage.partitions_s == 6.0, "nobody wrote to the other partition"

@@ -259,7 +259,9 @@ class ReplicaManager:
             leadership.min_isr = min_isr
             if registration.partition_epoch >= leadership.partition_epoch:
                 leadership.assign(registration.replicas, registration.isr)
-                leadership.committed(registration.isr, registration.partition_epoch)
+                # The controller's answer may have been here first, and another proposal since.
+                if registration.partition_epoch > leadership.partition_epoch:
+                    leadership.committed(registration.isr, registration.partition_epoch)
                 self.delete_records_purgatory.check_and_complete(partition.topic_partition)
         if new or leadership is not partition.leadership:
             if new and self.replication is not None:
@@ -387,6 +389,7 @@ class ReplicaManager:
             return
         if partition.advance_high_watermark():
             self._high_watermark_moved(partition)
+        self._check_isr(partition, leadership)
 
     def set_min_isr(self, partition: Partition, min_isr: int) -> None:
         """Take a changed min.insync.replicas: a lower one may commit what waits."""
@@ -426,15 +429,20 @@ class ReplicaManager:
         for partition in some:
             leadership = partition.leadership
             if leadership is not None and not partition.failure:
-                proposal = leadership.propose_change(
-                    partition.log.log_end_offset, partition.high_watermark
-                )
-                if proposal is not None:
-                    self._propose(partition, proposal)
+                self._check_isr(partition, leadership)
                 # A broker that is not alive any more holds no DeleteRecords back.
                 self.delete_records_purgatory.check_and_complete(partition.topic_partition)
         if self._checking:
             self.env.call_soon(self._check_some_isrs)
+
+    def _check_isr(self, partition: Partition, leadership: Leadership) -> None:
+        """Propose what has to change in the ISR of one partition.
+
+        While another change was pending, a replica may have caught up that tells nothing new.
+        """
+        proposal = leadership.propose_change(partition.log.log_end_offset, partition.high_watermark)
+        if proposal is not None:
+            self._propose(partition, proposal)
 
     def _high_watermark_moved(self, partition: Partition) -> None:
         for watcher in partition.watchers:

@@ -179,6 +179,34 @@ def test_a_replica_that_catches_up_is_proposed_and_counts_at_once():
     assert partition.high_watermark == 2
 
 
+def test_a_replica_that_catches_up_during_a_change_is_proposed_when_that_is_committed():
+    led = Replicated()
+    partition = led.replica(registration(isr=(1,)))
+    led.fetched(partition, 2, 0)
+    led.fetched(partition, 3, 0)
+    assert partition.leadership is not None
+    assert partition.leadership.maximal_isr == {1, 2}
+    led.replicas.isr_committed(KEY, IsrCommitted((1, 2), 0, 1, 0))
+    pending = partition.leadership.pending
+    assert pending is not None
+    assert [broker for broker, _ in pending.isr] == [1, 2, 3], "without another fetch of 3"
+
+
+def test_metadata_of_a_change_that_was_answered_leaves_the_next_proposal_pending():
+    led = Replicated()
+    partition = led.replica(registration(isr=(1,)))
+    led.fetched(partition, 2, 0)
+    led.fetched(partition, 3, 0)
+    led.replicas.isr_committed(KEY, IsrCommitted((1, 2), 0, 1, 0))
+    led.replicas.apply(partition, registration(isr=(1, 2), partition_epoch=1), 1)
+    assert partition.leadership is not None
+    assert partition.leadership.maximal_isr == {1, 2, 3}, "the controller may still take 3"
+    led.append(partition)
+    led.run_until_idle()
+    led.fetched(partition, 2, 1)
+    assert partition.high_watermark == 0
+
+
 def test_a_replica_that_does_not_keep_up_leaves_and_the_others_go_on():
     led = Replicated()
     partition = led.replica(registration())

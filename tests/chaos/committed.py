@@ -1,0 +1,102 @@
+"""Watches committed offsets during a chaos run: none is lost, none goes back.
+
+- Those of the group are asked for: what the coordinator told is in the log of committed offsets at
+  the end. (They may go back there: librdkafka repeats a commit that was not answered after a newer
+  one.)
+- Those of a group of its own are committed and asked for in turns. As nobody else commits them, the
+  answer after a commit that was acknowledged is this offset, unless a commit without an answer came
+  through late.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import defaultdict
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from chaos.cluster import GROUP, TOPIC
+from odradek import Admin, KafkaError, TopicPartition
+from odradek.coordinator.records import OffsetCommitKey, OffsetCommitValue, decode_record
+
+OWN_GROUP = "chaos-committer"
+PAUSE_S = 0.25
+ASKED_MS = 5_000
+
+Entry = tuple[bytes | None, bytes | None]
+"""The key and the value of a record in the log of committed offsets."""
+
+
+class CommittedOffsets:
+    """Commits and asks again and again, on a thread of its own."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.acked = 0
+        """The number of its own commits that were acknowledged."""
+        self.told = 0
+        """How often the coordinator told the offsets of the group."""
+        self._bootstrap = bootstrap
+        self._seen: dict[int, set[int]] = defaultdict(set)
+        self._unanswered: set[int] = set()
+        self._violations: list[str] = []
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="committed-offsets", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ending.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        own, offset, acked = TopicPartition(TOPIC, 0), 0, -1
+        with Admin({"default.api.timeout.ms": ASKED_MS}, brokers=self._bootstrap) as admin:
+            while not self._ending.wait(PAUSE_S):
+                offset += 1
+                try:
+                    admin.alter_group_offsets(OWN_GROUP, {own: offset})
+                    acked = offset
+                    self.acked += 1
+                except KafkaError:
+                    self._unanswered.add(offset)
+                with contextlib.suppress(KafkaError):
+                    found = admin.group_offsets(OWN_GROUP).get(own)
+                    self.compare(acked, -1 if found is None else found.offset)
+                with contextlib.suppress(KafkaError):
+                    for partition, committed in admin.group_offsets(GROUP).items():
+                        self.saw(partition.partition, committed.offset)
+                    self.told += 1
+
+    def compare(self, acked: int, found: int) -> None:
+        """Compare the own committed offset with the one acknowledged last, -1 for none."""
+        if found != acked and found not in self._unanswered:
+            self._violations.append(f"offset {acked} was committed, and then {found} was told")
+
+    def saw(self, partition: int, offset: int) -> None:
+        """Note an offset of the group that the coordinator told."""
+        self._seen[partition].add(offset)
+
+    def violations(self, log: Iterable[Entry]) -> list[str]:
+        """Return all violations, given the whole log of committed offsets."""
+        in_log: dict[int, set[int]] = defaultdict(set)
+        for key, value in log:
+            record = decode_record(key, value)
+            if record is None or not isinstance(record.key, OffsetCommitKey):
+                continue
+            if record.key.group == GROUP and isinstance(record.value, OffsetCommitValue):
+                in_log[record.key.partition].add(record.value.offset)
+        lost = [
+            f"partition {partition}: committed offsets were lost: {sorted(missing)}"
+            for partition, seen in sorted(self._seen.items())
+            if (missing := seen - in_log[partition])
+        ]
+        return [*self._violations, *lost]
