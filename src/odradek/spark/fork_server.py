@@ -17,7 +17,9 @@ change how Python starts.
 
 A process must not be forked while it has other threads. None of the preloaded modules starts a
 thread when it is imported, once numpy's linear algebra and the allocator that comes with Arrow are
-told not to (`WITHOUT_THREADS`). Pandas is not among them: the data source does not use it.
+told not to (`WITHOUT_THREADS`). Pandas is among them because `pa.array` imports it, which PySpark
+calls at the end of each task that writes. Numpy's random numbers, which pandas imports, begin in
+each process anew (`seed_random_numbers`).
 
 The server ends with the driver. What it has forked belongs to Spark, whose daemons and planners end
 with their pipes and sockets.
@@ -61,6 +63,14 @@ PRELOADED = (
     "pyspark.sql.worker.write_into_data_source",
     "pyarrow",
     "pyarrow.compute",
+    "pyarrow.pandas_compat",
+    "pandas",
+    "encodings.idna",
+    "concurrent.futures.thread",
+    "odradek.client.blocking.consumer",
+    "odradek.client.blocking.producer",
+    "odradek.client.arrow.arrow_input",
+    "odradek.client.arrow.record_batches",
     "odradek.spark.source",
     "odradek.spark.reader",
     "odradek.spark.stream_reader",
@@ -88,6 +98,14 @@ def preload() -> None:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
+
+
+def seed_random_numbers() -> None:
+    """Seed numpy's global generator: forked processes would all have the same numbers."""
+    # Not imported above: it reads `WITHOUT_THREADS`, and the driver uses it as it likes.
+    import numpy
+
+    numpy.random.seed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +311,8 @@ def main() -> None:
     directory, listener = sys.argv[1], int(sys.argv[2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     preload()
+    # This also holds for processes that a forked daemon forks.
+    os.register_at_fork(after_in_child=seed_random_numbers)
     server = ForkServer(socket.socket(fileno=listener), sys.stdin.fileno())
     job = server.serve()
     if job is None:
