@@ -42,6 +42,8 @@ FLIGHT = """
     sched_arr_time int, arr_delay int, carrier string, flight int, tailnum string, origin string,
     dest string, air_time int, distance int, hour int, minute int, time_hour timestamp
 """
+COLUMNS = {"delays": "data", "rejected": "key, value, data"}
+"""What each query needs of the records."""
 NEVER_MISSING = ("year", "month", "day", "hour", "minute", "sched_dep_time", "sched_arr_time")
 NEVER_MISSING_NAMES = ("carrier", "origin", "time_hour")
 
@@ -70,7 +72,6 @@ def flights_options(locations: Locations) -> dict[str, str]:
         "startingOffsets": "earliest",
         "valueFormat": "json",
         "valueSchema": FLIGHT,
-        "columns": "key, value, data",
     }
 
 
@@ -80,6 +81,7 @@ def read_flights(spark: SparkSession, locations: Locations, query: str) -> DataF
         spark.readStream.format("odradek")
         .options(**flights_options(locations))
         .option("subscribe", FLIGHTS_TOPIC)
+        .option("columns", COLUMNS[query])
         .option("maxTimestampSpanPerTrigger", locations.span)
         .option("minPartitions", str(locations.min_partitions))
         .option("checkpointLocation", locations.checkpoint(query))
