@@ -127,8 +127,8 @@ def call_back_twice() -> None:
 
     def finish(self: ProducerBatch) -> None:
         self.done = True
-        for thunk in self._thunks:
-            thunk.run(self.result)
+        for run in self._callbacks:
+            run.run(self.result)
         self.result.finish()
 
     def ended_late(self: BatchCompletion, batch: ProducerBatch, *rest: Any) -> None:

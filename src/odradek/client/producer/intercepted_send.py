@@ -22,7 +22,7 @@ from odradek.client.errors import KafkaError
 from odradek.client.interceptor_hook import close_all
 from odradek.client.interceptors import ProducerInterceptor, hooks
 from odradek.client.producer.futures import Deliveries, Delivery, FutureRecordMetadata
-from odradek.client.producer.producer_batch import DeliveryCallback, Thunk
+from odradek.client.producer.producer_batch import DeliveryCallback
 from odradek.client.producer.record_input import RecordInput
 from odradek.client.producer.send_path import (
     BulkSend,
@@ -282,7 +282,20 @@ def wrong_result(made: object, wanted: str) -> str:
 
 
 @final
-class Acknowledgement(Thunk):
+class PlainAcknowledgement:
+    """Tells the interceptors the outcome of records without headers and `on_delivery` that were
+    queued at once. One for all of them, so that a batch keeps no object for each (`CallbackRun`).
+    """
+
+    def __init__(self, interceptors: ProducerInterceptors) -> None:
+        self._interceptors = interceptors
+
+    def __call__(self, error: KafkaError | None, delivery: Delivery) -> None:
+        self._interceptors.on_acknowledgement(delivery, error, [])
+
+
+@final
+class Acknowledgement:
     """Tells the interceptors the outcome of one record, and then its `on_delivery`. Once."""
 
     def __init__(
@@ -291,35 +304,43 @@ class Acknowledgement(Thunk):
         record: ProducerRecord,
         callback: DeliveryCallback | None,
     ) -> None:
-        super().__init__(callback)
         self._interceptors = interceptors
-        self._topic = record._topic
         self._headers = record._headers
+        self._callback = callback
         self._told = False
 
     def __call__(self, error: KafkaError | None, delivery: Delivery) -> None:
-        self.tell(error, delivery)
-
-    def tell(self, error: KafkaError | None, delivery: Delivery) -> None:
         if not self._told:
             self._told = True
-            headers = self._headers.copy() if self._headers else []
-            self._interceptors.on_acknowledgement(delivery, error, headers)
-        super().tell(error, delivery)
+            self._interceptors.on_acknowledgement(delivery, error, self._headers.copy())
+        if self._callback is not None:
+            self._callback(error, delivery)
 
-    def refused(self, partition: int, error: BaseException) -> None:
-        """The record was not queued. `partition` is negative if none was chosen."""
+    def refused(self, topic: str, partition: int, error: BaseException) -> None:
+        """The record was not queued, unless the outcome was told already: a wait that ends may
+        cross with the queueing of its record."""
         if not self._told:
             self._told = True
-            place = Delivery(self._topic, max(partition, UNKNOWN_PARTITION), UNKNOWN, UNKNOWN)
-            self._interceptors.on_acknowledgement(place, error, self._headers.copy())
+            tell_refused(self._interceptors, topic, partition, error, self._headers)
+
+
+def tell_refused(
+    interceptors: ProducerInterceptors,
+    topic: str,
+    partition: int,
+    error: BaseException,
+    headers: list[Header],
+) -> None:
+    """Tell that a record was not queued. `partition` is negative if none was chosen."""
+    place = Delivery(topic, max(partition, UNKNOWN_PARTITION), UNKNOWN, UNKNOWN)
+    interceptors.on_acknowledgement(place, error, headers.copy())
 
 
 def record_refused(record: SerializedRecord, error: BaseException) -> None:
     """Tell the interceptors, if there are any, that a record that had to wait was not queued."""
     callback = record.callback
     if isinstance(callback, Acknowledgement):
-        callback.refused(record.partition, error)
+        callback.refused(record.topic, record.partition, error)
 
 
 @final
@@ -329,6 +350,7 @@ class InterceptedSendPath:
     def __init__(self, send_path: SendPath, interceptors: ProducerInterceptors) -> None:
         self._send_path = send_path
         self._interceptors = interceptors
+        self._acknowledgement = PlainAcknowledgement(interceptors)
 
     def send(
         self,
@@ -346,9 +368,13 @@ class InterceptedSendPath:
         record = ProducerRecord(topic, value, key, headers, partition, timestamp)
         try:
             record = interceptors.on_send(record)
-            if interceptors.acknowledges:
+            if not interceptors.acknowledges:
+                pass
+            elif callback is None and not record._headers:
+                callback = self._acknowledgement
+            else:
                 callback = Acknowledgement(interceptors, record, callback)
-            return self._send_path.send(
+            sent = self._send_path.send(
                 record._topic,
                 record._value,
                 record._key,
@@ -357,10 +383,13 @@ class InterceptedSendPath:
                 record._timestamp_ms,
                 callback,
             )
+            if callback is self._acknowledgement and isinstance(sent, SerializedRecord):
+                sent.callback = Acknowledgement(interceptors, record, None)
+            return sent
         except BaseException as error:
             given = record._partition
             place = UNKNOWN_PARTITION if given is None else given
-            Acknowledgement(interceptors, record, None).refused(place, error)
+            tell_refused(interceptors, record._topic, place, error, record._headers)
             raise
 
     def send_many(

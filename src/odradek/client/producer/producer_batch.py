@@ -58,43 +58,65 @@ ORDINAL_STEP: Final[i64] = 1 << 32
 NO_LEADER_EPOCH: Final = -1
 
 
-class Thunk:
-    """Tells the application the outcome of one record, when its batch has one.
+@final
+class CallbackRun:
+    """Consecutive records of a batch with one callback, which is told the outcome of each.
 
-    This one calls the callback of the record. A producer with interceptors makes another kind when
-    the record is sent, so that both together are one object for a record and one native call.
+    What each `Delivery` says besides the batch's is kept in one list of numbers: objects that live
+    until the batch is acknowledged would be looked at by the garbage collector again and again.
     """
 
-    def __init__(self, callback: DeliveryCallback | None) -> None:
-        self.index: i64 = 0
-        """The record's index in the batch."""
-        self._timestamp_ms: i64 = 0
-        self._key_size: i64 = 0
-        self._value_size: i64 = 0
-        self._callback = callback
+    def __init__(self, callback: DeliveryCallback, first: i64) -> None:
+        self.callback = callback
+        self.first = first
+        """The index of the first record in the batch."""
+        self.end = first
+        self._numbers: list[int] = []
 
-    def place(self, index: i64, timestamp_ms: i64, key_size: i64, value_size: i64) -> None:
-        """Note what the record's `Delivery` says besides the batch's."""
-        self.index = index
-        self._timestamp_ms = timestamp_ms
-        self._key_size = key_size
-        self._value_size = value_size
+    def add(self, timestamp_ms: i64, key_size: i64, value_size: i64) -> None:
+        """Add the next record."""
+        numbers = self._numbers
+        numbers.append(timestamp_ms)
+        numbers.append(key_size)
+        numbers.append(value_size)
+        self.end += 1
 
     def run(self, result: ProduceRequestResult) -> None:
-        """Tell the outcome that the batch has now."""
-        error = result.error_of(self.index)
-        delivery = result.delivery(self.index, self._timestamp_ms, self._key_size, self._value_size)
-        self.tell(error, delivery)
+        """Tell the outcome that the batch has now. Exceptions of the callback are logged, because
+        there is no caller to raise them to; so is SystemExit, which would end the sending thread
+        rather than the process."""
+        callback, numbers = self.callback, self._numbers
+        self._numbers = []
+        at: i64 = 0
+        index: i64 = self.first
+        while index < self.end:
+            error = result.error_of(index)
+            delivery = result.delivery(index, numbers[at], numbers[at + 1], numbers[at + 2])
+            index += 1
+            at += 3
+            try:
+                callback(error, delivery)
+            except (Exception, SystemExit):
+                log.exception("a delivery callback raised")
 
-    def tell(self, error: KafkaError | None, delivery: Delivery) -> None:
-        """Call the callback. Its exceptions are logged, because there is no caller to raise them
-        to; so is SystemExit, which would end the sending thread rather than the process."""
-        if self._callback is None:
-            return
-        try:
-            self._callback(error, delivery)
-        except (Exception, SystemExit):
-            log.exception("a delivery callback raised")
+    def cut(self, end: i64) -> CallbackRun:
+        """Take out the records before index `end` of the batch, as a run of their own."""
+        taken = CallbackRun(self.callback, self.first)
+        count: i64 = min(end, self.end) - self.first
+        taken.end = self.first + count
+        taken._numbers = self._numbers[: 3 * count]
+        del self._numbers[: 3 * count]
+        self.first += count
+        return taken
+
+    @property
+    def is_empty(self) -> bool:
+        return self.first == self.end
+
+    def move(self, records: i64) -> None:
+        """Count the indexes from another record on."""
+        self.first -= records
+        self.end -= records
 
 
 @final
@@ -157,7 +179,7 @@ class ProducerBatch:
         """Why the last attempt failed."""
         self._buffer = buffer
         self._builder: RecordBatchBuilder | None = builder
-        self._thunks: list[Thunk] = []
+        self._callbacks: list[CallbackRun] = []
 
     # Open.
 
@@ -183,9 +205,17 @@ class ProducerBatch:
         self.count = index + 1
         return index
 
-    def on_delivery(self, thunk: Thunk) -> None:
+    def on_delivery(
+        self, callback: DeliveryCallback, timestamp_ms: i64, key_size: i64, value_size: i64
+    ) -> None:
         """Add the callback for the outcome of the record just appended."""
-        self._thunks.append(thunk)
+        runs = self._callbacks
+        index: i64 = self.count - 1
+        run = runs[-1] if runs else None
+        if run is None or run.callback is not callback or run.end != index:
+            run = CallbackRun(callback, index)
+            runs.append(run)
+        run.add(timestamp_ms, key_size, value_size)
 
     @property
     def is_full(self) -> bool:
@@ -297,22 +327,24 @@ class ProducerBatch:
 
     def _finish(self) -> None:
         self.done = True
-        thunks, self._thunks = self._thunks, []
-        for thunk in thunks:
-            thunk.run(self.result)
+        runs, self._callbacks = self._callbacks, []
+        for run in runs:
+            run.run(self.result)
         self.result.finish()
 
     def split_into(self, parts: list[ProducerBatch]) -> None:
         """End this batch in favour of its parts, which take over the callbacks and the memory."""
         first: i64 = 0
         results: list[tuple[int, ProduceRequestResult]] = []
-        thunks, self._thunks = deque(self._thunks), []
+        runs, self._callbacks = deque(self._callbacks), []
         for part in parts:
             end = first + part.count
-            while thunks and thunks[0].index < end:
-                thunk = thunks.popleft()
-                thunk.index -= first
-                part._thunks.append(thunk)
+            while runs and runs[0].first < end:
+                run = runs[0].cut(end)
+                if runs[0].is_empty:
+                    runs.popleft()
+                run.move(first)
+                part._callbacks.append(run)
             part.charged = min(part.size, self.charged)
             self.charged -= part.charged
             results.append((first, part.result))

@@ -41,7 +41,7 @@ from odradek.client.producer.futures import (
 )
 from odradek.client.producer.partition_queue import NO_LEADER, PartitionQueue, TopicQueues
 from odradek.client.producer.partitioner import BuiltInPartitioner
-from odradek.client.producer.producer_batch import DeliveryCallback, ProducerBatch, Thunk, split
+from odradek.client.producer.producer_batch import DeliveryCallback, ProducerBatch, split
 from odradek.client.producer.settings import AccumulatorSettings
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.model.env import Clock, Random
@@ -227,9 +227,9 @@ class RecordAccumulator:
             index = batch.try_append(timestamp_ms, key, value, encoded_headers)
             if index >= 0:
                 if callback is not None:
-                    thunk = callback if isinstance(callback, Thunk) else Thunk(callback)
-                    thunk.place(index, timestamp_ms, serialized_size(key), serialized_size(value))
-                    batch.on_delivery(thunk)
+                    batch.on_delivery(
+                        callback, timestamp_ms, serialized_size(key), serialized_size(value)
+                    )
                 full = batch.is_full
                 if partition < 0:
                     partitioner.update(batch.size - before, full)
