@@ -86,7 +86,6 @@ class CallbackRun:
         there is no caller to raise them to; so is SystemExit, which would end the sending thread
         rather than the process."""
         callback, numbers = self.callback, self._numbers
-        self._numbers = []
         at: i64 = 0
         index: i64 = self.first
         while index < self.end:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from librt.threading import Lock
+
 from odradek.client.errors import ClientClosed, DeliveryTimeout, KafkaError
-from odradek.client.producer.futures import Delivery
+from odradek.client.producer.futures import CoroutineWait, Delivery, ProduceRequestResult
+from odradek.client.producer.producer_batch import CallbackRun
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.testing.scripted import SILENT
@@ -78,3 +81,75 @@ def test_a_batch_waiting_for_a_retry_expires_before_the_ones_sent_behind_it() ->
     producing.cluster.until(lambda: len(told.order) == 3)
     assert told.order == [b"known", b"to be sent again", b"under way"]
     assert [type(error) for error in told.errors[1:]] == [ClientClosed] * 2
+
+
+def written(offset: int) -> ProduceRequestResult:
+    """The outcome of a batch that was written at an offset."""
+    result = ProduceRequestResult("t", 0, CoroutineWait(), Lock())
+    result.complete(offset, -1)
+    return result
+
+
+def test_records_with_one_callback_are_told_in_turn_with_their_own_sizes() -> None:
+    told: list[tuple[int, int, int, int]] = []
+
+    def note(error: KafkaError | None, delivery: Delivery) -> None:
+        assert error is None
+        sizes = delivery.serialized_key_size, delivery.serialized_value_size
+        told.append((delivery.offset, delivery.timestamp_ms, *sizes))
+
+    run = CallbackRun(note, 4)
+    for number in range(3):
+        run.add(1000 + number, -1, 10 * number)
+    run.run(written(100))
+    assert told == [(104, 1000, -1, 0), (105, 1001, -1, 10), (106, 1002, -1, 20)]
+
+
+def test_a_callback_that_raises_does_not_keep_the_others_from_being_told() -> None:
+    offsets: list[int] = []
+
+    def raising(error: KafkaError | None, delivery: Delivery) -> None:
+        offsets.append(delivery.offset)
+        raise RuntimeError("in the callback")
+
+    run = CallbackRun(raising, 0)
+    for _ in range(3):
+        run.add(0, -1, 1)
+    run.run(written(7))
+    assert offsets == [7, 8, 9]
+
+
+def test_a_run_is_cut_where_its_batch_is_split() -> None:
+    offsets: list[int] = []
+    run = CallbackRun(lambda _, delivery: offsets.append(delivery.offset), 2)
+    for number in range(5):
+        run.add(number, -1, 1)
+    first = run.cut(4)
+    first.move(0)
+    second = run.cut(7)
+    second.move(4)
+    assert run.is_empty
+    first.run(written(10))
+    second.run(written(50))
+    assert offsets == [12, 13, 50, 51, 52]
+
+
+def test_callbacks_of_several_kinds_are_told_in_the_order_of_the_records() -> None:
+    producing = Producing()
+    order: list[str] = []
+    callbacks = {name: Noted(name, order) for name in "ab"}
+    for name in "aabacca":
+        producing.send(b"value", partition=0, callback=callbacks.get(name))
+    producing.flush()
+    assert order == [f"{name}{number}" for number, name in enumerate("aabacca") if name != "c"]
+
+
+class Noted:
+    """A callback that notes its name and the offset."""
+
+    def __init__(self, name: str, order: list[str]) -> None:
+        self.name = name
+        self.order = order
+
+    def __call__(self, error: KafkaError | None, delivery: Delivery) -> None:
+        self.order.append(f"{self.name}{delivery.offset}")
