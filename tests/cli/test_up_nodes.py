@@ -123,6 +123,8 @@ def test_a_node_alone_with_records_becomes_the_first_of_three(tmp_path: Path) ->
         with Admin(brokers=up.bootstrap) as admin:
             assert {node.id for node in admin.cluster().nodes} == {1, 2, 3}
             until(lambda: {voter.node_id for voter in admin.quorum().voters} == {1, 2, 3})
+            admin.create_topic("new")
+            assert admin.describe_config(topic="new")["min.insync.replicas"].value == "2"
         assert up.stop() == 0
 
 

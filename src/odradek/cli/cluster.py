@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from odradek import Admin
 
 DEFAULT_REPLICAS = 3
+LEAST_VOTERS = 2
+"""The number of voters that must all run for one to be removed. Of more, it is stopped first."""
 AT_ONCE = 50
 LOOK_EVERY_S = 0.5
 SAY_EVERY_S = 5.0
@@ -208,6 +210,12 @@ def remove(ctx: click.Context, broker: int, yes: bool, dry_run: bool, as_json: b
         quorum = client.quorum()
         voter = next((each for each in quorum.voters if each.node_id == broker), None)
         runs = any(node.id == broker for node in client.cluster().nodes)
+        if runs and (voter is None or len(quorum.voters) > LEAST_VOTERS):
+            # A node that joins the quorum by itself would be a voter again.
+            raise click.ClickException(
+                f"broker {broker} runs, and would join again. What to do: stop it, then odradek "
+                f"cluster remove {broker}"
+            )
         steps = Listing(("step", "broker"))
         if voter is not None:
             if len(quorum.voters) == 1:

@@ -35,6 +35,8 @@ from odradek.model.topics import new_uuid, uuid_text
 from odradek.raft.replicas import QuorumEndpoint, ReplicaKey, Voter, VoterSet
 
 VOTERS = 3
+ELECTION_TIMEOUT_MS = 300
+"""Less than Kafka's second: on one machine a vote takes no time, and a start waits for it."""
 OF_ONE_NODE = (
     "node.id",
     "broker.id",
@@ -128,6 +130,7 @@ def plan_nodes(
     cluster = next((each.cluster_id for each in identities if each is not None), None)
     shared = {
         **safe_defaults(count),
+        "controller.quorum.election.timeout.ms": str(ELECTION_TIMEOUT_MS),
         "controller.quorum.moved.voters": ",".join(
             f"{node_id}@{address}" for node_id, address in zip(ids, addresses, strict=True)
         ),

@@ -133,16 +133,33 @@ class Planner:
         return replicas
 
     def _spread_leaders(self, plan: Plan) -> Plan:
-        """Put another replica first where a broker is first of more than its share."""
-        share = -(-len(plan) // max(1, len(self._racks)))
+        """Put another replica first where a broker is first of more than its share: of its topic's
+        partitions, and then of all, as far as that leaves its topic as even.
+        """
         leaders = self._leaders
+        of_topic: dict[str, Counter[int]] = {}
+        for key, replicas in plan.items():
+            of_topic.setdefault(key.topic, Counter())[replicas[0]] += 1
+        brokers = max(1, len(self._racks))
+        share = -(-len(plan) // brokers)
         spread: Plan = {}
         for key, replicas in plan.items():
+            topic = of_topic[key.topic]
             first = replicas[0]
-            least = min(replicas, key=lambda each: (leaders[each], replicas.index(each)))
-            if leaders[first] > share and leaders[least] < leaders[first] - 1:
-                leaders[first] -= 1
-                leaders[least] += 1
+            least = min(
+                replicas,
+                key=lambda each, topic=topic, replicas=replicas: (  # type: ignore[misc]
+                    topic[each],
+                    leaders[each],
+                    replicas.index(each),
+                ),
+            )
+            uneven = topic[first] > topic[least] + 1
+            too_many = leaders[first] > share and topic[first] > topic[least]
+            if uneven or (too_many and leaders[least] < leaders[first] - 1):
+                for counted in (topic, leaders):
+                    counted[first] -= 1
+                    counted[least] += 1
                 replicas = (least, *(each for each in replicas if each != least))
             spread[key] = replicas
         return spread

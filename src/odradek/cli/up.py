@@ -328,6 +328,8 @@ def run_nodes(plan: NodesPlan, log_level: str, as_json: bool) -> int:
     made = MadeDirectories(directories)
 
     def all_ready(told: list[dict[str, Any]]) -> None:
+        if plan.is_grown:
+            raise_min_in_sync(plan, told)
         if is_reachable(plan.nodes[0].host):
             at = [parse_address(each["cluster_address"]) for each in told]
             click.echo(open_to_nodes(at), err=True)
@@ -335,6 +337,26 @@ def run_nodes(plan: NodesPlan, log_level: str, as_json: bool) -> int:
         sys.stdout.flush()
 
     return NodeProcesses(plan.nodes, log_level, all_ready, made.remove).run()
+
+
+def raise_min_in_sync(plan: NodesPlan, told: list[dict[str, Any]]) -> None:
+    """Require two replicas in sync in a cluster that has just become one of three or more.
+
+    It is a value of the cluster, which the node that was alone has recorded. Partitions with one
+    replica go on as before.
+    """
+    from odradek import Admin  # Only here: it imports the clients.
+    from odradek.client.errors import KafkaError
+
+    name = "min.insync.replicas"
+    wanted = plan.nodes[0].settings.get(name)
+    if wanted is None:
+        return
+    try:
+        with Admin(brokers=",".join(each["address"] for each in told)) as admin:
+            admin.set_config({name: wanted}, broker="all")
+    except KafkaError as error:
+        click.echo(f"odradek: {name} could not be set to {wanted}: {error}", err=True)
 
 
 def nodes_ready_line(told: list[dict[str, Any]], as_json: bool) -> str:

@@ -109,6 +109,7 @@ class Leadership:
     __slots__ = (
         "_is_alive",
         "_now_ms",
+        "adding",
         "epoch_start",
         "isr",
         "lag_ms",
@@ -145,6 +146,8 @@ class Leadership:
         self.may_join = may_join
         self._is_alive = is_alive
         self.replicas: dict[int, Replica] = {}
+        self.adding = 0
+        """How many of the replicas a reassignment adds."""
         self.isr: tuple[int, ...] = ()
         self.maximal_isr: frozenset[int] = frozenset()
         self.partition_epoch = -1
@@ -153,9 +156,12 @@ class Leadership:
 
     # -- what the controller has committed -------------------------------------------------------
 
-    def assign(self, replicas: Iterable[int], isr: Iterable[int]) -> None:
+    def assign(
+        self, replicas: Iterable[int], isr: Iterable[int], adding: Iterable[int] = ()
+    ) -> None:
         """Take the replicas of a committed change. Members of the ISR count as caught up now, so
-        that a new leader gives its followers time for their first fetch.
+        that a new leader gives its followers time for their first fetch. `adding`: those that a
+        reassignment adds.
         """
         isr, now_ms = tuple(isr), self._now_ms()
         states = {}
@@ -165,6 +171,7 @@ class Leadership:
                 caught_up_ms = now_ms if broker_id in isr else NEVER_MS
                 states[broker_id] = known or Replica(broker_id, caught_up_ms)
         self.replicas = states
+        self.adding = len(set(adding))
 
     def committed(
         self, isr: Iterable[int], partition_epoch: int, leader_recovery_state: int = 0
@@ -189,8 +196,11 @@ class Leadership:
 
     @property
     def effective_min_isr(self) -> int:
-        """`min.insync.replicas`, at most the number of replicas."""
-        return min(self.min_isr, len(self.replicas) + 1)
+        """`min.insync.replicas`, at most the number of replicas. Those that are being added do not
+        count: a partition of one replica that grows to three would take no records until the next
+        one has all the others. (In Kafka they count.)
+        """
+        return max(1, min(self.min_isr, len(self.replicas) + 1 - self.adding))
 
     @property
     def is_under_min_isr(self) -> bool:

@@ -258,7 +258,9 @@ class ReplicaManager:
         if leadership is not None:
             leadership.min_isr = min_isr
             if registration.partition_epoch >= leadership.partition_epoch:
-                leadership.assign(registration.replicas, registration.isr)
+                leadership.assign(
+                    registration.replicas, registration.isr, registration.adding_replicas
+                )
                 # The controller's answer may have been here first, and another proposal since.
                 if registration.partition_epoch > leadership.partition_epoch:
                     leadership.committed(registration.isr, registration.partition_epoch)

@@ -45,6 +45,19 @@ def test_growing_spreads_the_leaders() -> None:
     assert Counter(replicas[0] for replicas in plan.values()) == {1: 2, 2: 2, 3: 2}
 
 
+def test_growing_spreads_the_leaders_of_each_topic() -> None:
+    before = {
+        TopicPartition(topic, number): Placement((1,), 1, (1,))
+        for topic, count in (("a", 50), ("b", 6), ("c", 1), ("d", 1), ("e", 1))
+        for number in range(count)
+    }
+    plan = Planner(brokers(1, 2, 3), before).grow(3)
+    leaders = Counter((key.topic, replicas[0]) for key, replicas in plan.items())
+    assert [leaders["b", broker] for broker in (1, 2, 3)] == [2, 2, 2]
+    assert sorted(leaders["a", broker] for broker in (1, 2, 3)) == [16, 17, 17]
+    assert max(Counter(replicas[0] for replicas in plan.values()).values()) <= 20
+
+
 def test_growing_beyond_the_number_of_brokers_gives_each_one_replica() -> None:
     plan = Planner(brokers(1, 2), placed((1,))).grow(3)
     assert plan == {partition(0): (1, 2)}

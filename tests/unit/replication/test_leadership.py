@@ -68,6 +68,16 @@ def test_the_committed_end_stands_while_the_isr_is_below_its_minimum():
     assert leading.leadership.committed_end(40) == 40
 
 
+def test_replicas_that_are_being_added_do_not_count_for_the_minimum_yet():
+    leading = Leading(isr=(1,), min_isr=2)
+    assert leading.leadership.is_under_min_isr
+    leading.leadership.assign((1, 2, 3), (1,), adding=(2, 3))
+    assert not leading.leadership.is_under_min_isr
+    assert leading.leadership.committed_end(40) == 40
+    leading.leadership.assign((1, 2, 3), (1,))
+    assert leading.leadership.is_under_min_isr
+
+
 def test_the_minimum_is_at_most_the_number_of_replicas():
     leading = Leading(isr=(1, 2), min_isr=5)
     assert leading.leadership.effective_min_isr == 3

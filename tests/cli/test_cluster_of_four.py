@@ -1,0 +1,42 @@
+"""`odradek cluster` on four nodes of our own: one is drained, stopped and removed."""
+
+from __future__ import annotations
+
+import json
+
+from cli.processes import run
+from cli.test_up_nodes import until
+from odradek import Admin, Producer
+from odradek.testing import Cluster
+
+
+def voters(admin: Admin) -> set[int]:
+    return {each.node_id for each in admin.quorum().voters}
+
+
+def test_a_voter_is_drained_and_removed_and_the_fourth_node_takes_its_place() -> None:
+    with Cluster(4) as cluster, Admin(brokers=cluster.bootstrap) as admin:
+        at = ("-b", cluster.bootstrap)
+        with Producer(brokers=cluster.bootstrap) as producer:
+            for number in range(100):
+                producer.send("t", str(number).encode()).result()
+        admin.create_topic("wide", partitions=4)
+        assert voters(admin) == {1, 2, 3}
+
+        drained = run("cluster", "drain", "2", "--yes", *at)
+        assert drained.returncode == 0, drained.stderr
+        for topic in admin.topics(internal=True):
+            assert all(2 not in each.replicas for each in topic.partitions)
+        assert run("cluster", "drain", "2", "--yes", *at).returncode == 0  # It goes on: nothing.
+
+        refused = run("cluster", "remove", "2", "--yes", *at)
+        assert refused.returncode == 1
+        assert "stop it, then odradek cluster remove 2" in refused.stderr
+        assert voters(admin) == {1, 2, 3}
+        cluster.stop(2)
+        removed = run("cluster", "remove", "2", "--yes", "--json", *at)
+        assert removed.returncode == 0, removed.stderr
+        assert json.loads(removed.stdout.splitlines()[-1]) == {"broker": 2, "removed": True}
+        until(lambda: voters(admin) == {1, 3, 4})
+        read = run("consume", "t", "-e", *at)
+        assert sorted(map(int, read.stdout.split())) == list(range(100))
