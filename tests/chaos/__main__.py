@@ -25,6 +25,8 @@ SHORT_NAMES = {
     JAVA: "Java",
 }
 KINDS = sorted({kind for faults in FAULTS.values() for kind in faults})
+FILE_WIDTH = 140
+"""The width of the table where it is not shown on a terminal, which has its own."""
 NOT_RUN = {
     "power loss": "only a virtual machine can lose its power; `make sim` does",
     "packets lost or reordered": "that needs the rights of an administrator; the proxies carry "
@@ -49,6 +51,8 @@ def chaos(
 ) -> None:
     """Put one broker, and three, under faults while public clients write and read."""
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=FILE_WIDTH)
     jars = find_jars(console)
     failed = False
     for number_of in (1, 3) if brokers == "both" else (int(brokers),):
