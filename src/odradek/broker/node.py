@@ -381,7 +381,7 @@ class Node:
             self.broker,
             self.broker.forwarding.channel,
             (QuorumEndpoint(CLUSTER, *self._cluster_endpoint()),),
-            joins=self.config.controller_quorum_auto_join_enable,
+            joins=self.config.controller_quorum_auto_join_enable and self._has_controller_role,
         )
         self.metadata.on_leader_change.append(self._leader_changed)
 
@@ -467,6 +467,10 @@ class Node:
         assert advertised is not None, "only a node of several has one"
         return advertised.host, advertised.port or self.cluster_address[1]
 
+    @property
+    def _has_controller_role(self) -> bool:
+        return "controller" in self.config.process_roles
+
     def _place(self) -> QuorumPlace:
         """Return this node's place in the quorum, from its settings."""
         config, me = self.config, ReplicaKey(self.config.node_id, self.directory.meta.directory_id)
@@ -488,6 +492,7 @@ class Node:
                 for node_id, host, port in config.quorum_voters()
             ),
             tuple(QuorumEndpoint(CLUSTER, host, port) for host, port in config.quorum_bootstrap()),
+            may_vote=self._has_controller_role,
             moved={
                 node_id: QuorumEndpoint(CLUSTER, host, port)
                 for node_id, host, port in config.moved_voters()

@@ -45,7 +45,11 @@ def parse_addresses(texts: Iterable[str]) -> list[tuple[str, int]]:
 
 CLUSTER = "CLUSTER"
 """The name of the listener for requests between the nodes of a cluster."""
-LISTENER_PATTERN = r"(PLAINTEXT|CLUSTER)://(\[[0-9A-Fa-f:.%a-z0-9]+\]|[^\[\]:/,\s]*):([0-9]{1,5})"
+NAMES_BETWEEN_NODES = (CLUSTER, "CONTROLLER")
+"""That name, and the one that it mostly has in configurations of Kafka."""
+LISTENER_PATTERN = (
+    r"(PLAINTEXT|CLUSTER|CONTROLLER)://(\[[0-9A-Fa-f:.%a-z0-9]+\]|[^\[\]:/,\s]*):([0-9]{1,5})"
+)
 LISTENER = re.compile(LISTENER_PATTERN)
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
 
@@ -73,4 +77,5 @@ def parse_listener(text: str) -> Listener:
         raise ConfigError(
             f"{text!r} is not a listener address: write PLAINTEXT://HOST:PORT (port 0 to 65535)"
         )
-    return Listener(match[1], match[2].strip("[]"), int(match[3]))
+    name = CLUSTER if match[1] in NAMES_BETWEEN_NODES else match[1]
+    return Listener(name, match[2].strip("[]"), int(match[3]))

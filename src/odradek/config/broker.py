@@ -274,8 +274,9 @@ class IdentitySettings(Settings):
         "process.roles",
         ("broker", "controller"),
         one_of("broker", "controller"),
-        doc="The roles of this process: both. A node that is no voter of the quorum follows it as "
-        "an observer.",
+        doc="The roles of this process. A `broker` alone never votes in the quorum: it follows the "
+        "one that controller.quorum.bootstrap.servers or controller.quorum.voters name. A "
+        "`controller` alone is refused: every node serves clients.",
     )
 
 
@@ -435,6 +436,18 @@ class BrokerConfig(
                 )
 
     def _check_quorum(self) -> None:
+        if "broker" not in self.process_roles:
+            raise ConfigError(
+                "process.roles has no broker, but every node serves clients: give "
+                "process.roles=broker,controller"
+            )
+        named = self.controller_listener_names
+        given = {text.strip().partition("://")[0] for text in self.listeners}
+        if named and not given.intersection(named):
+            raise ConfigError(
+                f"controller.listener.names={','.join(named)} is the listener for other nodes, and "
+                f"listeners has no address for it: add {named[0]}://HOST:PORT"
+            )
         has_others = bool(self.controller_quorum_voters or self.controller_quorum_bootstrap_servers)
         if has_others and self.cluster_listener() is None:
             raise ConfigError(

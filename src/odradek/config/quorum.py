@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.config.addresses import parse_address
-from odradek.config.setting import at_least, boolean, integer, matching, optional_string, strings
+from odradek.config.addresses import NAMES_BETWEEN_NODES, parse_address
+from odradek.config.setting import (
+    at_least,
+    boolean,
+    integer,
+    matching,
+    one_of,
+    optional_string,
+    strings,
+)
 from odradek.config.settings import Settings
 
 VOTER_PATTERN = r"([0-9]+)@(\[[0-9A-Fa-f:.%a-z0-9]+\]|[^\[\]:/,@\s]+):([0-9]{1,5})"
@@ -21,6 +29,13 @@ class QuorumSettings(Settings):
         "kafka-storage.sh random-uuid makes one: the same for all nodes. A directory that belongs "
         "to another cluster is refused. Without it a new directory begins a cluster of its own.",
         ours=True,
+    )
+    controller_listener_names = strings(
+        "controller.listener.names",
+        (),
+        one_of(*NAMES_BETWEEN_NODES),
+        doc="The name of the listener for other nodes, as configurations of Kafka have it: "
+        "`CONTROLLER` is another name of the CLUSTER listener. If given, listeners must have it.",
     )
     controller_quorum_voters = strings(
         "controller.quorum.voters",

@@ -124,6 +124,12 @@ def open_raft_client(
         _load(state, log)
     elif place.moved:
         state.move_voters({i: at for i, at in place.moved.items() if i != place.me.id})
+    if place.me in state.voters and not place.may_vote:
+        raise WrongQuorum(
+            f"node {place.me.id} is a voter of the quorum, and process.roles has no controller: "
+            "start it with process.roles=broker,controller, or remove this voter first "
+            "(kafka-metadata-quorum remove-controller)"
+        )
     alone = place.me in state.voters and len(state.voters) == 1
     _check_snapshot_in_log(snapshot, log, restart=not alone)
     if log.log_end_offset < snapshot.end_offset:

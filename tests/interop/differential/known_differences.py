@@ -183,6 +183,7 @@ KNOWN: tuple[Known, ...] = (
     Known("frames: key 18 version *", "", NEWER),
     Known("metadata: v* null name and no id", "*", NOTHING_NAMED),
     Known("describe-configs: *", "*.background.threads.*", WORKERS),
+    Known("describe-configs: *", "*.controller.listener.names.*", OF_THIS_NODE),
     Known("describe-configs: *", "*.controller.quorum.bootstrap.servers.*", OF_THIS_NODE),
     *(
         Known("describe-configs: *", f"*.socket.{name}.buffer.bytes.*", SOCKET_BUFFERS, ours="-1")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from odradek.broker.node import Node, StartFailed
+from odradek.config.broker import BrokerConfig
+from odradek.config.setting import ConfigError
 from odradek.controller.image import MetadataImage
 from odradek.model.errors import ErrorCode
 from odradek.network_client.broker_connections import Purpose
@@ -91,6 +94,59 @@ def test_a_copied_directory_does_not_take_the_place_of_the_node_that_runs(
     nodes.until(lambda: bool(answers))
     assert answers[0].error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert committed(nodes) == before
+
+
+def test_a_node_without_the_role_of_a_controller_follows_the_quorum_and_never_votes(
+    nodes: ClusterNodes,
+) -> None:
+    nodes.of_node[4].update(
+        {"process.roles": "broker", "controller.quorum.auto.join.enable": "true"}
+    )
+    nodes.boot(4)
+    nodes.until(lambda: nodes.node(4).is_ready)
+    assert not nodes.node(4).metadata.raft.core.may_stand
+    assert 4 in committed(nodes).brokers
+
+
+def test_a_voter_does_not_start_without_the_role_of_a_controller(nodes: ClusterNodes) -> None:
+    nodes.machines[3].kill()
+    nodes.of_node[3] = {"process.roles": "broker"}
+    with pytest.raises(
+        StartFailed, match=r"process\.roles has no controller.*or remove this voter"
+    ):
+        nodes.boot(3)
+
+
+def test_the_listener_for_nodes_may_have_its_name_in_kafka() -> None:
+    nodes = ClusterNodes(3, controller_quorum_voters=VOTERS)
+    for number in (1, 2, 3):
+        between = f"CONTROLLER://{host_of(number)}:{CLUSTER_PORT}"
+        nodes.of_node[number] = {
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://0.0.0.0:9092,CONTROLLER://0.0.0.0:{CLUSTER_PORT}",
+            "advertised.listeners": f"PLAINTEXT://{host_of(number)}:9092,{between}",
+        }
+    nodes.boot()
+    nodes.until(nodes.all_ready)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"process.roles": "controller"}, "process.roles has no broker"),
+        ({"controller.listener.names": "CONTROLLER"}, "add CONTROLLER://HOST:PORT"),
+        ({"controller.listener.names": "ELSEWHERE"}, "controller.listener.names"),
+        (
+            {"listeners": "PLAINTEXT://:9092,CLUSTER://h:1,CONTROLLER://h:2"},
+            "Each listener must have a different name",
+        ),
+    ],
+)
+def test_roles_and_listeners_that_contradict_each_other_are_refused(
+    settings: dict[str, str], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        BrokerConfig.load(settings)
 
 
 def ask(nodes: ClusterNodes, asking: Node, request: Any) -> Any:

@@ -89,6 +89,7 @@ SCRIPTS: dict[str, Script] = {
     "elections": placement.elections,
     "reassignments": placement.reassignments,
     "features": features.updates,
+    "unregister-broker": features.unregistering,
     "quorum": features.quorum,
     "frames": frames.frames,
     "bodies": frames.bodies,

@@ -8,6 +8,7 @@ from odradek.protocol.api.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumTopic,
 )
+from odradek.protocol.api.unregister_broker import UnregisterBrokerRequest
 from odradek.protocol.api.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 TYPE_SINCE = 1
@@ -49,6 +50,14 @@ def updates(peer: Peer) -> None:
                 )
                 told = "checked" if validate_only else "done"
                 peer.call(f"v{version} {changes}, {told}", request, version)
+
+
+def unregistering(peer: Peer) -> None:
+    """Brokers that are not in the cluster: its only one would be removed by a real Kafka."""
+    for version in peer.each_version(UnregisterBrokerRequest):
+        for broker_id in (77, -1):
+            request = UnregisterBrokerRequest(broker_id=broker_id)
+            peer.call(f"v{version} {broker_id}", request, version)
 
 
 def updating(version: int, feature: str, level: int, kind: int) -> FeatureUpdateKey:
