@@ -32,3 +32,22 @@ def test_a_killed_leader_is_replaced_and_comes_back_without_a_lost_record(tmp_pa
         assert all(cluster.await_equal_logs().values())
         for load in loads:
             check(load, read_back(cluster.bootstrap, load.topic))
+
+
+def test_a_rolling_restart_gives_up_leaderships_first_and_fails_no_send(tmp_path: Path) -> None:
+    """Of an idempotent producer: librdkafka's others may send the next batch to the new leader
+    while the one before waits at the old one.
+    """
+    with ClusterProcesses(tmp_path, **SETTINGS) as cluster:
+        cluster.create(IDEMPOTENT)
+        load = Load(IDEMPOTENT, cluster.bootstrap)
+        for number in cluster.numbers:
+            load.await_ack()
+            assert cluster.stop(number) == 0
+            assert "stops while it still leads" not in cluster.said(number)
+            assert cluster.partition(IDEMPOTENT)[0] not in (number, -1)
+            until(lambda number=number: number not in cluster.partition(IDEMPOTENT)[1])  # type: ignore[misc]
+            cluster.start(number)
+            until(lambda: cluster.partition(IDEMPOTENT)[1] == [1, 2, 3])
+        load.finish()
+        check(load, read_back(cluster.bootstrap, IDEMPOTENT))
