@@ -46,7 +46,7 @@ def parse_addresses(texts: Iterable[str]) -> list[tuple[str, int]]:
 CLUSTER = "CLUSTER"
 """The name of the listener for requests between the nodes of a cluster."""
 NAMES_BETWEEN_NODES = (CLUSTER, "CONTROLLER")
-"""That name, and the one that it mostly has in configurations of Kafka."""
+"""The names of that listener: ours, and the usual one in configurations of Kafka."""
 LISTENER_PATTERN = (
     r"(PLAINTEXT|CLUSTER|CONTROLLER)://(\[[0-9A-Fa-f:.%a-z0-9]+\]|[^\[\]:/,\s]*):([0-9]{1,5})"
 )
