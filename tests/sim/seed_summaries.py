@@ -8,19 +8,23 @@ from __future__ import annotations
 from functools import cache
 
 from odradek.testing.sim import run_seed, summary
-from odradek.testing.world import BOTH, NO_ENGINES, ONLY_ENGINES, World
+from odradek.testing.world import BOTH, DRAWN, NO_ENGINES, ONLY_ENGINES, World
 
 RUNS = (
-    *((seed, 40, NO_ENGINES) for seed in (3, 8, 10, 12)),
-    (9, 20, ONLY_ENGINES),
-    (8, 20, BOTH),
+    *((seed, 15, NO_ENGINES, 1) for seed in (3, 8, 10, 12, 13, 14, 15, 16, 17, 18)),
+    *((seed, 5, NO_ENGINES, DRAWN) for seed in (1, 3, 4, 6, 7, 8, 9, 12)),
+    (9, 10, ONLY_ENGINES, 1),
+    (8, 10, BOTH, 1),
 )
-"""Seeds, steps and clients."""
+"""Seeds, steps, clients and brokers."""
 
 
 @cache
 def summaries() -> list[str]:
-    return [summary(run_seed(World(seed, steps, engines=engines))) for seed, steps, engines in RUNS]
+    return [
+        summary(run_seed(World(seed, steps, engines=engines, brokers=brokers)))
+        for seed, steps, engines, brokers in RUNS
+    ]
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def summaries_of_subprocess(hash_seed: str) -> list[str]:
     ).stdout.splitlines()
 
 
-@pytest.mark.parametrize("hash_seed", ["0", "1", "4711"])
+@pytest.mark.parametrize("hash_seed", ["0", "4711"])
 def test_a_seed_is_the_same_run_byte_for_byte_whatever_the_hash_seed(hash_seed: str) -> None:
     here = summaries()
     assert [line for line in here if "digest" in line] == here

@@ -132,12 +132,15 @@ class _Reassignment:
                     f"The replication factor is changed from {present} to {len(replicas)}",
                 )
         removing = tuple(sorted({*partition.replicas}.difference(replicas)))
-        adding = tuple(sorted({*replicas}.difference(partition.replicas)))
+        # Those of a reassignment under way, too, if they stay. Kafka keeps the lists before if the
+        # new ones are empty: then a replica may be in both, and the reassignment never ends.
+        settled = {*partition.replicas}.difference(partition.adding_replicas)
+        adding = tuple(sorted({*replicas}.difference(settled)))
         return replace(
             PartitionChange.of(partition),
             replicas=(*replicas, *removing),
-            removing_replicas=removing or partition.removing_replicas,
-            adding_replicas=adding or partition.adding_replicas,
+            removing_replicas=removing,
+            adding_replicas=adding,
         )
 
     def _cancelled(

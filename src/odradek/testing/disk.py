@@ -87,6 +87,13 @@ class SimDisk:
         file.content[bit // 8] ^= 1 << (bit % 8)
         file.synced[bit // 8] ^= 1 << (bit % 8)
 
+    def shorten(self, path: str, size: int) -> None:
+        """Cut the end off a file, in the cache and on the platter."""
+        file = self._node(path)
+        assert isinstance(file, FileNode), path
+        file.sync()
+        del file.content[size:], file.synced[size:]
+
     def _node(self, path: str) -> FileNode | Directory | None:
         node: FileNode | Directory | None = self.root
         for name in names_of(path):

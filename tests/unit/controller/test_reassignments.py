@@ -85,6 +85,19 @@ def test_new_replicas_are_added_before_old_ones_are_removed(image: MetadataImage
     assert ongoing(image) == [("t", 0, [3, 2, 1], [3], [1])]
 
 
+def test_a_reassignment_back_before_the_end_leaves_no_replica_that_comes_and_goes(
+    image: MetadataImage,
+) -> None:
+    """Kafka 4.3 keeps the removing replicas of the one before: it would never end."""
+    in_sync(image, 1)
+    assert alter(image, [2, 3])[0] == 0
+    assert ongoing(image) == [("t", 0, [2, 3, 1], [3], [1])]
+    assert alter(image, [1, 2, 3])[0] == 0
+    assert ongoing(image) == [("t", 0, [1, 2, 3], [3], [])]
+    assert alter(image, [1, 2])[0] == 0
+    assert ongoing(image) == [("t", 0, [1, 2, 3], [], [3])]
+
+
 def test_another_order_of_the_same_replicas_is_taken_at_once(image: MetadataImage) -> None:
     assert alter(image, [2, 1])[0] == 0
     after = partition(image)

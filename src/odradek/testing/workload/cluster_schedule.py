@@ -34,6 +34,7 @@ LASTING = ("dead", "mute", "deaf", "split", "slow links", "stuttering")
 """What may become of a machine for ever, so that the others can go on."""
 OPERATIONS = ("reassign", "reassign", "elect", "voter")
 CLIENT_CRASH = "client crash"
+MIN_ISR = "min.insync.replicas"
 
 
 def with_cluster(
@@ -52,9 +53,10 @@ def with_cluster(
     topics = [with_replicas(chance, topic, count, lasting=lasting) for topic in base.topics]
     faults = [*base.faults, *draw_cluster_faults(chance, horizon_ns, count, recorded, only)]
     ends = [fault.at_ns + fault.length_ns for fault in faults]
+    settings = draw_settings(chance, count)
     return replace(
         base,
-        settings=base.settings | draw_settings(chance, count),
+        settings=base.settings | settings,
         topics=topics,
         recreated=[with_replicas(chance, each, count, lasting=lasting) for each in base.recreated],
         faults=sorted(faults, key=lambda plan: (plan.at_ns, plan.number)),
@@ -63,7 +65,7 @@ def with_cluster(
         voters=count if count <= 3 or lasting else chance.pick((3, count)),
         recorded_voters=recorded,
         operations=draw_operations(chance, horizon_ns, voters=recorded and not lasting),
-        fates=draw_fates(chance, count) if lasting else (),
+        fates=draw_fates(chance, count, int(settings[MIN_ISR])) if lasting else (),
     )
 
 
@@ -80,7 +82,7 @@ def draw_settings(chance: SplitMix64, machines: int) -> dict[str, str]:
     session_ms = chance.pick((1_500, 4_000, 9_000))
     fetch_ms = chance.pick((600, 2_000))
     settings = {
-        "min.insync.replicas": str(min(machines, chance.pick((1, 2, 2)))),
+        MIN_ISR: str(min(machines, chance.pick((1, 2, 2)))),
         "offsets.topic.num.partitions": "2",
         "offsets.topic.replication.factor": str(min(3, machines)),
         "broker.session.timeout.ms": str(session_ms),
@@ -135,11 +137,13 @@ def draw_operations(chance: SplitMix64, horizon_ns: int, *, voters: bool) -> lis
     return sorted(usable, key=lambda each: each.at_ns)
 
 
-def draw_fates(chance: SplitMix64, machines: int) -> list[Fate]:
-    """Draw the machines outside the core, and what becomes of them."""
+def draw_fates(chance: SplitMix64, machines: int, min_isr: int) -> list[Fate]:
+    """Draw the machines outside the core, and what becomes of them: two only if one of the three
+    replicas is enough.
+    """
     numbers = list(range(1, machines + 1))
     chance.shuffle(numbers)
-    count = chance.between(1, 2) if machines == 5 else 1
+    count = chance.between(1, 2) if machines == 5 and min_isr == 1 else 1
     return [
         Fate(0, number, chance.pick(LASTING), chance.below(1 << 30)) for number in numbers[:count]
     ]

@@ -1,0 +1,140 @@
+"""A cluster of the real broker in simulated time that a test drives by hand, request by request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from odradek.broker.node import Node
+from odradek.protocol import record_batch_builder
+from odradek.protocol.api.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.api.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from odradek.replication.partition import Partition
+from odradek.testing.machine import PORT, SimMachine, host_of
+from odradek.testing.probes import unsettled
+from odradek.testing.process import SimProcess
+from odradek.testing.scheduler import MS, SimClock
+from odradek.testing.workload.schedule import Schedule
+from odradek.testing.workload.wire import WireClient
+from odradek.testing.world import World
+
+
+def without_work(plan: Schedule) -> Schedule:
+    """Take clients and faults out of a schedule."""
+    return replace(
+        plan, topics=[], producers=[], readers=[], trimmers=[], recreated=[], faults=[], fates=[]
+    )
+
+
+class LiveCluster:
+    """Machines with a node each, and one client."""
+
+    def __init__(self, machines: int = 3, **settings: str) -> None:
+        """`settings`: of all nodes, with underscores for dots."""
+        given = {name.replace("_", "."): value for name, value in settings.items()}
+
+        def adjust(plan: Schedule) -> Schedule:
+            known = {"min.insync.replicas": "2"}
+            plan = replace(without_work(plan), recorded_voters=False, voters=0, operations=())
+            return replace(plan, settings=plan.settings | known | given)
+
+        self.world = World(1, 1, extras=False, brokers=machines, adjust=adjust)
+        self.scheduler = self.world.scheduler
+        for machine in self.world.machines:
+            machine.boot()
+        self.until(lambda: not unsettled(self.world.machines))
+        self.process = SimProcess(self.scheduler, "client", SimClock(self.scheduler))
+        self.network = self.world.fabric.network(self.process, "client")
+        self._wires: dict[tuple[int, int], WireClient] = {}
+
+    def until(self, condition: Callable[[], object], limit_ms: int = 60_000) -> None:
+        """Run until something has happened."""
+        end_ns = self.scheduler.now_ns + limit_ms * MS
+        while not condition():
+            assert self.scheduler.now_ns < end_ns, "it did not happen in time"
+            self.scheduler.run(self.scheduler.now_ns + 10 * MS)
+
+    def settle(self) -> None:
+        """Run until all partitions are led, and all replicas in sync."""
+        self.until(lambda: not unsettled(self.world.machines))
+
+    def machine(self, number: int) -> SimMachine:
+        return self.world.machines[number - 1]
+
+    def node(self, number: int) -> Node:
+        broker = self.machine(number).broker
+        assert isinstance(broker, Node), f"node {number} does not run"
+        return broker
+
+    @property
+    def controller(self) -> int:
+        """The number of the active controller."""
+        (number,) = [
+            machine.number
+            for machine in self.world.machines
+            if machine.running and self.node(machine.number).metadata.controller.is_active
+        ]
+        return number
+
+    def ask(
+        self, number: int, request: Any, version: int, answer: type[Any], port: int = PORT
+    ) -> Any:
+        """Send a request to a node; return its answer, None if it closed the connection."""
+        wire = self._wires.get((number, port))
+        if wire is None:
+            chance = self.scheduler.stream(f"client/{number}/{port}")
+            wire = WireClient(self.process, self.network, chance, host_of(number), port, 5_000)
+            self._wires[number, port] = wire
+        answers: list[Any] = []
+        wire.call(request, version, answer, answers.append, lambda: answers.append(None))
+        self.until(lambda: answers)
+        return answers[0]
+
+    def create(self, name: str, replicas: int = 3, partitions: int = 1) -> None:
+        """Create a topic, and wait until all replicas are in sync."""
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replicas,
+            assignments=[],
+            configs=[],
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
+        response = self.ask(self.controller, request, 7, CreateTopicsResponse)
+        assert response.topics[0].error_code == 0
+        self.settle()
+
+    def produce(self, name: str, values: list[bytes]) -> None:
+        """Produce one batch for each value, acknowledged by all replicas."""
+        leader = self.leader(name)
+        for value in values:
+            records = record_batch_builder.build([(None, value, (), 1)], 0)
+            partition = PartitionProduceData(index=0, records=records)
+            topic_id = self.partition(leader, name).topic_id
+            topic = TopicProduceData(name=name, topic_id=topic_id, partition_data=[partition])
+            request = ProduceRequest(acks=-1, timeout_ms=3_000, topic_data=[topic])
+            response = self.ask(leader, request, 13, ProduceResponse)
+            assert response.responses[0].partition_responses[0].error_code == 0
+
+    def partition(self, number: int, name: str, index: int = 0) -> Partition:
+        """Return a node's replica of a partition."""
+        node = self.node(number)
+        topic = node.metadata.committed.topic(name)
+        assert topic is not None
+        return node.replicas.by_id[topic.id, index]
+
+    def leader(self, name: str) -> int:
+        """Return the node that leads partition 0 of a topic."""
+        topic = self.node(self.controller).metadata.committed.topic(name)
+        assert topic is not None
+        return topic.partitions[0].leader

@@ -1,0 +1,243 @@
+"""The fault matrix of a cluster, row by row: after each fault all recovers, and nothing is lost.
+
+The rows are numbered as in the project's list of faults; not every row is here.
+
+A run checks what every run checks (`odradek.testing.world`): that
+nothing acknowledged is lost, doubled or reordered, that the cluster becomes whole, and the rules of
+a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from odradek.broker.node import StartFailed
+from odradek.log.durable_ends import DURABLE_ENDS_FILE
+from odradek.log.log_directory import META_FILE
+from odradek.raft.quorum_state import QUORUM_STATE_FILE
+from odradek.raft.raft_log import METADATA_DIRECTORY
+from odradek.testing.disk import SimDisk
+from odradek.testing.machine import DATA_DIRECTORY
+from odradek.testing.probes import replica_logs
+from odradek.testing.rules import replicas_match
+from odradek.testing.scheduler import MS, SECOND
+from odradek.testing.sim import explain, run_seed, summary
+from odradek.testing.transport import Link
+from odradek.testing.workload.operator import Operation
+from odradek.testing.workload.schedule import Fate, FaultPlan, Schedule
+from odradek.testing.world import World
+from sim.live_cluster import LiveCluster
+
+STEPS = 12
+SEEDS = (1, 2)
+Adjust = Callable[[Schedule], Schedule]
+
+
+def as_drawn(plan: Schedule) -> Schedule:
+    return plan
+
+
+def survives(
+    *faults: str,
+    adjust: Adjust = as_drawn,
+    sites: Sequence[str] = (),
+    seeds: Sequence[int] = SEEDS,
+) -> None:
+    """Run clusters of three under these faults; one of them must reach each of the sites."""
+    reached = set()
+    for seed in seeds:
+        world = World(seed, STEPS, faults=faults, brokers=3, adjust=adjust)
+        outcome = run_seed(world)
+        assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
+        reached |= set(world.scheduler.sites)
+    assert [
+        site for site in (*sites, *(f"fault: {each}" for each in faults)) if site not in reached
+    ] == []
+
+
+def at(ms: int, kind: str, length_ms: int, machine: int = 1, number: int = 7) -> FaultPlan:
+    return FaultPlan(ms * MS, kind, length_ms * MS, number, machine)
+
+
+def only(*faults: FaultPlan) -> Adjust:
+    """Return what replaces the faults of a schedule."""
+
+    def adjust(plan: Schedule) -> Schedule:
+        ends = [fault.at_ns + fault.length_ns for fault in faults]
+        return replace(plan, faults=faults, fates=(), heal_ns=max(plan.heal_ns, *ends) + SECOND)
+
+    return adjust
+
+
+def test_row_1_a_kill_at_any_disk_effect() -> None:
+    sites = [f"disk: crash {when} an effect" for when in ("before", "within", "after")]
+    survives("crash point", sites=sites, seeds=range(1, 7))
+
+
+def test_row_2_a_power_failure_of_one_node() -> None:
+    survives("power loss", "power loss at a crash point")
+
+
+def test_row_3_a_power_failure_of_all_nodes_at_once() -> None:
+    survives("power cut")
+
+
+def test_row_4_a_minority_is_paused_and_majorities_are_swapped() -> None:
+    survives("swapped majorities", seeds=(1, 2, 3))
+
+
+def test_row_5_a_crash_in_a_roll_a_snapshot_a_deletion_and_a_reassignment() -> None:
+    def busy(plan: Schedule) -> Schedule:
+        often = {"metadata.log.max.record.bytes.between.snapshots": "500"}
+        moves = [Operation(each * 300 * MS, "reassign", each) for each in range(1, 6)]
+        return replace(plan, settings=plan.settings | often, operations=moves, fates=())
+
+    survives("crash point", "power loss at a crash point", adjust=busy, seeds=(3, 4, 5))
+
+
+def test_row_6_a_full_disk() -> None:
+    survives("disk full", sites=("disk: full",))
+
+
+def test_row_7_errors_of_reads() -> None:
+    survives("read error", sites=("disk: EIO read",))
+
+
+def test_row_8_errors_of_fsyncs() -> None:
+    survives("fsync error", sites=("disk: EIO sync",))
+
+
+def test_row_9_errors_of_writes() -> None:
+    survives("write error", sites=("disk: EIO write",), seeds=(1, 2, 3))
+
+
+def test_row_10_slow_disks_and_stalled_loops() -> None:
+    survives("slow disk", "owner stall")
+
+
+def damaged_replica(damage: Callable[[SimDisk], None]) -> None:
+    """Damage a replica of a partition with records while its node is down; it must be in sync again
+    with what its leader has.
+    """
+    cluster = LiveCluster()
+    cluster.create("t")
+    cluster.produce("t", [b"x" * 200] * 20)
+    machine = cluster.machine(next(n for n in (1, 2, 3) if n != cluster.leader("t")))
+    machine.kill()
+    machine.disk.sync_file(f"{DATA_DIRECTORY}/{DURABLE_ENDS_FILE}")
+    damage(machine.disk)
+    machine.boot()
+    cluster.settle()
+    assert cluster.partition(machine.number, "t").log.log_end_offset == 20
+    assert replicas_match(replica_logs(cluster.world.machines)) == []
+
+
+def test_row_12_a_segment_that_became_shorter_is_found_and_fetched_anew() -> None:
+    def shorten(disk: SimDisk) -> None:
+        (path,) = [
+            each for each in disk.paths() if each.endswith(".log") and "metadata" not in each
+        ]
+        disk.shorten(path, len(disk.content(path)) // 2)
+
+    damaged_replica(shorten)
+
+
+def test_row_13_damaged_indexes_and_snapshots_of_producers_are_made_again() -> None:
+    rows = [at(800 + 400 * each, "index bit flip", 100, each % 3 + 1, each) for each in range(6)]
+    survives(adjust=only(*rows), sites=("fault: index bit flip",))
+
+
+@pytest.mark.parametrize("name", [META_FILE, f"{METADATA_DIRECTORY}/{QUORUM_STATE_FILE}"])
+def test_row_14_a_damaged_identity_or_vote_refuses_the_start(name: str) -> None:
+    cluster = LiveCluster()
+    machine = cluster.machine(next(n for n in (1, 2, 3) if n != cluster.controller))
+    machine.kill()
+    path = f"{DATA_DIRECTORY}/{name}"
+    for bit in range(0, 8 * len(machine.disk.content(path)), 5):
+        machine.disk.flip_bit(path, bit)
+    with pytest.raises(StartFailed):
+        machine.boot()
+    others = [each for each in cluster.world.machines if each is not machine]
+    assert all(each.running for each in others)
+
+
+def test_row_15_a_split() -> None:
+    survives("split", seeds=(1, 2, 3))
+
+
+@pytest.mark.parametrize("fate", ["mute", "deaf"])
+def test_row_16_one_direction_is_lost_for_ever_and_the_others_go_on(fate: str) -> None:
+    def lasting(plan: Schedule) -> Schedule:
+        topics = [replace(topic, replicas=3) for topic in plan.topics]
+        return replace(
+            plan,
+            topics=topics,
+            recreated=(),
+            operations=(),
+            recorded_voters=False,
+            fates=[Fate(0, 1 + len(plan.topics) % 3, fate, 5)],
+        )
+
+    survives("one-way", adjust=lasting, sites=(f"fault: {fate} for ever",))
+
+
+def test_row_17_a_bridge_and_a_ring() -> None:
+    survives("bridge", "ring", seeds=(1, 2, 3))
+
+
+def test_row_18_a_client_that_cannot_reach_one_broker() -> None:
+    survives("client cut", sites=("client: asks for leaders",))
+
+
+def test_row_19_flapping_links_and_machines_cut_off_one_by_one() -> None:
+    survives("flapping", "swizzle", seeds=(1, 2, 3))
+
+
+def test_row_20_delays_between_connections() -> None:
+    survives("stall", "slow links", seeds=(1, 2, 3))
+
+
+def test_row_21_answers_that_are_lost_after_the_request_was_carried_out() -> None:
+    survives("half open", sites=("producer: batches sent again",), seeds=(1, 2, 3))
+
+
+def test_row_22_connections_whose_other_end_is_silent() -> None:
+    survives("half-open links", sites=("network: data lost",), seeds=(1, 2, 3))
+
+
+def test_row_23_slow_links_small_pieces_and_resets_within_frames() -> None:
+    def small(plan: Schedule) -> Schedule:
+        link = Link(latency_ns=(1 * MS, 60 * MS), capacity=700, chop_rate=900)
+        return replace(plan, link=link)
+
+    survives("slow links", "breaking links", adjust=small, sites=("network: reset",))
+
+
+def test_row_24_a_paused_leader_goes_on_as_if_it_led() -> None:
+    pauses = [at(900 + 1_800 * each, "pause", 5_000, each % 3 + 1) for each in range(3)]
+    survives(adjust=only(*pauses), sites=("process: late",))
+
+
+def test_row_25_the_controller_is_killed_or_paused_and_a_majority_is_killed() -> None:
+    survives("controller killed", "controller paused", "majority killed", seeds=(1, 2, 3))
+
+
+def test_row_26_a_rolling_restart_under_load() -> None:
+    survives("rolling restart", sites=("cluster: a rolling restart ends", "cluster: a clean stop"))
+
+
+def test_row_27_voters_and_replicas_change_under_faults() -> None:
+    def changing(plan: Schedule) -> Schedule:
+        kinds = ("voter", "reassign")
+        moves = [Operation(n * 400 * MS, kinds[n % 2], n) for n in range(2, 9)]
+        return replace(plan, recorded_voters=True, voters=3, operations=moves, fates=())
+
+    voters = ("operator: voter NONE", "operator: reassign NONE")
+    survives("split", "kill", "pause", adjust=changing, sites=voters, seeds=(1, 2, 3))
+
+
+def test_row_29_wall_clocks_that_jump_and_drift() -> None:
+    survives("clock jump", "clock drift")
