@@ -3,7 +3,7 @@
     python -m bench cluster -- [WORK ...] [--quick] [--turns 3] [--systems odradek,kafka]
     python -m bench cluster -- --table SINCE     what was measured since, such as 2026-11-23T05
 
-    start       processes started to the first record on three replicas
+    start       processes started to the first record on three replicas; a cluster in memory
     produce     big batches and single records, acks=all: CPU of all nodes, time of one in flight
     kills       kill -9 of a node, to the next ack on every partition; and SIGSTOP
     restart     a rolling restart under load
@@ -41,6 +41,7 @@ import cluster_load as load
 from cluster_load import Measured, percentile, progress
 from clusters import ClusterProcesses, KafkaCluster, OdradekCluster, StartedTogether, jars
 from odradek import leaves
+from odradek.testing import Cluster
 from peers import KafkaMissing
 
 RESULTS = Path(__file__).parent / "results" / "cluster.jsonl"
@@ -124,25 +125,28 @@ def start(bench: Bench, system: str) -> Measured:
         for node_id in cluster.ports:
             cluster.spawn(node_id)
         load.first_ack(cluster.ports)
-        took = time.perf_counter() - began
+        took, cpu = time.perf_counter() - began, cluster.cpu_s()
     finally:
         cluster.close()
-    progress(f"first ack {took:.2f} s")
-    return Measured({"first_ack_s": took})
+    progress(f"first ack {took:.2f} s, CPU {cpu:.2f} s")
+    return Measured({"first_ack_s": took, "first_ack_cpu_s": cpu})
 
 
 def start_together(bench: Bench, system: str) -> Measured:
-    """The same with `up -n 3`."""
+    """The same with `up -n 3`; then the `Cluster` of tests, in the memory of this process."""
     settings = {"log.durability": durability(system)}
     began = time.perf_counter()
     nodes = StartedTogether(bench.directory(), settings)
     try:
         load.first_ack(nodes.await_ready())
-        took = time.perf_counter() - began
+        took, cpu = time.perf_counter() - began, nodes.cpu_s()
     finally:
         nodes.stop()
-    progress(f"first ack {took:.2f} s")
-    return Measured({"first_ack_s": took})
+    began = time.perf_counter()
+    with Cluster(3):
+        in_memory = time.perf_counter() - began
+    progress(f"first ack {took:.2f} s, CPU {cpu:.2f} s; in memory {in_memory:.2f} s")
+    return Measured({"first_ack_s": took, "first_ack_cpu_s": cpu, "in_memory_s": in_memory})
 
 
 def kills(bench: Bench, system: str) -> Measured:
@@ -216,30 +220,35 @@ class Row:
 
 
 ROWS = (
-    Row("kill -9 of any node to the next ack, every partition, p50", "s", "kill_s", at(50), 0.25),
-    Row("the same, p99", "s", "kill_s", at(99), 0.35),
-    Row("the same, max", "s", "kill_s", max, 0.5),
-    Row("SIGSTOP to the next ack, every partition, p50", "s", "pause_s", at(50), 1.0),
+    Row("kill -9 of a node to the next ack of each partition, p50", "s", "kill_s", at(50), 0.25),
+    Row("kill -9 to the next ack, p99", "s", "kill_s", at(99), 0.35),
+    Row("kill -9 to the next ack, max", "s", "kill_s", max, 0.5),
+    Row("SIGSTOP of a node to the next ack of each partition, p50", "s", "pause_s", at(50), 1.0),
     Row("rolling restart under load: failed sends", "", "restart_failed", max, value=0),
-    Row("the same: longest gap between acks", "s", "restart_gap_s", ratio=0.5),
+    Row("rolling restart: longest gap between acks", "s", "restart_gap_s", ratio=0.5),
     Row("controller killed to CreateTopics, 1,000 partitions", "s", "controller_s", ratio=0.4),
-    Row("the same, 10,000 partitions", "s", "many_controller_s", ratio=0.5),
+    Row(
+        "controller killed to CreateTopics, 10,000 partitions", "s", "many_controller_s", ratio=0.5
+    ),
     Row("1,000 x RF 3 made and led", "s", "made_s", ratio=0.7, value=5),
+    Row("1,000 x RF 3 made and led, all nodes", "CPU s", "made_cpu_s"),
     Row("10,000 x RF 3 made and led", "s", "many_made_s"),
     Row("1,000 x RF 3 all led again after a kill", "s", "led_again_s", ratio=0.4, value=3),
     Row("produce 1 KB, acks=all, all nodes", "CPU s/GB", "cpu_s_per_gb", ratio=0.6),
-    Row("the same, rate", "MB/s", "mb_per_s", more_is_better=True),
+    Row("produce 1 KB, acks=all", "MB/s", "mb_per_s", more_is_better=True),
     Row("one record per request, 64 connections, all nodes", "CPU us", "cpu_us", ratio=0.8),
-    Row("the same, rate", "1/s", "per_s", more_is_better=True),
+    Row("one record per request, 64 connections", "1/s", "per_s", more_is_better=True),
     Row("one in flight, acks=all, p50", "us", "one_s", at(50), 0.8, scale=1e6),
-    Row("the same, p99", "us", "one_s", at(99), 0.8, scale=1e6),
+    Row("one in flight, acks=all, p99", "us", "one_s", at(99), 0.8, scale=1e6),
     Row("catch-up", "MB/s", "catch_up_mb_per_s", ratio=1.2, more_is_better=True),
-    Row("produce meanwhile, p99", "ms", "catching_up_produce_s", at(99), 1.0, scale=1e3),
-    Row("produce before it, p99", "ms", "before_produce_s", at(99), scale=1e3),
-    Row("process start to in sync again", "s", "back_s"),
+    Row("produce during the catch-up, p99", "ms", "catching_up_produce_s", at(99), 1.0, scale=1e3),
+    Row("produce before the catch-up, p99", "ms", "before_produce_s", at(99), scale=1e3),
+    Row("catch-up: process start to in sync", "s", "back_s"),
     Row("idle with 1,000 x RF 3, all nodes", "% CPU", "idle_cpu_percent", ratio=0.3),
-    Row("the same", "MiB Pss", "idle_pss_mib", ratio=0.15),
+    Row("idle with 1,000 x RF 3, all nodes", "MiB Pss", "idle_pss_mib", ratio=0.15),
     Row("up -n 3 to the first ack, RF 3", "s", "first_ack_s", ratio=0.3, value=2),
+    Row("Cluster(3) in memory", "s", "in_memory_s", value=0.5),
+    Row("up -n 3 to the first ack, all nodes", "CPU s", "first_ack_cpu_s"),
 )
 
 

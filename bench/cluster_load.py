@@ -21,12 +21,13 @@ from confluent_kafka import KafkaError, Message, Producer
 import raw_client
 from broker_load import GB, recycled_pages
 from cluster_client import AckProbe, ClusterClient, Partition, until
-from clusters import ClusterProcesses
+from clusters import ClusterProcesses, used_cpu_s
 from odradek.model.errors import ErrorCode
 
 FACTOR = 3
 PROBED = 12
 SETTLE_S = 3.0
+LONG_S, IDLE_AFTER_S = 5.0, 30.0
 
 
 @dataclass
@@ -192,7 +193,7 @@ def warm_up(cluster: ClusterProcesses, seconds: float, work: Path) -> None:
     progress("warming up")
     big(cluster, int(seconds * 20_000), work)
     small(cluster, 64, seconds)
-    small(cluster, 3, seconds / 2)
+    small(cluster, 3, seconds)
 
 
 def spread_topic(client: ClusterClient, name: str, factor: int = FACTOR) -> str:
@@ -301,7 +302,7 @@ def one_in_flight(cluster: ClusterProcesses, count: int) -> Measured:
 
 def produce(cluster: ClusterProcesses, gigabytes: float, seconds: float, work: Path) -> Measured:
     """Big batches and single records, after a warm-up."""
-    warm_up(cluster, seconds, work)
+    warm_up(cluster, 2 * seconds, work)
     measured = big(cluster, int(gigabytes * GB / 1024), work)
     progress(f"big: {measured.figures}")
     for each in (small(cluster, 64, seconds), one_in_flight(cluster, int(500 * seconds))):
@@ -327,24 +328,25 @@ def make(client: ClusterClient, topics: list[str], factor: int = FACTOR) -> floa
 
 
 def idle(cluster: ClusterProcesses, seconds: float) -> dict[str, float]:
-    """What nodes that nobody asks anything take, after as long a pause."""
+    """What nodes that nobody asks anything take. Half a minute after their last record has been
+    flushed; a short measurement does not wait so long."""
+    time.sleep(IDLE_AFTER_S if seconds >= LONG_S else seconds)
+    cpu = cluster.scheduled_s()
     time.sleep(seconds)
-    cpu = cluster.cpu_s()
-    time.sleep(seconds)
-    percent = (cluster.cpu_s() - cpu) / seconds * 100
+    percent = (cluster.scheduled_s() - cpu) / seconds * 100
     progress(f"idle: {percent:.1f} % of a core, {cluster.pss_mib():.0f} MiB")
     return {"idle_cpu_percent": percent, "idle_pss_mib": cluster.pss_mib()}
 
 
-def restart_s(cluster: ClusterProcesses, node_id: int) -> float:
-    """Stop a node cleanly and start it; the seconds from its process to its first answer."""
+def restart_cpu_s(cluster: ClusterProcesses, node_id: int) -> float:
+    """Stop a node cleanly and start it; return what it took of the CPU until its first answer."""
     cluster.stop(node_id)
     began = time.perf_counter()
     cluster.spawn(node_id)
     ClusterClient({node_id: cluster.ports[node_id]}).partitions([])
-    took = time.perf_counter() - began
-    progress(f"node {node_id} answers after {took:.2f} s")
-    return took
+    cpu, took = used_cpu_s(cluster.processes[node_id].pid), time.perf_counter() - began
+    progress(f"node {node_id} answers after {took:.2f} s, CPU {cpu:.2f} s")
+    return cpu
 
 
 def partitions(cluster: ClusterProcesses, count: int, idle_s: float, kills: int) -> Measured:
@@ -353,7 +355,9 @@ def partitions(cluster: ClusterProcesses, count: int, idle_s: float, kills: int)
     client.create(["first"], 1, FACTOR)  # All nodes are there.
     client.await_led(["first"])
     topics = topics_of(count)
+    cpu = cluster.cpu_s()
     measured = Measured({"made_s": make(client, topics)})
+    measured.figures["made_cpu_s"] = cluster.cpu_s() - cpu
     client.await_in_sync(topics, FACTOR)
     if idle_s:
         measured.figures |= idle(cluster, idle_s)

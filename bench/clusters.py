@@ -122,6 +122,15 @@ class ClusterProcesses(ABC):
         """User and system time of all nodes so far, of killed ones and of child processes too."""
         return self._used_by_ended + sum(used_cpu_s(each.pid) for each in self.processes.values())
 
+    def scheduled_s(self) -> float:
+        """The CPU time of the threads that there are now, to the nanosecond: for little of it."""
+        return sum(
+            int(task.read_text().split()[0]) / 1e9
+            for each in self.processes.values()
+            for pid in with_children(each.pid)
+            for task in Path(f"/proc/{pid}/task").glob("*/schedstat")
+        )
+
     def pss_mib(self) -> float:
         """The memory of all nodes and of their child processes."""
         return sum(
@@ -210,6 +219,9 @@ class StartedTogether:
             raise RuntimeError("odradek up -n 3 did not start")
         nodes = json.loads(line)["nodes"]
         return {each["id"]: int(each["address"].rpartition(":")[2]) for each in nodes}
+
+    def cpu_s(self) -> float:
+        return used_cpu_s(self._parent.pid)
 
     def stop(self) -> None:
         """Stop all nodes."""

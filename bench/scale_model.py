@@ -15,10 +15,6 @@ from dataclasses import dataclass, field
 GB = 1e9
 MIB = 2**20
 KIB = 2**10
-FETCHES_PER_S = 2
-"""A parked fetch of a follower is answered empty after `replica.fetch.wait.max.ms`, 500 ms."""
-HEARTBEATS_PER_S = 0.5
-"""Of a broker, `broker.heartbeat.interval.ms`."""
 MEMBER_HEARTBEATS_PER_S = 1 / 3
 
 
@@ -37,11 +33,12 @@ class Costs:
     read_gb_s: float
     """One GB read by consumers, from the page cache."""
     member_heartbeat_us: float
-    node_cpu: float
-    """A node that does nothing, alone: its share of a core."""
+    alone_cpu: float
+    """A node that does nothing, without others: its share of a core."""
+    member_cpu: float
+    """The same in a cluster: fetches of the metadata log, heartbeats, at both ends."""
     pair_cpu: float
-    """What two nodes of a cluster take for each other when nothing happens: fetches that find
-    nothing, heartbeats; the share of a core of both, in one direction."""
+    """A node that follows another one with nothing to fetch: the share of a core of both."""
     node_mib: float
     replica_kib: float
     """Memory of one replica, at its node, without the image."""
@@ -60,7 +57,6 @@ class Costs:
     record_bytes: float
     follow_record_us: float
     """Another broker replays such a record."""
-    broker_heartbeat_us: float
     start_s: float
     """A start without partitions: process, modules, registration."""
     open_replica_ms: float
@@ -131,14 +127,12 @@ def predict(costs: Costs, load: Load) -> Prediction:
     followers = load.followers
     per_request_us = costs.request_us + followers * costs.follow_request_us
     per_gb_s = costs.gb_s + followers * costs.follow_gb_s + load.readers * costs.read_gb_s
-    controller_s = HEARTBEATS_PER_S * load.nodes * costs.broker_heartbeat_us / 1e6
     cores = (
         batches * per_request_us / 1e6
         + load.gb_per_s * per_gb_s
         + load.members * MEMBER_HEARTBEATS_PER_S * costs.member_heartbeat_us / 1e6
-        + load.nodes * costs.node_cpu
+        + load.nodes * (costs.member_cpu if load.nodes > 1 else costs.alone_cpu)
         + load.pairs * costs.pair_cpu
-        + controller_s
     )
     replicas = load.replicas_per_node
     image = load.partitions * costs.partition_image_bytes
@@ -217,8 +211,8 @@ def limits(found: Prediction, bounds: Bounds) -> list[Limit]:
 class Measurement:
     """What a small cluster was measured to take, all nodes together, with so many replicas each.
 
-    `idle_cpu`, `pss_mib` and `restart_s`, a clean start of one node to its first answer, are pairs:
-    without partitions, and with `partitions`.
+    `idle_cpu`, `pss_mib` and `restart_cpu_s`, a clean start of one node to its first answer, are
+    pairs: with one partition, and with `partitions` more.
     """
 
     nodes: int
@@ -228,7 +222,7 @@ class Measurement:
     cpu_s_per_gb: float
     idle_cpu: tuple[float, float]
     pss_mib: tuple[float, float]
-    restart_s: tuple[float, float]
+    restart_cpu_s: tuple[float, float]
 
     def load(self, **changes: float) -> Load:
         """Return the load of this measurement, without traffic."""
@@ -250,7 +244,6 @@ class Known:
     record_us: float
     record_bytes: float
     follow_record_us: float
-    broker_heartbeat_us: float
 
 
 def fitted(known: Known, alone: Measurement, three: Measurement) -> Costs:
@@ -266,17 +259,20 @@ def fitted(known: Known, alone: Measurement, three: Measurement) -> Costs:
     grown = three.pss_mib[1] - three.pss_mib[0]
     replicas = three.partitions * three.factor
     replica_mib = (grown - three.nodes * three.partitions * image_mib) / replicas
-    pairs = three.nodes * (three.nodes - 1)
+    # One partition has a leader and its followers; of many, each node follows each other one.
+    few, all_pairs = further, three.nodes * (three.nodes - 1)
+    pair_cpu = max(0.0, (three.idle_cpu[1] - three.idle_cpu[0]) / (all_pairs - few))
     return Costs(
         request_us=alone.cpu_us,
         follow_request_us=(three.cpu_us - alone.cpu_us) / further,
         gb_s=alone.cpu_s_per_gb,
         follow_gb_s=(three.cpu_s_per_gb - alone.cpu_s_per_gb) / further,
-        node_cpu=alone.idle_cpu[0],
-        pair_cpu=max(0.0, (three.idle_cpu[1] - three.nodes * alone.idle_cpu[0]) / pairs),
+        alone_cpu=alone.idle_cpu[0],
+        member_cpu=(three.idle_cpu[1] - all_pairs * pair_cpu) / three.nodes,
+        pair_cpu=pair_cpu,
         node_mib=node_mib,
         replica_kib=replica_mib * KIB,
-        start_s=alone.restart_s[0],
+        start_s=alone.restart_cpu_s[0],
         open_replica_ms=opened_ms(alone),
         **vars(known),
     )
@@ -284,7 +280,7 @@ def fitted(known: Known, alone: Measurement, three: Measurement) -> Costs:
 
 def opened_ms(alone: Measurement) -> float:
     """Return the time of opening one replica in a start: reading its part of the image too."""
-    without, with_partitions = alone.restart_s
+    without, with_partitions = alone.restart_cpu_s
     return (with_partitions - without) / alone.partitions * 1e3
 
 
@@ -313,7 +309,7 @@ def check(costs: Costs, measured: Measurement) -> list[Check]:
         Check("CPU s a GB", measured.cpu_s_per_gb, one_gb.cores - nothing.cores),
         Check("idle, % of a core", measured.idle_cpu[1] * 100, idle.cores * 100),
         Check("memory, MiB", measured.pss_mib[1], idle.node_mib * measured.nodes),
-        Check("restart, s", measured.restart_s[1], idle.start_s),
+        Check("a start, CPU s", measured.restart_cpu_s[1], idle.start_s),
     ]
 
 

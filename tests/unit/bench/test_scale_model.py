@@ -26,7 +26,6 @@ KNOWN = model.Known(
     record_us=30,
     record_bytes=50,
     follow_record_us=20,
-    broker_heartbeat_us=10,
 )
 ALONE = model.Measurement(
     nodes=1,
@@ -36,7 +35,7 @@ ALONE = model.Measurement(
     cpu_s_per_gb=0.8,
     idle_cpu=(0.01, 0.01),
     pss_mib=(30, 36),
-    restart_s=(0.5, 1.5),
+    restart_cpu_s=(0.5, 1.5),
 )
 THREE = model.Measurement(
     nodes=3,
@@ -44,9 +43,9 @@ THREE = model.Measurement(
     partitions=1000,
     cpu_us=100,
     cpu_s_per_gb=2.0,
-    idle_cpu=(0.06, 0.06),
+    idle_cpu=(0.05, 0.07),
     pss_mib=(90, 111),
-    restart_s=(0.6, 1.6),
+    restart_cpu_s=(0.6, 1.6),
 )
 COSTS = model.fitted(KNOWN, ALONE, THREE)
 
@@ -54,7 +53,7 @@ COSTS = model.fitted(KNOWN, ALONE, THREE)
 @pytest.mark.parametrize("measured", [ALONE, THREE])
 def test_the_model_explains_the_cpu_that_it_was_fitted_to(measured):
     checks = model.check(COSTS, measured)
-    cpu = [each for each in checks if "CPU" in each.name or "idle" in each.name]
+    cpu = [each for each in checks if each.name.startswith(("CPU", "idle"))]
     assert len(cpu) == 3
     assert model.largest_error(cpu) < 0.01
 
@@ -89,7 +88,9 @@ def test_an_idle_cluster_pays_for_each_pair_of_nodes_that_follow_each_other():
     assert ten.pairs == 90
     assert model.Load(nodes=10, partitions=2, factor=2).pairs == 2
     idle = model.predict(COSTS, ten).cores
-    assert idle == pytest.approx(10 * 0.01 + 90 * COSTS.pair_cpu + 10 * 0.5 * 10 / 1e6)
+    assert COSTS.pair_cpu == pytest.approx(0.02 / 4)
+    assert COSTS.member_cpu == pytest.approx((0.07 - 6 * 0.005) / 3)
+    assert idle == pytest.approx(10 * COSTS.member_cpu + 90 * 0.005)
 
 
 def test_a_failover_changes_every_partition_of_which_the_broker_has_a_replica():
