@@ -283,13 +283,12 @@ class DirectoryOffsets:
             self._log_starts[key] = log.log_start_offset
             if log.has_gaps:
                 self.first_dirty.setdefault(key, 0)  # as a log that was compacted here
+        # Copies, which the work encodes: for 10,000 logs that takes longer than a turn may last.
         contents = {
-            RECOVERY_POINT_FILE: checkpoints.encode_offsets(self._recovery_points),
-            HIGH_WATERMARK_FILE: checkpoints.encode_offsets(self._high_watermarks),
-            LOG_START_FILE: checkpoints.encode_offsets(
-                {key: offset for key, offset in self._log_starts.items() if offset > 0}
-            ),
-            CLEANER_OFFSET_FILE: checkpoints.encode_offsets(self.first_dirty),
+            RECOVERY_POINT_FILE: self._recovery_points.copy(),
+            HIGH_WATERMARK_FILE: self._high_watermarks.copy(),
+            LOG_START_FILE: {key: start for key, start in self._log_starts.items() if start > 0},
+            CLEANER_OFFSET_FILE: self.first_dirty.copy(),
         }
 
         def work() -> None:
@@ -299,7 +298,8 @@ class DirectoryOffsets:
             except OSError as error:
                 raise self._fence.fail(error) from error
             try:
-                for name, data in contents.items():
+                for name, offsets in contents.items():
+                    data = checkpoints.encode_offsets(offsets)
                     if self._written.get(name) != data:
                         self._disk.replace_file(f"{self._path}/{name}", data)
                         self._written[name] = data

@@ -14,6 +14,7 @@ from odradek.log.fence import LogDirFailure
 from odradek.log.files import LocalDisk
 from odradek.log.log_directory import NO_BROKER_EPOCH, WrongDirectory, partition_of
 from odradek.log.memory_disk import MemoryDisk
+from odradek.model.topics import uuid_text
 from unit.log.log_directories import crash, key, open_directory
 from unit.log.log_making import SMALL, batch, fill, offsets, read
 
@@ -130,6 +131,24 @@ def test_a_clean_stop_keeps_everything():
         assert (log.log_end_offset, found.scanned_bytes) == (20 * (n + 1), 0)
     assert again.logs[key(1)].log_start_offset == 7
     assert again.logs[key(1)].high_watermark == 30
+
+
+def test_a_checkpoint_has_what_the_logs_had_when_it_was_asked_for():
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    log = directory.open_log(key(0), SMALL, 0)
+    fill(log, 10)
+    log.flush(checkpoint=True)
+    work = directory.checkpoint()
+    fill(log, 10)
+    log.flush(checkpoint=True)
+    directory.checkpoint()  # never run: the newer values are not those of the older work
+    directory.open_log(key(1), SMALL, 0)
+    work()
+    assert disk.read_file("data/recovery-point-offset-checkpoint").splitlines()[1:] == [
+        b"1",
+        f"{uuid_text(key(0).topic_id)} 0 20".encode(),
+    ]
 
 
 def test_a_failed_checkpoint_fences_the_directory_and_a_stop_leaves_no_marker():
