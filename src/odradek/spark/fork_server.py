@@ -291,9 +291,28 @@ class ForkServer:
             each.close()
 
 
+ARGUMENTS_START, ARGUMENTS_END = 45, 46
+"""Fields of /proc/PID/stat behind the name, see proc(5)."""
+
+
+def show_command(arguments: list[str]) -> None:
+    """Show the arguments as this process's command line, where that is possible: by it tools and
+    people know Spark's processes."""
+    if sys.platform != "linux":
+        return
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, end = int(fields[ARGUMENTS_START]), int(fields[ARGUMENTS_END])
+    text = b"\0".join([b"python", *map(os.fsencode, arguments)])[: end - start - 1]
+    # Some containers do not allow it, and the process does its work without.
+    with contextlib.suppress(OSError), open("/proc/self/mem", "r+b", buffering=0) as memory:
+        memory.seek(start)
+        memory.write(text.ljust(end - start, b"\0"))
+
+
 def run_job(job: Job, own_environment: Mapping[str, str], own_path: list[str]) -> None:
     """Run a module as `python -m` would, in a forked child."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    show_command(job.arguments)
     sys.path[:] = job.path(own_environment, own_path)
     importlib.invalidate_caches()
     os.chdir(job.directory)
@@ -366,7 +385,7 @@ def start() -> Started:
             [sys.executable, "-m", __name__, str(directory), str(listener.fileno())],
             stdin=subprocess.PIPE,
             pass_fds=[listener.fileno()],
-            start_new_session=True,
+            process_group=0,  # Ctrl-C is not for it.
             env={**WITHOUT_THREADS, HASH_SEED: "0", **os.environ, **UNBUFFERED},
         )
     return Started(os.getpid(), server, python)

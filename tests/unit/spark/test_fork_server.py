@@ -152,6 +152,15 @@ def test_a_process_has_its_arguments_environment_directory_and_streams(launch, t
     assert process.returncode == 3
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_forked_process_is_known_by_its_command_line_and_in_the_drivers_session(launch, tmp_path):
+    program = "import os; print(open('/proc/self/cmdline').read().split(chr(0)), os.getsid(0))"
+    (tmp_path / "greeting.py").write_text(program)
+    said = launch("more", PYTHONHASHSEED="0").communicate("", timeout=60)[0]
+    assert said.startswith("['python', '-m', 'greeting', 'more', ''")
+    assert said.split()[-1] == str(os.getsid(0))
+
+
 def test_each_process_has_other_random_numbers(launch, tmp_path):
     program = "import numpy, os; print(numpy.random.random(), os.getpid())"
     (tmp_path / "greeting.py").write_text(program)
