@@ -3,7 +3,8 @@
     rolling restart     each machine in turn: a clean stop (a kill, if that takes too long), a
                         pause, a start, and the next one when it is ready
     lost disk           a machine is killed and comes back with an empty disk, if all replicas were
-                        in sync: the others have everything that was acknowledged
+                        in sync, and the quorum has a majority without it: the others have all that
+                        was acknowledged
     controller killed   the active controller is killed
     controller paused   its process gets no time, as by SIGSTOP, and then goes on as if it led
     majority killed     more than half of the machines are killed
@@ -21,6 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from odradek.broker.node import Node
+from odradek.raft.replicas import ReplicaKey
 from odradek.testing.history import Fault
 from odradek.testing.link_faults import LinkFaults
 from odradek.testing.machine import SimMachine
@@ -109,12 +111,25 @@ class ClusterFaults:
             look()
 
     def _lost_disk(self, fault: FaultPlan, chance: SplitMix64) -> None:
-        if self.is_whole():
+        machine = self.machines[fault.machine - 1]
+        if self.is_whole() and self._quorum_outlives(machine):
             self._note(fault.kind)
-            machine = self.machines[fault.machine - 1]
             machine.kill()
             machine.wipe()
             machine.restart(fault.length_ns)
+
+    def _quorum_outlives(self, lost: SimMachine) -> bool:
+        """True if a majority of the voters has its disks without this machine's."""
+        controller = self._controller()
+        if controller is None or not isinstance(controller.broker, Node):
+            return False
+        voters = controller.broker.metadata.raft.core.log.voters
+        others = [
+            ReplicaKey(machine.number, machine.broker.directory.meta.directory_id)
+            for machine in self.machines
+            if machine is not lost and isinstance(machine.broker, Node)
+        ]
+        return sum(key in voters for key in others) >= voters.majority
 
     def _controller(self) -> SimMachine | None:
         for machine in self.machines:
