@@ -3,8 +3,8 @@
     rolling restart     each machine in turn: a clean stop (a kill, if that takes too long), a
                         pause, a start, and the next one when it is ready
     lost disk           a machine is killed and comes back with an empty disk, if all replicas were
-                        in sync, and the quorum has a majority without it: the others have all that
-                        was acknowledged
+                        in sync, each partition has another one, and the quorum has a majority
+                        without it: the others have all that was acknowledged
     controller killed   the active controller is killed
     controller paused   its process gets no time, as by SIGSTOP, and then goes on as if it led
     majority killed     more than half of the machines are killed
@@ -112,18 +112,24 @@ class ClusterFaults:
 
     def _lost_disk(self, fault: FaultPlan, chance: SplitMix64) -> None:
         machine = self.machines[fault.machine - 1]
-        if self.is_whole() and self._quorum_outlives(machine):
+        if self.is_whole() and self._data_outlives(machine):
             self._note(fault.kind)
             machine.kill()
             machine.wipe()
             machine.restart(fault.length_ns)
 
-    def _quorum_outlives(self, lost: SimMachine) -> bool:
-        """True if a majority of the voters has its disks without this machine's."""
+    def _data_outlives(self, lost: SimMachine) -> bool:
+        """True if each partition has a replica elsewhere, and a majority of the voters its disks,
+        without this machine's.
+        """
         controller = self._controller()
         if controller is None or not isinstance(controller.broker, Node):
             return False
-        voters = controller.broker.metadata.raft.core.log.voters
+        metadata = controller.broker.metadata
+        for topic in metadata.committed.topics.values():
+            if any(each.replicas == (lost.number,) for each in topic.partitions.values()):
+                return False
+        voters = metadata.raft.core.log.voters
         others = [
             ReplicaKey(machine.number, machine.broker.directory.meta.directory_id)
             for machine in self.machines

@@ -439,7 +439,10 @@ class World:
         newest = max(views, key=lambda view: view.epoch)
         platters = {}
         for number in newest.isr:
-            disk = self.machines[number - 1].disk
+            machine = self.machines[number - 1]
+            disk = machine.disk
+            if machine.disks > 1 and not segments_of(disk, topic_id, send.partition.partition):
+                continue  # What it told the leader was of the disk that it lost.
             there = is_durable(
                 disk, topic_id, send.partition.partition, send.base_offset, len(send.contents)
             )
@@ -467,13 +470,18 @@ class World:
 
 def is_durable(disk: SimDisk, topic_id: UUID, partition: int, base_offset: int, count: int) -> bool:
     """True if `count` records from `base_offset` are on the platter, intact."""
-    directory = f"/{uuid_text(topic_id)}-{partition}/"
-    segments = [p for p in disk.paths() if directory in p and p.endswith(".log")]
+    segments = segments_of(disk, topic_id, partition)
     at_or_before = [p for p in segments if base_of(p) <= base_offset]
     if not at_or_before:
         return False
     segment = max(at_or_before, key=base_of)
     return base_offset + count <= intact_end(disk.synced_bytes(segment), base_of(segment))
+
+
+def segments_of(disk: SimDisk, topic_id: UUID, partition: int) -> list[str]:
+    """Return the paths of the partition's segments."""
+    directory = f"/{uuid_text(topic_id)}-{partition}/"
+    return [path for path in disk.paths() if directory in path and path.endswith(".log")]
 
 
 def intact_end(data: bytes, next_offset: int) -> int:
