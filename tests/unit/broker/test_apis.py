@@ -25,7 +25,8 @@ def hints(function: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_a_row_names_a_handler_that_takes_the_request_of_its_api(row: Api) -> None:
     assert list(inspect.signature(row.handle).parameters) == ["broker", "context", "request"]
-    if row.handler not in SEVERAL:
+    # A compiled handler has no annotations: the interpreted run looks at them.
+    if row.handler not in SEVERAL and inspect.isfunction(row.handle):
         assert hints(row.handle)["request"] is row.request
 
 

@@ -322,11 +322,12 @@ def delayed_fetches() -> int:
 
 
 def test_a_request_that_is_answered_meanwhile_is_not_kept() -> None:
+    others = delayed_fetches()
     watched = Watched()
     watched.node.create("t")
     sent = watched.send(fetch("t", wait_ms=60_000), 11)
     assert isinstance(sent.waiting, DelayedResponse)
-    assert delayed_fetches() == 1
+    assert delayed_fetches() == others + 1
     many = [watched.connection] + [FakeConnection([])] * 2 * LOOKED_AT_ONCE
     broker = watched.node.node.broker
     slices = describe_waiting(broker, many, DescribeWaitingRequest(operations_limit=10))
@@ -335,7 +336,7 @@ def test_a_request_that_is_answered_meanwhile_is_not_kept() -> None:
     watched.node.run_until_idle()
     assert sent.parts is not None
     watched.node.pass_time(1)
-    assert delayed_fetches() == 0
+    assert delayed_fetches() == others
     slices.close()
 
 

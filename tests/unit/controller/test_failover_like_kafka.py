@@ -9,7 +9,7 @@ import random
 
 from odradek.broker.handlers.describe_topic_partitions import topic_response
 from odradek.controller.image import NO_LEADER
-from odradek.controller.leader_election import elect_leaders
+from odradek.controller.leader_election import elect_everywhere, elect_leaders
 from odradek.controller.reassignments import (
     alter_partition_reassignments,
     list_partition_reassignments,
@@ -56,10 +56,15 @@ class Decisions:
         )
 
     def elect(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
-        decision = elect_leaders(self.cluster.image, request, self.cluster.config)
-        self.cluster.submit(decision.records)
+        cluster = self.cluster
+        if request.topic_partitions is not None:
+            decision = elect_leaders(cluster.image, request, cluster.config)
+            cluster.submit(decision.records)
+            self._catch_up()
+            return decision.response
+        response = cluster.run(elect_everywhere(cluster.image, request, lambda: cluster.config))
         self._catch_up()
-        return decision.response
+        return response
 
     def reassign(
         self, request: AlterPartitionReassignmentsRequest
