@@ -10,7 +10,7 @@ disks that are slower than the network, and clients.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 GB = 1e9
 MIB = 2**20
@@ -224,9 +224,10 @@ class Measurement:
     pss_mib: tuple[float, float]
     restart_cpu_s: tuple[float, float]
 
-    def load(self, **changes: float) -> Load:
-        """Return the load of this measurement, without traffic."""
-        return Load(nodes=self.nodes, factor=self.factor, readers=0, **changes)  # type: ignore[arg-type]
+    @property
+    def load(self) -> Load:
+        """The load of the cluster without partitions and traffic."""
+        return Load(nodes=self.nodes, factor=self.factor, readers=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,10 +301,10 @@ class Check:
 
 def check(costs: Costs, measured: Measurement) -> list[Check]:
     """Hold the model against a measurement."""
-    idle = predict(costs, measured.load(partitions=measured.partitions))
-    one_request = predict(costs, measured.load(requests_per_s=1.0))
-    one_gb = predict(costs, measured.load(gb_per_s=1.0, batch_bytes=float("inf")))
-    nothing = predict(costs, measured.load())
+    idle = predict(costs, replace(measured.load, partitions=measured.partitions))
+    one_request = predict(costs, replace(measured.load, requests_per_s=1.0))
+    one_gb = predict(costs, replace(measured.load, gb_per_s=1.0, batch_bytes=float("inf")))
+    nothing = predict(costs, measured.load)
     return [
         Check("CPU us a request", measured.cpu_us, (one_request.cores - nothing.cores) * 1e6),
         Check("CPU s a GB", measured.cpu_s_per_gb, one_gb.cores - nothing.cores),

@@ -74,7 +74,7 @@ class Api:
 
     @property
     def failed(self) -> Failed:
-        """What makes the response to a request that cannot reach the active controller."""
+        """The function that answers a request which cannot reach the active controller."""
         found: Failed = self._module().failed
         return found
 

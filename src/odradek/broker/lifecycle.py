@@ -114,7 +114,7 @@ Effect = SendToController | Registered | CaughtUp | FenceChanged | MayShutDown |
 
 @dataclass(frozen=True, slots=True)
 class LifecycleConfig:
-    """What is known of this life; times in milliseconds."""
+    """The settings of one life; times are in milliseconds."""
 
     heartbeat_interval_ms: int = 2_000
     """Kafka's `broker.heartbeat.interval.ms`."""

@@ -208,7 +208,7 @@ def is_same(one: Any, other: Any, array: str) -> bool:
 
 
 class LongRequest:
-    """One long request: `advance` runs one slice of it."""
+    """One long request: a `SlicedRequest`."""
 
     def __init__(
         self, broker: Broker, context: RequestContext, position: int, request: Any = None
@@ -221,23 +221,13 @@ class LongRequest:
         self._arrays: tuple[str, ...] = ()
         self._responses: list[Any] = []
         self._missing = 0
-        self._is_handled = self._is_abandoned = False
+        self._is_handled = self.is_abandoned = False
         self._waiting: list[DelayedResponse] = []
-        self._slices = self._handle(context.exchange.frame, position, request)
-
-    def advance(self) -> bool:
-        """Run one slice. Return False if it is done, or waits for an event."""
-        if self._is_abandoned:
-            return False
-        try:
-            next(self._slices)
-        except StopIteration:
-            return False
-        return True
+        self.slices = self._handle(context.exchange.frame, position, request)
 
     def abandon(self) -> None:
         """Stop, because the connection closed. Parts that wait complete as at their deadlines."""
-        self._is_abandoned = True
+        self.is_abandoned = True
         for each in self._waiting:
             each.operation.expire()
 
@@ -285,8 +275,8 @@ class LongRequest:
     def _collected(self, index: int, response: Any) -> None:
         self._responses[index] = response
         self._missing -= 1
-        if self._is_handled and not self._missing and not self._is_abandoned:
-            self._slices = self._write()
+        if self._is_handled and not self._missing and not self.is_abandoned:
+            self.slices = self._write()
             self.resume()
 
     def _write(self) -> Slices:
@@ -314,11 +304,11 @@ class SlicedRequest(Protocol):
 
     context: RequestContext
     resume: Callable[[], None]
-    """Set by `LongRequests`: to be called when there is more to do after `advance` was False."""
-
-    def advance(self) -> bool:
-        """Run one slice. Return False if it is done, or waits for an event."""
-        ...
+    """Set by `LongRequests`: called when there are more `slices` after they had ended."""
+    slices: Generator[None, None, Any]
+    """What is left to do; it ends when the request is done, or waits for an event."""
+    is_abandoned: bool
+    """True from the call of `abandon`: no slice is run any more."""
 
     def abandon(self) -> None:
         """Stop, because the connection closed."""
@@ -345,7 +335,7 @@ class LongRequests:
         request.resume = partial(self._continue, request)
         if len(self._active) >= ACTIVE_MAX:
             self._waiting.append(request)
-        elif request.advance():
+        elif advance(request):
             self._continue(request)
 
     def _continue(self, request: SlicedRequest) -> None:
@@ -362,7 +352,7 @@ class LongRequests:
         self._is_scheduled = False
         request = self._active.popleft()
         try:
-            if request.advance():
+            if advance(request):
                 self._active.append(request)
         except ProtocolError as error:
             request.context.exchange.close_connection(str(error))
@@ -374,6 +364,17 @@ class LongRequests:
                 self._active.append(self._waiting.popleft())
             if self._active:
                 self._schedule()
+
+
+def advance(request: SlicedRequest) -> bool:
+    """Run one slice. Return False if the request is done, or waits for an event."""
+    if request.is_abandoned:
+        return False
+    try:
+        next(request.slices)
+    except StopIteration:
+        return False
+    return True
 
 
 def do_nothing() -> None:

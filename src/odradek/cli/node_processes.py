@@ -31,7 +31,7 @@ from typing import Any
 
 import click
 
-# What the nodes of a cluster import later, imported once for all of them.
+# The parent imports these for its children, which would import them at their start.
 import odradek.broker.cluster_member
 import odradek.broker.controller_service
 import odradek.broker.http_service

@@ -132,6 +132,13 @@ class Planner:
             replicas = tuple(each for each in replicas if each != goes)
         return replicas
 
+    def _least_first(self, replicas: tuple[int, ...], of_topic: Counter[int]) -> int:
+        """Return the replica that leads least: partitions of its topic first, then all."""
+        return min(
+            replicas,
+            key=lambda each: (of_topic[each], self._leaders[each], replicas.index(each)),
+        )
+
     def _spread_leaders(self, plan: Plan) -> Plan:
         """Put another replica first where a broker is first of more than its share: of its topic's
         partitions, and then of all, as far as that leaves its topic as even.
@@ -146,14 +153,7 @@ class Planner:
         for key, replicas in plan.items():
             topic = of_topic[key.topic]
             first = replicas[0]
-            least = min(
-                replicas,
-                key=lambda each, topic=topic, replicas=replicas: (  # type: ignore[misc]
-                    topic[each],
-                    leaders[each],
-                    replicas.index(each),
-                ),
-            )
+            least = self._least_first(replicas, topic)
             uneven = topic[first] > topic[least] + 1
             too_many = leaders[first] > share and topic[first] > topic[least]
             if uneven or (too_many and leaders[least] < leaders[first] - 1):

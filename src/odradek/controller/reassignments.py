@@ -132,8 +132,8 @@ class _Reassignment:
                     f"The replication factor is changed from {present} to {len(replicas)}",
                 )
         removing = tuple(sorted({*partition.replicas}.difference(replicas)))
-        # Those of a reassignment under way, too, if they stay. Kafka keeps the lists before if the
-        # new ones are empty: then a replica may be in both, and the reassignment never ends.
+        # A replica that a reassignment under way adds is added still, if it stays: if the old list
+        # were kept, a replica could be added and removed at once, and neither would ever end.
         settled = {*partition.replicas}.difference(partition.adding_replicas)
         adding = tuple(sorted({*replicas}.difference(settled)))
         return replace(

@@ -43,7 +43,7 @@ FLIGHT = """
     dest string, air_time int, distance int, hour int, minute int, time_hour timestamp
 """
 COLUMNS = {"delays": "data", "rejected": "key, value, data"}
-"""What each query needs of the records."""
+"""The columns of the source that each query reads."""
 NEVER_MISSING = ("year", "month", "day", "hour", "minute", "sched_dep_time", "sched_arr_time")
 NEVER_MISSING_NAMES = ("carrier", "origin", "time_hour")
 

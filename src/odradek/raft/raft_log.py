@@ -147,7 +147,7 @@ def open_raft_client(
         state,
         endpoints=place.endpoints,
         bootstrap=place.bootstrap,
-        # Those that a directory was formatted with are to reach nodes that join later, too.
+        # The log tells the voters of a formatted directory to nodes that join later.
         record_voters=(recorded is None and not place.voters and bool(place.endpoints))
         or (recorded is not None and start.end_offset == 0),
     )

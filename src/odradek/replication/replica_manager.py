@@ -421,7 +421,8 @@ class ReplicaManager:
         event.
         """
         self._check_scheduled = False
-        under_way = bool(self._checking)  # What it has looked at may be another by now.
+        # A check under way begins again: partitions that it has looked at may have changed.
+        under_way = bool(self._checking)
         self._checking = [each for each in self if each.leadership is not None]
         if not under_way:
             self._check_some_isrs()

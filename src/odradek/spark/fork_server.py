@@ -110,7 +110,7 @@ def seed_random_numbers() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a process is started with; see `launch.message`."""
+    """The start of one process, as `launch.message` describes it."""
 
     directory: str
     arguments: list[str]

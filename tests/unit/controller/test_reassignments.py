@@ -88,7 +88,7 @@ def test_new_replicas_are_added_before_old_ones_are_removed(image: MetadataImage
 def test_a_reassignment_back_before_the_end_leaves_no_replica_that_comes_and_goes(
     image: MetadataImage,
 ) -> None:
-    """Kafka 4.3 keeps the removing replicas of the one before: it would never end."""
+    """No replica is added and removed at once: such a reassignment would never end."""
     in_sync(image, 1)
     assert alter(image, [2, 3])[0] == 0
     assert ongoing(image) == [("t", 0, [2, 3, 1], [3], [1])]

@@ -28,7 +28,7 @@ def test_preloaded_modules_start_no_thread_and_are_frozen():
     assert ran.stdout.split() == ["1", "True"], ran.stderr
 
 
-def job(*arguments, directory="/work", **environment):
+def job(*arguments, directory="/cwd", **environment):
     return Job(directory, list(arguments), environment)
 
 
@@ -48,16 +48,16 @@ def test_the_module_path_begins_as_python_would_make_it():
     asked = job("-m", "x", PYTHONPATH="/zips:other")
     own = {"PYTHONPATH": "/mine"}
     assert asked.path(own, ["/here", "/mine", "/lib", "/site"]) == [
-        "/work",
+        "/cwd",
         "/zips",
-        "/work/other",
+        "/cwd/other",
         "/lib",
         "/site",
     ]
 
 
 def test_no_empty_pythonpath_is_searched():
-    assert job("-m", "x").path({}, ["/here", "/lib"]) == ["/work", "/lib"]
+    assert job("-m", "x").path({}, ["/here", "/lib"]) == ["/cwd", "/lib"]
 
 
 @pytest.fixture(scope="module")

@@ -336,28 +336,18 @@ class LongFetch:
         self.context = context
         self.resume: Callable[[], None] = do_nothing
         self._broker = broker
-        self._abandoned = False
+        self.is_abandoned = False
+        self.slices: Generator[None, None, None]
         self._outcome: FetchOutcome | None = None
         self._waiting: DelayedLongFetch | None = None
-        self._slices: Generator[None, None, None]
         if request is None or plan is None:
-            self._slices = self._begin(context.exchange.frame, position)
+            self.slices = self._begin(context.exchange.frame, position)
         else:
-            self._slices = self._read(request, plan)
-
-    def advance(self) -> bool:
-        """Run one slice. Return False if it is done, or waits for records."""
-        if self._abandoned:
-            return False
-        try:
-            next(self._slices)
-        except StopIteration:
-            return False
-        return True
+            self.slices = self._read(request, plan)
 
     def abandon(self) -> None:
         """Stop, because the connection closed."""
-        self._abandoned = True
+        self.is_abandoned = True
         if self._waiting is not None:
             self._waiting.expire()
         self._release()
@@ -410,12 +400,11 @@ class LongFetch:
         outcome = self._outcome = FetchOutcome([], 0, False)
         yield from read_in_slices(outcome, targets, params)
         self.context.exchange.release()
+        names_endpoints = not is_follower_fetch(request)
         if request.max_wait_ms > 0 and targets and not outcome.at_once:
             self._release()
-            names_endpoints = not is_follower_fetch(request)
             self._wait(request.max_wait_ms, plan, targets, params, names_endpoints)
         else:
-            names_endpoints = not is_follower_fetch(request)
             yield from self._answer(plan, targets, params, names_endpoints)
 
     def _wait(
@@ -428,8 +417,8 @@ class LongFetch:
     ) -> None:
         def read_again() -> None:
             self._waiting = None
-            if not self._abandoned:
-                self._slices = self._again(plan, targets, params, names_endpoints)
+            if not self.is_abandoned:
+                self.slices = self._again(plan, targets, params, names_endpoints)
                 self.resume()
 
         operation = DelayedLongFetch(max_wait_ms, targets, params, read_again)
