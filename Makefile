@@ -39,7 +39,7 @@ compile: setup ## compile the leaves again (setup does it when a C compiler is f
 wheels: setup ## this machine's packages into dist/, each tried in an empty environment (4-8 minutes)
 	@$(BIN)/python scripts/wheels.py
 
-sim: setup ## one seed of the simulator, a broker with its clients and a quorum: make sim SEED=7
+sim: setup ## one seed of the simulator: a broker, a cluster and a quorum under faults: make sim SEED=7
 	@$(BIN)/python -m odradek.testing.sim --seed $(or $(SEED),1) $(ARGS)
 
 chaos: setup ## one and three broker processes under faults, every record checked: make chaos BROKERS=3

@@ -113,7 +113,7 @@ class Housekeeping:
 
         self._timer.call_later(max(1, interval_ms), run)
 
-    def _leading(self) -> list[Partition]:
+    def _online(self) -> list[Partition]:
         """The partitions that are online."""
         return [partition for partition in self._replicas if not partition.failure]
 
@@ -124,11 +124,11 @@ class Housekeeping:
         for problem in self._directory.take_problems():
             log.error("retention: %s", problem)
         unreadable = {id(read): error for read, error in self._directory.unreadable}
-        for partition in self._leading():
+        for partition in self._online():
             error = unreadable.get(id(partition.log))
             if error is not None:
                 partition.handle_read_error(error)
-        for partition in self._leading():
+        for partition in self._online():
             if partition.log.checkpoint_due:
                 self._replicas.flusher.request(partition, checkpoint=True)
         if done is not None:
@@ -159,7 +159,7 @@ class Housekeeping:
     def recovery_points(self) -> None:
         """Advance the recovery points, so that recovery after a crash has little to read."""
         behind = {id(log) for log in self._directory.behind_recovery_point()}
-        for partition in self._leading():
+        for partition in self._online():
             if id(partition.log) in behind:
                 self._replicas.flusher.request(partition, checkpoint=True)
         self._offload(self._directory.checkpoint())

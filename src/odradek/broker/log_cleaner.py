@@ -6,7 +6,7 @@
            └────────────────────┴────────────────│─────────────┘         │
                                                  └───────────────────────┘
 
-One log at a time: the one with the largest dirty ratio of those that are due, or one past
+One log at a time: the one with the largest dirty ratio of those that are due, by that ratio or by
 `max.compaction.lag.ms`. A pass (`log.compaction.cleaner`) is a sequence of short steps. Each is
 submitted to a worker when the one before has ended, so that flushes and requests run in between;
 `log.cleaner.io.max.bytes.per.second` is kept by pauses between steps. After a pass that cleaned

@@ -172,7 +172,7 @@ def split_range(whole: OffsetRange, max_records: int) -> list[OffsetRange]:
 BEGIN = "@begin"
 Json = dict[str, Any]
 TopicIds = Mapping[str, str]
-"""The ids of topics by their names, as text (`model.ids.uuid_text`)."""
+"""The ids of topics by their names, as text (`model.topics.uuid_text`)."""
 
 
 @dataclass(frozen=True, slots=True)

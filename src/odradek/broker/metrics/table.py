@@ -1,7 +1,8 @@
 """The table of the broker's metrics: every row, in the order of the pages that show them.
 
 The page `reference/metrics` of the documentation is rendered from this table. DescribeMetrics, the
-HTTP pages and the tests of boards and alerts read it; nothing else lists metrics.
+HTTP pages and the tests of boards and alerts read it. A new metric is a row in one of the modules
+below.
 """
 
 from __future__ import annotations
