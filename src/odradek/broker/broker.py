@@ -150,9 +150,10 @@ class Broker:
 
     def join_cluster(
         self, connections: BrokerConnections, active: FindController
-    ) -> ControllerChannel:
+    ) -> tuple[ControllerChannel, Forwarding]:
         """Follow an active controller that may be another node, which `active` finds: this node
-        only while its own controller `is_active`. Return the way to it for requests of this broker.
+        only while its own controller `is_active`. Return the way to it for requests of this broker,
+        and that for requests of clients.
 
         Whoever learns of another controller or epoch calls `controller_changed`.
         """
@@ -163,17 +164,17 @@ class Broker:
 
         self._find_controller = active
         own_id = self.node_id
-        self._controllers = ControllerChannel(
+        controllers = self._controllers = ControllerChannel(
             self.timer, connections.client(Purpose.CONTROLLER), active, own_id
         )
         forwarded = ControllerChannel(
             self.timer, connections.client(Purpose.FORWARDING), active, own_id
         )
-        self.forwarding = Forwarding(forwarded, self.is_active_controller)
+        forwarding = self.forwarding = Forwarding(forwarded, self.is_active_controller)
         self.producer_id_manager.ask_controller(
-            self._controllers, self.is_active_controller, self.broker_epoch
+            controllers, self.is_active_controller, self.broker_epoch
         )
-        return self._controllers
+        return controllers, forwarding
 
     def controller_changed(self) -> None:
         """Send what waits for a controller to the new one."""

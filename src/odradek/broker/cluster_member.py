@@ -1,194 +1,330 @@
-"""ClusterMember: a broker's life in its cluster, from the quorum to its clients (KIP-631).
+"""ClusterMember: what a node has because it is one of several.
 
-    quorum ─► registered ─► metadata caught up ─► `caught_up`: its logs are opened
-                                               ─► unfenced: `ready`, clients may come
+    ClusterNetwork   connections to the other nodes, those of the quorum among them. Made first: the
+                     metadata log is opened over them
+    ClusterMember    the CLUSTER listener, the requests to the active controller and the service of
+                     one, the replicas at work with those of other nodes, the entry in the quorum
 
-It carries out the effects of `lifecycle`: sends the requests to the active controller, which may be
-this node itself, and tells what happened. It follows the leader of the quorum. Before the node
-stops, it gives up its leaderships (`shut_down`).
+    made ─► start ─► caught up: `open_logs` ─► `ready` ─► shut_down ─► stop ─► disconnect
+              │                                  └─► the data directory failed: leaves its cluster
+              └─► `refused`: it cannot join
+
+A node that is alone has none, and does not import this module. The member follows the leader of
+the quorum and the committed metadata, and tells its parts; each part does its work alone.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Final
 
-from odradek.broker.lifecycle import (
-    BrokerLifecycle,
-    BrokerState,
-    CaughtUp,
-    Effect,
-    FenceChanged,
-    LifecycleRequest,
-    MayShutDown,
-    RegistrationRefused,
-    SendToController,
+from odradek.broker.broker import Broker
+from odradek.broker.controller_service import ControllerService
+from odradek.broker.dispatch import Dispatcher
+from odradek.broker.lifecycle import BrokerLifecycle, LifecycleConfig
+from odradek.broker.lifecycle_manager import BrokerLifecycleManager
+from odradek.broker.quorum_membership import QuorumMembership
+from odradek.broker.replication_service import ReplicationService
+from odradek.config.addresses import CLUSTER, Listener
+from odradek.config.broker import BrokerConfig
+from odradek.controller.delta import MetadataDelta
+from odradek.controller.image import Endpoint, MetadataImage
+from odradek.controller.quorum_controller import ActiveController
+from odradek.model.env import Env
+from odradek.model.node import Node
+from odradek.model.topics import new_uuid
+from odradek.network.server import BugHook, SocketServer
+from odradek.network_client.backoff import ExponentialBackoff
+from odradek.network_client.broker_connections import BrokerConnections, Purpose
+from odradek.protocol.api.broker_registration import (
+    BrokerRegistrationRequest,
+    RegistrationFeature,
+    RegistrationListener,
 )
-from odradek.network_client.errors import KafkaError
-from odradek.network_client.in_flight_requests import ClientRequest
-from odradek.network_client.network_client import ConnectionListener, NetworkClient
-from odradek.protocol.api.broker_registration import BrokerRegistrationRequest
-from odradek.timing.timer import CallTask
+from odradek.raft.raft_network import RaftNetwork
+from odradek.raft.replicas import QuorumEndpoint
+from odradek.raft.roles import Follower
+from odradek.timing import SystemTimer
 
-if TYPE_CHECKING:
-    from odradek.broker.broker import Broker
+log = logging.getLogger(__name__)
 
-logger = logging.getLogger(__name__)
+REGISTRATION_BACKOFF_MS: Final = 50
+LEAVE_MS: Final = 500
+"""From the failure of the data directory until this node closes its connections: the controller
+moves its leaderships, and clients are told."""
 
 
-class ClusterMember(ConnectionListener):
-    """Owner thread."""
+class ClusterNetwork:
+    """The connections of a node to the others."""
+
+    def __init__(
+        self,
+        env: Env,
+        timer: SystemTimer,
+        config: BrokerConfig,
+        listener: Listener,
+        cluster_id: str,
+        on_bug: BugHook | None,
+    ) -> None:
+        """`listener`: where they reach this one."""
+        self.listener = listener
+        self.connections = BrokerConnections(env, timer, config, cluster_id, on_bug)
+        self.quorum = RaftNetwork(self.connections.client(Purpose.QUORUM), cluster_id)
+        """Sends the requests of the quorum."""
+
+
+class ClusterMember:
+    """The cluster's side of a node: see the module. Owner thread."""
 
     def __init__(
         self,
         broker: Broker,
-        client: NetworkClient,
-        lifecycle: BrokerLifecycle,
+        network: ClusterNetwork,
+        clients: SocketServer,
+        endpoint: Endpoint,
         *,
-        caught_up: Callable[[], None],
+        open_logs: Callable[[Callable[[], None]], None],
         ready: Callable[[], None],
         refused: Callable[[str, bool], None],
     ) -> None:
-        """`client`: for requests to the controller. `caught_up`: called once, to open the logs,
-        which ends in `logs_opened`. `ready`: called when clients may come. `refused`: called with
-        the reason if this broker cannot join, and if that is since its id is taken.
+        """Listens for other nodes; raises `OSError`. `clients`: serves at `endpoint`.
+
+        `open_logs`: called once, when the metadata is caught up; calls its argument when they are
+        open. `ready`: called when clients may come, again after the broker was fenced. `refused`:
+        called with the reason if this node cannot join, and if that is since its id is taken.
         """
+        config, listener = broker.config, network.listener
         self._broker = broker
-        self._client = client
-        self._caught_up = caught_up
+        self._clients = clients
+        self.connections = network.connections
+        self._open_logs = open_logs
         self._ready = ready
         self._refused = refused
-        self._alarm = CallTask(0, self._tick)
+        self._start_ended = False
         self._stopped = False
-        self._sent = 0
-        self._may_stop: Callable[[], None] = lambda: None
-        self.lifecycle = lifecycle
-        client.listen(self)
+        self._last_controller_id: int | None = None
+        self._service = broker.controller_service = ControllerService(broker)
+        self._sockets = self._server(clients)
+        self.address = self._sockets.listen(listener.host, listener.port).address
+        """The address of the CLUSTER listener."""
+        advertised = config.advertised_cluster_listener() or listener
+        port = advertised.port or self.address[1]
+        self.registration = self._registration(
+            endpoint, Endpoint(CLUSTER, advertised.host, port, endpoint.security_protocol)
+        )
+        """What this node registers with."""
+        self._lifecycle = BrokerLifecycleManager(
+            broker,
+            self.connections.client(Purpose.CONTROLLER),
+            BrokerLifecycle(
+                self.registration,
+                LifecycleConfig(
+                    config.broker_heartbeat_interval_ms,
+                    config.initial_broker_registration_timeout_ms,
+                    is_new=broker.directory.is_new,
+                ),
+                ExponentialBackoff(
+                    REGISTRATION_BACKOFF_MS, REGISTRATION_BACKOFF_MS, broker.env.random
+                ),
+            ),
+            caught_up=self._caught_up,
+            ready=self._may_serve,
+            refused=self._cannot_join,
+        )
+        controllers, forwarding = broker.join_cluster(self.connections, self._active_controller)
+        self._replication = ReplicationService(broker, self.connections, controllers)
+        self._quorum_membership = QuorumMembership(
+            broker,
+            forwarding.channel,
+            (QuorumEndpoint(CLUSTER, advertised.host, port),),
+            joins=config.controller_quorum_auto_join_enable and config.has_controller_role,
+        )
+        self._follow(network)
 
-    def start(self) -> None:
-        """Begin to register."""
-        self._perform(self.lifecycle.start(self._now_ms()))
-
-    def shut_down(self, may_stop: Callable[[], None]) -> None:
-        """Let the controller move the leaderships of this broker; then call `may_stop`, once."""
-        if self._stopped or self.lifecycle.state is BrokerState.SHUTTING_DOWN:
-            may_stop()
-            return
-        self._may_stop = may_stop
-        self._perform(self.lifecycle.begin_controlled_shutdown(self._now_ms()))
-        self._look_for_successors()
-
-    def _look_for_successors(self) -> None:
-        """End a controlled shutdown if no broker is left that could lead anything, or no quorum
-        that could decide it: when all nodes stop together.
-        """
-        if self.lifecycle.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN:
-            return
+    def _server(self, clients: SocketServer) -> SocketServer:
+        """Return what serves other nodes, with the limits of clients."""
         broker = self._broker
-        others = (each for each in broker.image.brokers.values() if each.id != broker.node_id)
-        cut_off = self._leader_id is None and broker.controller_service.is_cut_off()
-        if cut_off or not any(each.active for each in others):
-            self._perform(self.lifecycle.nobody_can_take_over(self._now_ms()))
+        dispatcher = Dispatcher(broker, between_nodes=True)
+        dispatcher.connection_closed = self._connection_closed
+        return SocketServer(
+            broker.env.network,
+            broker.env.call_soon,
+            broker.timer,
+            dispatcher,
+            clients.limits,
+            clients.on_bug,
+        )
 
-    def stop(self) -> None:
-        """Send nothing more."""
-        self._stopped = True
-        self._alarm.cancel()
+    def _registration(self, *endpoints: Endpoint) -> BrokerRegistrationRequest:
+        broker = self._broker
+        meta = broker.directory.meta
+        return BrokerRegistrationRequest(
+            broker_id=broker.node_id,
+            cluster_id=meta.cluster_id,
+            incarnation_id=new_uuid(broker.random),
+            listeners=[
+                RegistrationListener(
+                    name=each.name,
+                    host=each.host,
+                    port=each.port,
+                    security_protocol=each.security_protocol,
+                )
+                for each in endpoints
+            ],
+            features=[
+                RegistrationFeature(
+                    name=name, min_supported_version=least, max_supported_version=most
+                )
+                for name, (least, most) in broker.supported_features.items()
+            ],
+            rack=broker.config.broker_rack,
+            log_dirs=[meta.directory_id],
+            previous_broker_epoch=broker.directory.previous_broker_epoch,
+        )
 
-    def metadata_committed(self) -> None:
-        """The committed image has moved."""
-        offset = self._broker.metadata.committed_offset - 1
-        self._perform(self.lifecycle.metadata_applied(self._now_ms(), offset))
-        self._look_for_successors()
-
-    def controller_changed(self) -> None:
-        """Another node leads the quorum, or none is known."""
-        if self._leader_id is not None:
-            self._perform(self.lifecycle.controller_changed(self._now_ms()))
-
-    def node_disconnected(self, node_id: int, error: KafkaError) -> None:
-        """A connection ended: if it was the controller's, keep the session over another one."""
-        if node_id == self._leader_id:
-            self._perform(self.lifecycle.connection_lost(self._now_ms()))
-
-    def logs_opened(self) -> None:
-        """This broker can serve its partitions."""
-        self._perform(self.lifecycle.logs_opened(self._now_ms()))
-
-    def directory_failed(self) -> None:
-        """The data directory takes nothing more: the controller moves the leaderships."""
-        directory_id = self._broker.directory.meta.directory_id
-        self._perform(self.lifecycle.directories_failed(self._now_ms(), (directory_id,)))
+    def _follow(self, network: ClusterNetwork) -> None:
+        """Be told what happens in the cluster and to the data directory."""
+        metadata = self._broker.metadata
+        network.quorum.disconnected = self._disconnected
+        network.quorum.other_cluster = self._found_other_cluster
+        metadata.subscribers.append(self._metadata_committed)
+        metadata.on_leader_change.append(self._leader_changed)
+        metadata.controller.on_change.append(self._broker.controller_changed)
+        self._broker.replicas.on_directory_failed = self._directory_failed
 
     @property
-    def _leader_id(self) -> int | None:
-        return self._broker.metadata.raft.core.leader_id
+    def epoch(self) -> int:
+        """The epoch of this node's registration; -1 before it."""
+        return self._lifecycle.epoch
 
-    def _now_ms(self) -> int:
-        return self._broker.clock.monotonic_ms()
+    def start(self) -> None:
+        """Begin to join the cluster, which goes on in the loop."""
+        self._lifecycle.start()
 
-    def _tick(self) -> None:
-        self._perform(self.lifecycle.tick(self._now_ms()))
+    def configure(self, config: BrokerConfig) -> None:
+        """Take new dynamic settings."""
+        self._replication.configure(config)
 
-    def _perform(self, effects: list[Effect]) -> None:
-        if self._stopped:
-            return
-        for effect in effects:
-            match effect:
-                case SendToController(request):
-                    self._send(request)
-                case CaughtUp():
-                    self._caught_up()
-                case FenceChanged(fenced):
-                    if fenced:
-                        logger.warning("the controller fenced this broker")
-                    else:
-                        self._ready()
-                case MayShutDown(relieved):
-                    if not relieved:
-                        logger.warning("this broker stops while it still leads partitions")
-                    self._may_stop()
-                case RegistrationRefused(message, id_is_taken):
-                    self._refused(message, id_is_taken)
-        deadline = self.lifecycle.deadline
-        self._alarm.cancel()
-        if deadline is not None and not self._stopped:
-            self._alarm = CallTask(0, self._tick)
-            self._broker.timer.schedule(self._alarm, deadline)
+    # -- joining -----------------------------------------------------------------------------------
 
-    # The controller
+    def _caught_up(self) -> None:
+        self._open_logs(self._lifecycle.logs_opened)
 
-    def _send(self, request: LifecycleRequest) -> None:
-        broker, leader_id = self._broker, self._leader_id
-        self._sent = sent = self._sent + 1
+    def _may_serve(self) -> None:
+        self._start_ended = True
+        self._ready()
 
-        def answered(response: Any) -> None:
-            if sent == self._sent:
-                self._perform(self.lifecycle.answered(self._now_ms(), response))
+    def _cannot_join(self, message: str, id_is_taken: bool) -> None:
+        self._start_ended = True
+        log.critical("this node cannot join its cluster: %s", message)
+        self._refused(message, id_is_taken)
 
-        def failed() -> None:
-            if sent == self._sent:
-                self._perform(self.lifecycle.failed(self._now_ms()))
-                self._look_for_successors()
+    def _found_other_cluster(self, address: str) -> None:
+        """A node that the settings name is of another cluster: a start ends with that."""
+        known = self._broker.metadata.raft.core.leader_id is not None
+        if not (known or self._start_ended):
+            cluster_id = self._broker.directory.meta.cluster_id
+            self._cannot_join(
+                f"the node at {address} belongs to another cluster than this data directory, which "
+                f"is of cluster {cluster_id}. What to do: give the addresses of its own cluster "
+                "(controller.quorum.bootstrap.servers, controller.quorum.voters), or start it "
+                "with an empty data directory",
+                id_is_taken=False,
+            )
 
-        def ended(call: ClientRequest) -> None:
-            if call.error is None:
-                answered(call.response)
-            else:
-                failed()
+    # -- the cluster -------------------------------------------------------------------------------
 
-        if leader_id == broker.node_id:
-            # Later, as an answer over a connection comes later.
-            broker.env.call_soon(lambda: self._ask_here(request, answered))
-        elif leader_id is None:
-            broker.env.call_soon(failed)
-        else:
-            self._client.send(leader_id, request, ended)
+    def _active_controller(self) -> ActiveController | None:
+        """The active controller, as far as this node knows."""
+        metadata = self._broker.metadata
+        core, leader_id = metadata.raft.core, metadata.raft.core.leader_id
+        if leader_id is None or (leader_id == core.me.id and not metadata.controller.is_active):
+            return None
+        return ActiveController(leader_id, core.epoch)
 
-    def _ask_here(self, request: LifecycleRequest, answered: Callable[[Any], None]) -> None:
-        service = self._broker.controller_service
-        if isinstance(request, BrokerRegistrationRequest):
-            service.register(request, answered)
-        else:
-            service.heartbeat(request, answered)
+    def _leader_changed(self) -> None:
+        """Send what waits for the controller to the leader that is known now."""
+        core = self._broker.metadata.raft.core
+        known = {voter.key.id: voter.endpoints for voter in core.log.voters}
+        if isinstance(core.role, Follower) and core.role.endpoints:
+            known[core.role.leader_id] = core.role.endpoints
+        self.connections.update_controllers(
+            {
+                node_id: Node(node_id, endpoints[0].host, endpoints[0].port)
+                for node_id, endpoints in known.items()
+                if endpoints
+            }
+        )
+        if core.leader_id is not None and core.leader_id != self._last_controller_id:
+            if self._last_controller_id is not None:
+                self.connections.leave_controller(self._last_controller_id)
+            self._last_controller_id = core.leader_id
+        self._broker.controller_changed()
+        self._lifecycle.controller_changed()
+        self._quorum_membership.look()
+
+    def _metadata_committed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """There may be answers to send, or news for the controller."""
+        self._replication.brokers_changed(delta, image)
+        self._service.metadata_committed(delta, image)
+        self._lifecycle.metadata_committed()
+        self._quorum_membership.look()
+
+    def _disconnected(self, node_id: int) -> None:
+        """The quorum's connection to a node was lost."""
+        self._broker.metadata.raft.disconnected(node_id)
+        self._service.unreachable(node_id)
+
+    def _connection_closed(self, connection: object) -> None:
+        """A connection of another node was closed."""
+        self._service.connection_closed(connection)
+        self._replication.follower_fetches.connection_closed(connection)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _directory_failed(self) -> None:
+        """Give up all leaderships, that of the quorum too, and leave the cluster a moment later:
+        this node can neither serve its partitions nor follow the metadata.
+        """
+        broker = self._broker
+        failure = broker.directory.fence.failure
+        if failure is not None:
+            broker.metadata.raft.fail(failure)
+        self._lifecycle.directory_failed()
+        broker.timer.call_later(LEAVE_MS, self._leave)
+
+    def _leave(self) -> None:
+        """Close all connections: so other nodes and clients know at once that this node is gone."""
+        if not self._stopped:
+            log.critical("this node leaves its cluster until it is restarted: its disk failed")
+            self._lifecycle.stop()
+            self._clients.close("the data directory failed")
+            self._sockets.close("the data directory failed")
+            self.connections.close()
+
+    def shut_down(self, may_stop: Callable[[], None]) -> None:
+        """Let others lead the partitions of this node; then call `may_stop`."""
+        self._stopped = True
+        self._lifecycle.shut_down(may_stop)
+
+    def stop(self) -> None:
+        """Serve no other node, and ask for nothing more; `disconnect` when the logs are closed."""
+        self._stopped = True
+        self._lifecycle.stop()
+        self._quorum_membership.close()
+        self._broker.leave_cluster()
+        self._replication.stop()
+        self._broker.metadata.raft.resign()
+        self._sockets.close()
+
+    def disconnect(self) -> None:
+        """Close the connections to other nodes."""
+        self.connections.close()
+
+    def vanish(self, reason: str) -> None:
+        """Close all connections at once, as the end of the process does."""
+        self._stopped = True
+        self._lifecycle.stop()
+        self._sockets.close(reason)
+        self.connections.close()

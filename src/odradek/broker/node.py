@@ -1,12 +1,15 @@
 """The wiring of one broker, from an environment and settings. The only place that knows all parts.
 
-    start   lock the data directory, open the metadata, bind the ports, join the quorum. A node that
-            is alone then registers, opens and recovers its logs at once: when it returns, requests
-            are answered as soon as the loop runs
-    join    one with a CLUSTER listener goes on in the loop: quorum, registered, metadata caught up,
-            logs opened, unfenced, ready (see `cluster_member`). Clients that connect wait for that
+    start   lock the data directory, open the quorum's log, wire the parts, bind the ports, join the
+            quorum. A node that is alone then registers, opens and recovers its logs at once: when
+            it returns, requests are answered as soon as the loop runs
+    join    one of several goes on in the loop: registered, metadata caught up, logs opened,
+            unfenced, ready (see `cluster_member`). Clients that connect wait for that
     stop    close the connections, wait for workers, flush the logs, write checkpoints and the
             clean-shutdown marker, call `stopped`: see `shutdown`
+
+A node with a CLUSTER listener is one of several: it has a `member`. One without is alone: it has
+none, and imports nothing of that.
 
 It runs unchanged over the real environment (`server`) and over the simulated one
 (`odradek.testing`).
@@ -19,6 +22,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from odradek.broker.apis import APIS
 from odradek.broker.background import TrackedOffload
@@ -36,7 +40,6 @@ from odradek.controller.brokers import bootstrap, register_broker
 from odradek.controller.delta import MetadataDelta
 from odradek.controller.image import Endpoint, MetadataImage, ResourceType
 from odradek.controller.metadata_log import MetadataLog, open_metadata_log
-from odradek.controller.quorum_controller import ActiveController
 from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.coordinator.group.group_shard import GroupShard
 from odradek.coordinator.group.transitions import GroupTransitions
@@ -44,47 +47,36 @@ from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.log_directory import META_FILE, NO_BROKER_EPOCH, LogDirectory, WrongDirectory
 from odradek.model.env import Env, SocketBuffers
-from odradek.model.node import Node as NodeAddress
 from odradek.model.stopwatch import Stopwatch
 from odradek.model.topics import CONSUMER_OFFSETS, new_uuid
 from odradek.network.connection import ConnectionLimits
 from odradek.network.loop_load import LoopLoad
 from odradek.network.process_usage import ProcessUsage
 from odradek.network.server import BugHook, SocketServer
-from odradek.protocol.api.broker_registration import (
-    BrokerRegistrationRequest,
-    RegistrationFeature,
-    RegistrationListener,
-)
 from odradek.raft.core import RaftConfig
 from odradek.raft.quorum_state import QuorumStateDamaged
 from odradek.raft.raft_log import QuorumPlace, WrongQuorum
 from odradek.raft.replicas import QuorumEndpoint, ReplicaKey, Voter, VoterSet
-from odradek.raft.roles import Follower
 from odradek.replication.partition import Durability
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import SystemTimer
 
 if TYPE_CHECKING:
-    from odradek.broker.cluster_member import ClusterMember
-    from odradek.broker.quorum_membership import QuorumMembership
-    from odradek.broker.replication_service import ReplicationService
+    from odradek.broker.cluster_member import ClusterMember, ClusterNetwork
     from odradek.network.http_server import HttpServer
-    from odradek.network_client.broker_connections import BrokerConnections
-    from odradek.raft.raft_network import RaftNetwork
 
 log = logging.getLogger(__name__)
 
 PLAINTEXT = 0
-REGISTRATION_BACKOFF_MS = 50
-LEAVE_MS = 500
-"""From the failure of the data directory until this node closes its connections: the controller
-moves its leaderships, and clients are told."""
 NO_WRITE_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class StartFailed(Exception):
     """The broker cannot start; the message has the cause and the next step."""
+
+
+class IdTaken(StartFailed):
+    """Another node of the cluster has the id of this one, which is new; nothing of it is left."""
 
 
 class Node:
@@ -131,22 +123,13 @@ class Node:
         """True from the call of `stop`."""
         self.is_ready = False
         """True when clients are served."""
-        self.start_failure: str | None = None
+        self.start_failure: StartFailed | None = None
         """Why this node cannot join its cluster, found after `start`."""
-        self.id_is_taken = False
-        """True if that is since another node has its id."""
         self.on_start_ended: Callable[[], None] = lambda: None
         """Called when it is ready, or cannot join its cluster."""
-        self.cluster_address = ("", 0)
-        """The address of the CLUSTER listener, after `start`."""
-        self.connections: BrokerConnections | None = None
         self.member: ClusterMember | None = None
-        self._membership: QuorumMembership
-        self.replication: ReplicationService | None = None
-        self._cluster_sockets: SocketServer | None = None
-        self._quorum_network: RaftNetwork | None = None
+        """What it has because it is one of several; None if it is alone."""
         self._has_opened = False
-        self._last_controller_id: int | None = None
         self.http: HttpServer | None = None
         """The HTTP server, if there is one: it has counters for the metrics."""
         self.loop_load = loop_load
@@ -155,6 +138,11 @@ class Node:
         self._own_host = own_host
         self._on_bug = on_bug
         self._most_connections = most_connections
+
+    @property
+    def cluster_address(self) -> tuple[str, int]:
+        """The address of the CLUSTER listener, after `start`; without one its port is 0."""
+        return ("", 0) if self.member is None else self.member.address
 
     def start(self, progress: Progress | None = None) -> None:
         """Block until the broker can serve, or until it has begun to join its cluster, which goes
@@ -204,6 +192,40 @@ class Node:
         return given
 
     def _open(self, progress: Progress | None) -> None:
+        network = self._cluster_network()
+        self._make_parts(network)
+        self._listen()
+        try:
+            if network is not None:
+                self.member = self._cluster_member(network)
+            self._join_quorum()
+            if self.member is None:
+                self._register()
+                self._follow_committed()
+                self.partitions.open_all(progress)
+                self._logs_opened()
+                self._became_ready()
+            else:
+                self.member.start()
+        except BaseException:
+            self.sockets.close("the start failed")
+            if self.member is not None:
+                self.member.vanish("the start failed")
+            raise
+
+    def _cluster_network(self) -> ClusterNetwork | None:
+        """Make the connections to other nodes; None for a node that is alone."""
+        listener = self.config.cluster_listener()
+        if listener is None:
+            return None
+        # Imported here, so that a node that is alone starts without these parts.
+        from odradek.broker.cluster_member import ClusterNetwork
+
+        cluster_id = self.directory.meta.cluster_id
+        return ClusterNetwork(self.env, self.timer, self.config, listener, cluster_id, self._on_bug)
+
+    def _make_parts(self, network: ClusterNetwork | None) -> None:
+        """Open the quorum's log, and wire what every node has; nothing serves anybody yet."""
         config, env, directory = self.config, self.env, self.directory
         for problem in directory.take_problems():
             log.warning("%s", problem)
@@ -218,7 +240,7 @@ class Node:
                 config.delete_records_purgatory_purge_interval_requests,
             ),
         )
-        self.metadata = self._open_metadata()
+        self.metadata = self._open_metadata(network)
         self.groups = self._group_coordinator()
         self.broker = Broker(
             config,
@@ -230,6 +252,7 @@ class Node:
             self.groups,
             RequestMetrics(self._stopwatch, ((api.key, api.name) for api in APIS.values())),
         )
+        self.broker.node = self
         self.partitions = Partitions(self.broker)
         self.sockets = SocketServer(
             env.network,
@@ -239,299 +262,26 @@ class Node:
             connection_limits(config, self._most_connections),
             self._on_bug,
         )
-        self.broker.node = self
-        listener = config.parsed_listeners()[0]
-        buffers = SocketBuffers(config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
-        self.address = self.sockets.listen(listener.host, listener.port, buffers).address
-        try:
-            self._listen_to_nodes()
-            self._join_quorum()
-            if self.member is None:
-                self._register()
-                self._follow_committed()
-                self.partitions.open_all(progress)
-                self._logs_opened()
-        except BaseException:
-            self.sockets.close("the start failed")
-            if self._cluster_sockets is not None:
-                self._cluster_sockets.close("the start failed")
-            raise
-        if self.member is None:
-            self._became_ready()
-        else:
-            self.member.start()
 
-    def _follow_committed(self) -> None:
-        """Apply the metadata from now on, and begin what is done from time to time."""
-        config, env, directory = self.config, self.env, self.directory
-        self._apply_broker_settings(self.metadata.committed)
-        self.metadata.subscribers.append(self._committed)
-        self._remove_leftovers()
-        self.housekeeping = Housekeeping(
-            env,
-            self.timer,
-            config,
-            directory,
-            self.replicas,
-            self.metadata,
-            lambda: self.config,
-        )
-        self._has_opened = True
-
-    def _logs_opened(self) -> None:
-        self.housekeeping.logs_opened()
-        if any(partition.failure for partition in self.replicas):
-            self.housekeeping.save_durable_ends()
-
-    def _became_ready(self) -> None:
-        if not self.is_ready:
-            self.is_ready = True
-            self.sockets.admit()
-            self.on_start_ended()
-
-    def _caught_up(self) -> None:
-        """This node has the cluster's metadata up to its registration."""
-        member = self.member
-        assert member is not None
-
-        def opened() -> None:
-            self._logs_opened()
-            member.logs_opened()
-
-        self._follow_committed()
-        self.partitions.open_in_loop(opened)
-
-    def _cannot_join(self, message: str, id_is_taken: bool) -> None:
-        log.critical("this node cannot join its cluster: %s", message)
-        self.start_failure = message
-        self.id_is_taken = id_is_taken
-        self.on_start_ended()
-
-    def _found_other_cluster(self, address: str) -> None:
-        """A node that the settings name is of another cluster: a start ends with that."""
-        known = self.metadata.raft.core.leader_id is not None
-        if not (known or self.is_ready or self.start_failure):
-            cluster_id = self.directory.meta.cluster_id
-            self._cannot_join(
-                f"the node at {address} belongs to another cluster than this data directory, which "
-                f"is of cluster {cluster_id}. What to do: give the addresses of its own cluster "
-                "(controller.quorum.bootstrap.servers, controller.quorum.voters), or start it "
-                "with an empty data directory",
-                id_is_taken=False,
-            )
-
-    def _listen_to_nodes(self) -> None:
-        """Serve other nodes, and let clients wait, if there is a CLUSTER listener."""
-        listener = self.config.cluster_listener()
-        if listener is None:
-            return
-        # Imported here, so that a node that is alone starts without these parts.
-        from odradek.broker.cluster_member import ClusterMember
-        from odradek.broker.controller_service import ControllerService
-        from odradek.broker.lifecycle import BrokerLifecycle, LifecycleConfig
-        from odradek.broker.quorum_membership import QuorumMembership
-        from odradek.broker.replication_service import ReplicationService
-        from odradek.network_client.backoff import ExponentialBackoff
-        from odradek.network_client.broker_connections import Purpose
-
-        assert self.connections is not None, "a node with this listener sends requests, too"
-        service = self.broker.controller_service = ControllerService(self.broker)
-        self.sockets.hold_back()
-        dispatcher = Dispatcher(self.broker, between_nodes=True)
-
-        def closed(connection: object) -> None:
-            service.connection_closed(connection)
-            if self.broker.follower_fetches is not None:
-                self.broker.follower_fetches.connection_closed(connection)
-
-        dispatcher.connection_closed = closed
-        self._cluster_sockets = SocketServer(
-            self.env.network,
-            self.env.call_soon,
-            self.timer,
-            dispatcher,
-            connection_limits(self.config, self._most_connections),
-            self._on_bug,
-        )
-        self.cluster_address = self._cluster_sockets.listen(listener.host, listener.port).address
-        self._set_endpoint()
-        lifecycle = BrokerLifecycle(
-            self._registration(),
-            LifecycleConfig(
-                self.config.broker_heartbeat_interval_ms,
-                self.config.initial_broker_registration_timeout_ms,
-                is_new=self.directory.is_new,
-            ),
-            ExponentialBackoff(REGISTRATION_BACKOFF_MS, REGISTRATION_BACKOFF_MS, self.env.random),
-        )
-        self.member = ClusterMember(
-            self.broker,
-            self.connections.client(Purpose.CONTROLLER),
-            lifecycle,
-            caught_up=self._caught_up,
-            ready=self._became_ready,
-            refused=self._cannot_join,
-        )
-        self.replicas.on_directory_failed = self._directory_failed
-        self.metadata.subscribers.append(self._follow_metadata)
-        controllers = self.broker.join_cluster(self.connections, self._active_controller)
-        self.replication = ReplicationService(self.broker, self.connections, controllers)
-        assert self.broker.forwarding is not None
-        self._membership = QuorumMembership(
-            self.broker,
-            self.broker.forwarding.channel,
-            (QuorumEndpoint(CLUSTER, *self._cluster_endpoint()),),
-            joins=self.config.controller_quorum_auto_join_enable and self._has_controller_role,
-        )
-        self.metadata.on_leader_change.append(self._leader_changed)
-
-        def lost(node_id: int) -> None:
-            self.metadata.raft.disconnected(node_id)
-            service.unreachable(node_id)
-
-        assert self._quorum_network is not None
-        self._quorum_network.disconnected = lost
-        self._quorum_network.other_cluster = self._found_other_cluster
-        self.metadata.controller.on_change.append(self.broker.controller_changed)
-
-    def _active_controller(self) -> ActiveController | None:
-        """The active controller, as far as this node knows."""
-        core, controller = self.metadata.raft.core, self.metadata.controller
-        leader_id = core.leader_id
-        if leader_id is None or (leader_id == core.me.id and not controller.is_active):
-            return None
-        return ActiveController(leader_id, core.epoch)
-
-    def _leader_changed(self) -> None:
-        """Send what waits for the controller to the leader that is known now."""
-        assert self.member is not None
-        assert self.connections is not None
-        core = self.metadata.raft.core
-        known = {voter.key.id: voter.endpoints for voter in core.log.voters}
-        if isinstance(core.role, Follower) and core.role.endpoints:
-            known[core.role.leader_id] = core.role.endpoints
-        self.connections.update_controllers(
-            {
-                node_id: NodeAddress(node_id, endpoints[0].host, endpoints[0].port)
-                for node_id, endpoints in known.items()
-                if endpoints
-            }
-        )
-        if core.leader_id is not None and core.leader_id != self._last_controller_id:
-            if self._last_controller_id is not None:
-                self.connections.leave_controller(self._last_controller_id)
-            self._last_controller_id = core.leader_id
-        self.broker.controller_changed()
-        self.member.controller_changed()
-        self._membership.look()
-
-    def _follow_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Metadata was committed: there may be answers to send, or news for the controller."""
-        assert self.member is not None
-        assert self.replication is not None
-        self.replication.brokers_changed(delta, image)
-        self.broker.controller_service.metadata_committed(delta, image)
-        self.member.metadata_committed()
-        self._membership.look()
-
-    def _registration(self) -> BrokerRegistrationRequest:
+    def _open_metadata(self, network: ClusterNetwork | None) -> MetadataLog:
         meta = self.directory.meta
-        between_nodes = Endpoint(CLUSTER, *self._cluster_endpoint(), PLAINTEXT)
-        return BrokerRegistrationRequest(
-            broker_id=self.config.node_id,
-            cluster_id=meta.cluster_id,
-            incarnation_id=new_uuid(self.env.random),
-            listeners=[
-                RegistrationListener(
-                    name=each.name,
-                    host=each.host,
-                    port=each.port,
-                    security_protocol=each.security_protocol,
-                )
-                for each in (self.endpoint, between_nodes)
-            ],
-            features=[
-                RegistrationFeature(
-                    name=name, min_supported_version=least, max_supported_version=most
-                )
-                for name, (least, most) in self.broker.supported_features.items()
-            ],
-            rack=self.config.broker_rack,
-            log_dirs=[meta.directory_id],
-            previous_broker_epoch=self.directory.previous_broker_epoch,
-        )
-
-    def _cluster_endpoint(self) -> tuple[str, int]:
-        """Host and port where other nodes reach this one."""
-        advertised = self.config.advertised_cluster_listener()
-        assert advertised is not None, "only a node of several has one"
-        return advertised.host, advertised.port or self.cluster_address[1]
-
-    @property
-    def _has_controller_role(self) -> bool:
-        return "controller" in self.config.process_roles
-
-    def _place(self) -> QuorumPlace:
-        """Return this node's place in the quorum, from its settings."""
-        config, me = self.config, ReplicaKey(self.config.node_id, self.directory.meta.directory_id)
-        advertised = config.advertised_cluster_listener()
-        endpoints: tuple[QuorumEndpoint, ...] = ()
-        if advertised is not None:
-            endpoints = (QuorumEndpoint(CLUSTER, advertised.host, advertised.port),)
-        return QuorumPlace(
-            me,
-            RaftConfig(
-                config.controller_quorum_election_timeout_ms,
-                config.controller_quorum_election_backoff_max_ms,
-                config.controller_quorum_fetch_timeout_ms,
-                retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
-            ),
-            endpoints,
-            VoterSet(
-                Voter(ReplicaKey(node_id), (QuorumEndpoint(CLUSTER, host, port),))
-                for node_id, host, port in config.quorum_voters()
-            ),
-            tuple(QuorumEndpoint(CLUSTER, host, port) for host, port in config.quorum_bootstrap()),
-            may_vote=self._has_controller_role,
-            moved={
-                node_id: QuorumEndpoint(CLUSTER, host, port)
-                for node_id, host, port in config.moved_voters()
-            },
-        )
-
-    def _raft_network(self) -> RaftNetwork | None:
-        """Return what sends the quorum's requests, None for a node that is alone."""
-        if self.config.cluster_listener() is None:
-            return None
-        from odradek.network_client.broker_connections import BrokerConnections, Purpose
-        from odradek.raft.raft_network import RaftNetwork
-
-        cluster_id = self.directory.meta.cluster_id
-        self.connections = BrokerConnections(
-            self.env, self.timer, self.config, cluster_id, self._on_bug
-        )
-        return RaftNetwork(self.connections.client(Purpose.QUORUM), cluster_id)
-
-    def _open_metadata(self) -> MetadataLog:
-        meta, network = self.directory.meta, self._raft_network()
         try:
             metadata, problems = open_metadata_log(
                 self.env,
                 self.timer,
                 self.directory.path,
                 meta.cluster_id,
-                self._place(),
+                quorum_place(self.config, meta.directory_id),
                 self.config,
                 fence=self.directory.fence,
                 cache=self.directory.cache,
-                sender=network,
+                sender=None if network is None else network.quorum,
                 failed=self._disk_failed,
             )
         except (LogDamaged, QuorumStateDamaged, WrongQuorum, OSError) as error:
             raise StartFailed(f"cluster metadata: {error}") from error
         for problem in problems:
             log.warning("%s", problem)
-        self._quorum_network = network
         return metadata
 
     def _group_coordinator(self) -> GroupCoordinator:
@@ -551,6 +301,32 @@ class Node:
         )
         return GroupCoordinator(config, runtime, transitions)
 
+    def _listen(self) -> None:
+        """Bind the listener of clients. What they are told is its address, unless it is set."""
+        config = self.config
+        listener = config.parsed_listeners()[0]
+        buffers = SocketBuffers(config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
+        self.address = self.sockets.listen(listener.host, listener.port, buffers).address
+        advertised = config.effective_advertised_listeners()[0]
+        port = advertised.port or self.address[1]
+        host = self._own_host if advertised.is_wildcard else advertised.host
+        self.endpoint = Endpoint(advertised.name, host, port, PLAINTEXT)
+
+    def _cluster_member(self, network: ClusterNetwork) -> ClusterMember:
+        """Listen to other nodes, and let clients wait until this one has joined its cluster."""
+        from odradek.broker.cluster_member import ClusterMember
+
+        self.sockets.hold_back()
+        return ClusterMember(
+            self.broker,
+            network,
+            self.sockets,
+            self.endpoint,
+            open_logs=self._open_in_loop,
+            ready=self._became_ready,
+            refused=self._cannot_join,
+        )
+
     def _join_quorum(self) -> None:
         self.metadata.controller.on_change.append(self.broker.commit_advanced)
         try:
@@ -558,15 +334,8 @@ class Node:
         except (LogDamaged, OSError) as error:
             raise StartFailed(f"cluster metadata: {error}") from error
 
-    def _set_endpoint(self) -> None:
-        advertised = self.config.effective_advertised_listeners()[0]
-        port = advertised.port or self.address[1]
-        host = self._own_host if advertised.is_wildcard else advertised.host
-        self.endpoint = Endpoint(advertised.name, host, port, PLAINTEXT)
-
     def _register(self) -> None:
         """Register this broker, which is alone, in the metadata with its advertised address."""
-        self._set_endpoint()
         controller = self.metadata.controller
         controller.submit(bootstrap(controller.pending, self.config))
         registration = register_broker(
@@ -585,12 +354,54 @@ class Node:
         except OSError as error:
             raise StartFailed(f"cluster metadata: {error}") from error
 
+    def _follow_committed(self) -> None:
+        """Apply the metadata from now on, and begin what is done from time to time."""
+        config, env, directory = self.config, self.env, self.directory
+        self._apply_broker_settings(self.metadata.committed)
+        self.metadata.subscribers.append(self._committed)
+        self._remove_leftovers()
+        self.housekeeping = Housekeeping(
+            env,
+            self.timer,
+            config,
+            directory,
+            self.replicas,
+            self.metadata,
+            lambda: self.config,
+        )
+        self._has_opened = True
+
     def _remove_leftovers(self) -> None:
         self.background.submit(
             self.directory.remove_leftovers(),
             lambda _: None,
             lambda error: log.error("removing files of deleted partitions failed: %s", error),
         )
+
+    def _open_in_loop(self, opened: Callable[[], None]) -> None:
+        """Open the logs in slices, then call `opened`: the metadata is caught up."""
+
+        def all_opened() -> None:
+            self._logs_opened()
+            opened()
+
+        self._follow_committed()
+        self.partitions.open_in_loop(all_opened)
+
+    def _logs_opened(self) -> None:
+        self.housekeeping.logs_opened()
+        if any(partition.failure for partition in self.replicas):
+            self.housekeeping.save_durable_ends()
+
+    def _became_ready(self) -> None:
+        if not self.is_ready:
+            self.is_ready = True
+            self.sockets.admit()
+            self.on_start_ended()
+
+    def _cannot_join(self, message: str, id_is_taken: bool) -> None:
+        self.start_failure = IdTaken(message) if id_is_taken else StartFailed(message)
+        self.on_start_ended()
 
     # -- while it runs -----------------------------------------------------------------------------
 
@@ -623,37 +434,14 @@ class Node:
             return
         self.config = config
         self.broker.configure(config)
-        if self.replication is not None:
-            self.replication.configure(config)
+        if self.member is not None:
+            self.member.configure(config)
         self.sockets.limits = connection_limits(config, self._most_connections)
 
     def _disk_failed(self, error: OSError) -> None:
         self.replicas.fail_directory(
             error if isinstance(error, LogDirFailure) else self.directory.fence.fail(error)
         )
-
-    def _directory_failed(self) -> None:
-        """Give up all leaderships, that of the quorum too, and leave the cluster a moment later:
-        this node can neither serve its partitions nor follow the metadata.
-        """
-        assert self.member is not None
-        failure = self.directory.fence.failure
-        if failure is not None:
-            self.metadata.raft.fail(failure)
-        self.member.directory_failed()
-        self.timer.call_later(LEAVE_MS, self._leave)
-
-    def _leave(self) -> None:
-        """Close all connections: so other nodes and clients know at once that this node is gone."""
-        assert self.member is not None
-        assert self._cluster_sockets is not None
-        assert self.connections is not None
-        if not self.is_stopping:
-            log.critical("this node leaves its cluster until it is restarted: its disk failed")
-            self.member.stop()
-            self.sockets.close("the data directory failed")
-            self._cluster_sockets.close("the data directory failed")
-            self.connections.close()
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -674,13 +462,9 @@ class Node:
         close, nothing is flushed, and the directory is left as it is.
         """
         self.is_stopping = True
-        if self.member is not None:
-            self.member.stop()
         self.sockets.close("killed")
-        if self._cluster_sockets is not None:
-            self._cluster_sockets.close("killed")
-        if self.connections is not None:
-            self.connections.close()
+        if self.member is not None:
+            self.member.vanish("killed")
         self.directory.release()
 
     def give_up(self, stopped: Callable[[], None]) -> None:
@@ -692,13 +476,6 @@ class Node:
         self.sockets.close()
         if self.member is not None:
             self.member.stop()
-            self._membership.close()
-            self.broker.leave_cluster()
-        if self.replication is not None:
-            self.replication.stop()
-        if self._cluster_sockets is not None:
-            self.metadata.raft.resign()
-            self._cluster_sockets.close()
         self.groups.runtime.close()
         if self._has_opened:
             self.housekeeping.stop()
@@ -706,8 +483,8 @@ class Node:
         self.replicas.flusher.stop()
 
         def ended() -> None:
-            if self.connections is not None:
-                self.connections.close()
+            if self.member is not None:
+                self.member.disconnect()
             stopped()
 
         CleanShutdown(
@@ -715,7 +492,7 @@ class Node:
             self.background,
             self.directory,
             self.metadata,
-            NO_BROKER_EPOCH if self.member is None else self.member.lifecycle.epoch,
+            NO_BROKER_EPOCH if self.member is None else self.member.epoch,
             ended,
             progress,
         ).begin()
@@ -732,4 +509,32 @@ def connection_limits(config: BrokerConfig, most_connections: int) -> Connection
         max_idle_ms=config.connections_max_idle_ms,
         max_connections=min(config.max_connections, most_connections),
         max_connections_per_ip=config.max_connections_per_ip,
+    )
+
+
+def quorum_place(config: BrokerConfig, directory_id: UUID) -> QuorumPlace:
+    """The place of a node in the quorum, from its settings."""
+    advertised = config.advertised_cluster_listener()
+    endpoints: tuple[QuorumEndpoint, ...] = ()
+    if advertised is not None:
+        endpoints = (QuorumEndpoint(CLUSTER, advertised.host, advertised.port),)
+    return QuorumPlace(
+        ReplicaKey(config.node_id, directory_id),
+        RaftConfig(
+            config.controller_quorum_election_timeout_ms,
+            config.controller_quorum_election_backoff_max_ms,
+            config.controller_quorum_fetch_timeout_ms,
+            retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        ),
+        endpoints,
+        VoterSet(
+            Voter(ReplicaKey(node_id), (QuorumEndpoint(CLUSTER, host, port),))
+            for node_id, host, port in config.quorum_voters()
+        ),
+        tuple(QuorumEndpoint(CLUSTER, host, port) for host, port in config.quorum_bootstrap()),
+        may_vote=config.has_controller_role,
+        moved={
+            node_id: QuorumEndpoint(CLUSTER, host, port)
+            for node_id, host, port in config.moved_voters()
+        },
     )

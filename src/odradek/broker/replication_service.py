@@ -73,7 +73,8 @@ class ReplicationService:
             config.replica_lag_time_max_ms,
             (self.leader_quota, self.follower_quota),
         )
-        broker.follower_fetches = FollowerFetches(replicas, self.leader_quota)
+        self.follower_fetches = FollowerFetches(replicas, self.leader_quota)
+        broker.follower_fetches = self.follower_fetches
         self.configure(config)
         self._check_isrs_later()
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.broker.formatting import format_directory
-from odradek.broker.node import Node, StartFailed
+from odradek.broker.node import IdTaken, Node, StartFailed
 from odradek.broker.shutdown import Progress
 from odradek.config.addresses import Listener, address_text
 from odradek.config.broker import BrokerConfig
@@ -54,10 +54,6 @@ def connection_quotas(descriptors: int | None = None) -> tuple[int, int]:
         connections = int(descriptors * CONNECTIONS_SHARE)
     http = min(HTTP_CONNECTIONS, connections // HTTP_SHARE)
     return connections - http, http
-
-
-class IdTaken(StartFailed):
-    """Another node of the cluster has the id of this one, which is new; nothing of it is left."""
 
 
 def identity_of(data_dir: str) -> MetaProperties | None:
@@ -221,8 +217,7 @@ class Server:
         if node.start_failure is not None:
             node.give_up(self._reactor.stop)
             self._reactor.run()
-            kind = IdTaken if node.id_is_taken else StartFailed
-            raise kind(node.start_failure)
+            raise node.start_failure
 
     def _start_http(self, settings: HttpSettings) -> HttpService:
         from odradek.broker.http_service import HttpService  # Only here: it imports h11.

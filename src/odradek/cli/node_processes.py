@@ -33,10 +33,7 @@ import click
 
 # The parent imports these for its children, which would import them at their start.
 import odradek.broker.cluster_member
-import odradek.broker.controller_service
-import odradek.broker.http_service
-import odradek.network_client.broker_connections
-import odradek.raft.raft_network  # noqa: F401
+import odradek.broker.http_service  # noqa: F401
 from odradek.broker.server import BadSettings, Server, StartFailed
 from odradek.cli import exits
 from odradek.cli.nodes_plan import NodeStart

@@ -533,6 +533,11 @@ class BrokerConfig(
         """The listeners of clients."""
         return _of_clients(self.listeners)
 
+    @property
+    def has_controller_role(self) -> bool:
+        """True if this node may be a voter of the quorum, and so the active controller."""
+        return "controller" in self.process_roles
+
     def cluster_listener(self) -> Listener | None:
         """The listener of other nodes; None for a node that is alone."""
         found = [each for each in map(parse_listener, self.listeners) if each.name == CLUSTER]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from odradek.broker.cluster_member import ClusterMember
 from odradek.broker.node import Node
 from odradek.config.broker import BrokerConfig
 from odradek.model.env import Env
+from odradek.network_client.broker_connections import Purpose
+from odradek.network_client.in_flight_requests import ClientRequest
 from odradek.testing.history import History
 from odradek.testing.machine import DATA_DIRECTORY, SimMachine, Wiring, host_of, start_node
 from odradek.testing.network import Fabric
@@ -95,6 +99,22 @@ class ClusterNodes:
 
     def other_than_controller(self) -> Node:
         return next(node for node in self.running if not node.metadata.controller.is_active)
+
+    def member(self, node: Node) -> ClusterMember:
+        """Return the cluster's side of a node."""
+        assert node.member is not None
+        return node.member
+
+    def ask(self, asking: Node, request: Any) -> Any:
+        """Send a request to the active controller over the connection of a node; return what it
+        answers.
+        """
+        calls: list[ClientRequest] = []
+        client = self.member(asking).connections.client(Purpose.CONTROLLER)
+        client.send(self.controllers[0].config.node_id, request, calls.append)
+        self.until(lambda: bool(calls))
+        assert calls[0].error is None, calls[0].error
+        return calls[0].response
 
     def has_topic(self, name: str) -> Callable[[], bool]:
         return lambda: all(node.metadata.committed.topic(name) for node in self.running)

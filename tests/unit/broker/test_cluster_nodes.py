@@ -167,8 +167,7 @@ def test_a_lost_connection_of_a_broker_that_runs_does_not_fence_it() -> None:
     nodes = three_voters()
     away = nodes.other_than_controller()
     number = away.config.node_id
-    assert away.connections is not None
-    client = away.connections.client(Purpose.CONTROLLER)
+    client = nodes.member(away).connections.client(Purpose.CONTROLLER)
     for _ in range(5):
         at = nodes.controllers[0].config.node_id
         nodes.run(number, lambda: client.disconnect(at, "the test"))  # noqa: B023 (runs at once)

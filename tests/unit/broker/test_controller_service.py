@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -10,8 +9,6 @@ import pytest
 from odradek.broker.node import Node
 from odradek.controller.image import PartitionRegistration, ResourceType
 from odradek.model.errors import ErrorCode
-from odradek.network_client.broker_connections import Purpose
-from odradek.network_client.in_flight_requests import ClientRequest
 from odradek.protocol.api.alter_partition import (
     AlterPartitionPartition,
     AlterPartitionRequest,
@@ -67,17 +64,6 @@ def proposal(nodes: ClusterNodes, *isr: int) -> AlterPartitionRequest:
     )
 
 
-def ask(nodes: ClusterNodes, asking: Node, request: Any) -> Any:
-    """Send a request over the connection of a node to the active controller."""
-    calls: list[ClientRequest] = []
-    assert asking.connections is not None
-    client = asking.connections.client(Purpose.CONTROLLER)
-    client.send(nodes.controllers[0].config.node_id, request, calls.append)
-    nodes.until(lambda: bool(calls))
-    assert calls[0].error is None, calls[0].error
-    return calls[0].response
-
-
 def unregister(nodes: ClusterNodes, asking: Node, broker_id: int) -> UnregisterBrokerResponse:
     """Send UnregisterBroker to a node, as a client of it."""
     answers: list[UnregisterBrokerResponse | None] = []
@@ -121,7 +107,7 @@ def test_a_broker_that_a_partition_needs_is_not_removed_and_stays_in_session(
 
 def test_a_leaders_proposal_is_answered_when_it_is_committed(nodes: ClusterNodes) -> None:
     leader = partition(nodes).leader
-    response = ask(nodes, nodes.other_than_controller(), proposal(nodes, leader))
+    response = nodes.ask(nodes.other_than_controller(), proposal(nodes, leader))
     assert (response.error_code, response.topics[0].partitions[0].isr) == (0, [leader])
 
 

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.node import Node, StartFailed
+from odradek.broker.node import StartFailed
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
 from odradek.controller.image import MetadataImage
 from odradek.model.errors import ErrorCode
-from odradek.network_client.broker_connections import Purpose
-from odradek.network_client.in_flight_requests import ClientRequest
 from odradek.protocol.api.alter_partition import AlterPartitionRequest
 from odradek.protocol.api.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.raft.messages import RaftFetchRequest, RaftResponse, VoteRequest
@@ -44,7 +42,7 @@ def refusal(nodes: ClusterNodes, number: int) -> str:
     node = nodes.node(number)
     nodes.until(lambda: node.start_failure is not None, limit_ms=70_000)
     assert not node.is_ready
-    return node.start_failure or ""
+    return str(node.start_failure)
 
 
 def committed(nodes: ClusterNodes) -> MetadataImage:
@@ -82,10 +80,7 @@ def test_a_copied_directory_does_not_take_the_place_of_the_node_that_runs(
 ) -> None:
     nodes.boot(4)
     nodes.until(lambda: nodes.node(4).is_ready)
-    running = nodes.node(4)
-    member = running.member
-    assert member is not None
-    copy = member.lifecycle._registration
+    copy = nodes.member(nodes.node(4)).registration
     copy.incarnation_id = ReplicaKey(0).directory_id
     before = committed(nodes)
     answers: list[Any] = []
@@ -149,17 +144,6 @@ def test_roles_and_listeners_that_contradict_each_other_are_refused(
         BrokerConfig.load(settings)
 
 
-def ask(nodes: ClusterNodes, asking: Node, request: Any) -> Any:
-    """Send a request to the active controller over the connection of a node."""
-    calls: list[ClientRequest] = []
-    assert asking.connections is not None
-    client = asking.connections.client(Purpose.CONTROLLER)
-    client.send(nodes.controllers[0].config.node_id, request, calls.append)
-    nodes.until(lambda: bool(calls))
-    assert calls[0].error is None, calls[0].error
-    return calls[0].response
-
-
 @pytest.mark.parametrize("stale", [-1, 1])
 def test_a_heartbeat_or_a_proposal_of_another_broker_epoch_changes_nothing(
     nodes: ClusterNodes, stale: int
@@ -176,7 +160,7 @@ def test_a_heartbeat_or_a_proposal_of_another_broker_epoch_changes_nothing(
     )
     proposal = AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch, topics=[])
     for request in (heartbeat, proposal):
-        assert ask(nodes, asking, request).error_code == ErrorCode.STALE_BROKER_EPOCH
+        assert nodes.ask(asking, request).error_code == ErrorCode.STALE_BROKER_EPOCH
     assert committed(nodes) == before
 
 
