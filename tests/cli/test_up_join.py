@@ -125,9 +125,9 @@ def test_a_node_whose_disk_was_wiped_takes_the_place_of_its_voter(tmp_path: Path
             def voting() -> dict[int, object]:
                 return {each.node_id: each.directory_id for each in admin.quorum().voters}
 
-            until(lambda: {node.id for node in admin.cluster().nodes} == {1, 3})
             before = voting()
             shutil.rmtree(second["data_dir"])
             place = ("--port", port, "--http", "none", "--data-dir", second["data_dir"])
             with Up("--join", at, *place, "--set", "node.id=2"):
+                # It has waited for the end of the killed process's session.
                 until(lambda: set(voting()) == {1, 2, 3} and voting()[2] != before[2])

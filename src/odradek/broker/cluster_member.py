@@ -50,6 +50,8 @@ from odradek.timing import SystemTimer
 log = logging.getLogger(__name__)
 
 REGISTRATION_BACKOFF_MS: Final = 50
+LATE_MS: Final = 1_000
+"""An id counts as taken so long after the end that a session before would have had."""
 LEAVE_MS: Final = 500
 """From the failure of the data directory until this node closes its connections: the controller
 moves its leaderships, and clients are told."""
@@ -84,11 +86,13 @@ class ClusterMember:
         clients: SocketServer,
         endpoint: Endpoint,
         *,
+        id_was_free: bool,
         open_logs: Callable[[Callable[[], None]], None],
         ready: Callable[[], None],
         refused: Callable[[str, bool], None],
     ) -> None:
         """Listens for other nodes; raises `OSError`. `clients`: serves at `endpoint`.
+        `id_was_free`: no process before had this node's id; one that has it now is another node.
 
         `open_logs`: called once, when the metadata is caught up; calls its argument when they are
         open. `ready`: called when clients may come, again after the broker was fenced. `refused`:
@@ -110,6 +114,9 @@ class ClusterMember:
         """The address of the CLUSTER listener."""
         advertised = config.advertised_cluster_listener() or listener
         port = advertised.port or self.address[1]
+        taken_after_ms = None
+        if broker.directory.is_new:
+            taken_after_ms = 0 if id_was_free else config.broker_session_timeout_ms + LATE_MS
         self.registration = self._registration(
             endpoint, Endpoint(CLUSTER, advertised.host, port, endpoint.security_protocol)
         )
@@ -122,7 +129,7 @@ class ClusterMember:
                 LifecycleConfig(
                     config.broker_heartbeat_interval_ms,
                     config.initial_broker_registration_timeout_ms,
-                    is_new=broker.directory.is_new,
+                    taken_after_ms=taken_after_ms,
                 ),
                 ExponentialBackoff(
                     REGISTRATION_BACKOFF_MS, REGISTRATION_BACKOFF_MS, broker.env.random

@@ -17,10 +17,13 @@ of the last `SendToController`: another one replaces it. `deadline` says when to
 rests on the broker's epoch, which is the offset of its registration: the controller refuses what an
 older life of this broker sends.
 
-This is Kafka's BrokerLifecycleManager (KIP-631) without its thread. Differences: another controller
-is sent a request at once, without a back-off or an answer of the one before: so it learns who is
-alive. The present one is, too, when the connection to it was lost. And a stop does not wait for
-long without any controller: when all nodes stop together, the last ones have none.
+This is Kafka's BrokerLifecycleManager (KIP-631) without its thread. As there, an id that is in use
+is asked for again, because the session of a process that was killed ends only a moment later.
+Differences: with a new directory that ends after a session's time, with the answer that the id is
+taken. Another controller is sent a request at once, without a back-off or an answer of the one
+before: so it learns who is alive. The present one is, too, when the connection to it was lost. And
+a stop does not wait for long without any controller: when all nodes stop together, the last ones
+have none.
 
 Tests: unit/broker/test_lifecycle.py
 """
@@ -125,8 +128,10 @@ class LifecycleConfig:
     than what starts and stops processes waits."""
     shutdown_without_controller_ms: int = 1_500
     """How long a stop goes on waiting if no controller answers."""
-    is_new: bool = False
-    """True for a directory that is new, so that no earlier process of this node may be alive."""
+    taken_after_ms: int | None = None
+    """For a new directory: how long an id that is in use may be this node's own, whose disk was
+    lost and whose session has not ended yet. After that another node has it: the session of one
+    that ended would have ended, too. None: the directory has been that node's before."""
 
 
 FATAL: Final = {
@@ -165,6 +170,7 @@ class BrokerLifecycle:
         self._answered_ms = 0
         self._refusal = "no controller answered"
         self._logged_refusal: ErrorCode | None = None
+        self._in_use_since_ms: int | None = None
         self._effects: list[Effect] = []
 
     @property
@@ -229,6 +235,7 @@ class BrokerLifecycle:
         if self.state not in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN):
             self._in_flight = None
             self._send_ms = now_ms
+            self._in_use_since_ms = None  # It begins with a whole session of every broker.
         return self._go_on(now_ms)
 
     def connection_lost(self, now_ms: int) -> list[Effect]:
@@ -316,7 +323,7 @@ class BrokerLifecycle:
             if error in FATAL:
                 self._refuse(f"{FATAL[error]} ({error.name})")
                 return
-            if error is ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._config.is_new:
+            if error is ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._is_taken(now_ms):
                 self._refuse(
                     f"another node of the cluster has id {self._registration.broker_id}. What to "
                     "do: give this one another node.id",
@@ -328,10 +335,25 @@ class BrokerLifecycle:
             self._note_fence(fenced=True)
         if error not in LOST_CONTROLLER and error is not self._logged_refusal:
             self._logged_refusal = error
-            logger.warning(
-                "the controller refuses requests of this broker, which tries again: %s", error.name
-            )
+            if error is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+                logger.warning(
+                    "id %d is in use in the cluster: by the process of this node before, whose "
+                    "session ends soon, or by another node. This broker tries again",
+                    self._registration.broker_id,
+                )
+            else:
+                logger.warning(
+                    "the controller refuses requests of this broker, which tries again: %s",
+                    error.name,
+                )
         self._retry_later(now_ms)
+
+    def _is_taken(self, now_ms: int) -> bool:
+        """True if the id that is in use must be another node's."""
+        if self._in_use_since_ms is None:
+            self._in_use_since_ms = now_ms
+        limit_ms = self._config.taken_after_ms
+        return limit_ms is not None and now_ms - self._in_use_since_ms >= limit_ms
 
     def _retry_later(self, now_ms: int) -> None:
         if self.state is BrokerState.SHUTTING_DOWN:

@@ -103,13 +103,15 @@ class Node:
         on_bug: BugHook | None = None,
         most_connections: int = 2**31 - 1,
         own_host: str = "localhost",
+        id_was_free: bool = False,
         stopwatch: Stopwatch | None = None,
         loop_load: LoopLoad | None = None,
         usage: Callable[[], ProcessUsage] | None = None,
     ) -> None:
         """`most_connections`: the limit by the process's descriptors, which settings cannot raise.
-        `own_host`: the advertised host of a listener on every interface. For metrics: the loop's
-        `stopwatch` and `loop_load`, and what the process uses; a simulation has none of them.
+        `own_host`: the advertised host of a listener on every interface. `id_was_free`: see
+        `ClusterMember`. For metrics: the loop's `stopwatch` and `loop_load`, and what the process
+        uses; a simulation has none of them.
         """
         self.config = config
         self.timer = timer
@@ -136,6 +138,7 @@ class Node:
         self.usage = usage
         self._stopwatch = stopwatch or Stopwatch(env.clock.monotonic_ns)
         self._own_host = own_host
+        self._id_was_free = id_was_free
         self._on_bug = on_bug
         self._most_connections = most_connections
 
@@ -322,6 +325,7 @@ class Node:
             network,
             self.sockets,
             self.endpoint,
+            id_was_free=self._id_was_free,
             open_logs=self._open_in_loop,
             ready=self._became_ready,
             refused=self._cannot_join,

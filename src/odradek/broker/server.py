@@ -72,7 +72,9 @@ class Server:
 
     `settings` are broker settings as text, by Kafka's names. `data_dir` None keeps all in memory.
     `disk` replaces the real one (or memory): for tests, one that fails on demand. `http` None: no
-    HTTP, and none of its modules are imported.
+    HTTP, and none of its modules are imported. `id_was_free`: no node of the cluster had the id a
+    moment ago, so a process that has it now is another node; else it may be this node's own one
+    before, and the start waits for the end of its session.
     Raises `StartFailed` with the cause and the next step.
     """
 
@@ -85,6 +87,7 @@ class Server:
         data_dir: str | None,
         disk: Disk | None = None,
         http: HttpSettings | None = None,
+        id_was_free: bool = False,
     ) -> None:
         self._stopping = False
         self._killed = False
@@ -133,6 +136,7 @@ class Server:
             self._timer,
             most_connections=connections,
             own_host=self._own_host(),
+            id_was_free=id_was_free,
             stopwatch=self._reactor.stopwatch,
             loop_load=self._reactor.load,
             usage=process_usage,

@@ -12,8 +12,9 @@ is of another cluster, and does not insist on an answer.
 
 from __future__ import annotations
 
+import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import click
@@ -21,12 +22,13 @@ import click
 from odradek import Admin
 from odradek.cli.cluster_place import CannotPlace
 from odradek.client.errors import KafkaError
-from odradek.config.addresses import CLUSTER, address_text, parse_addresses
+from odradek.config.addresses import CLUSTER, address_text, parse_address, parse_addresses
 from odradek.config.setting import ConfigError
 
 PATIENCE_S = 30.0
 PAUSE_S = 1.0
 ASK_MS = 5_000
+PROBE_S = 2.0
 SILENT_MS = 10_000
 """A voter that has not fetched for this long is said to be down."""
 
@@ -42,7 +44,8 @@ class FoundCluster:
     cluster_id: str
     used_ids: frozenset[int]
     """The ids of its brokers, running or not, and of what follows its quorum."""
-    running: frozenset[int]
+    running: Mapping[int, str]
+    """The brokers that count as running, and where clients reach them."""
     bootstrap: tuple[str, ...]
     """The CLUSTER addresses of its voters."""
     down: tuple[int, ...]
@@ -96,7 +99,7 @@ def look_at_cluster(join: str) -> FoundCluster | None:
 def _ask(brokers: str) -> FoundCluster:
     with Admin(brokers=brokers, default_api_timeout_ms=ASK_MS) as admin:
         everyone = admin.cluster(include_fenced=True)
-        running = frozenset(node.id for node in admin.cluster().nodes)
+        running = {node.id: address_text(node.host, node.port) for node in admin.cluster().nodes}
         quorum = admin.quorum()
     replicas = (*quorum.voters, *quorum.observers)
     latest_ms = max((each.last_fetch_ms for each in replicas), default=0)
@@ -115,7 +118,7 @@ def _ask(brokers: str) -> FoundCluster:
             for node_id, listeners in sorted(quorum.listeners.items())
             if CLUSTER in listeners
         ),
-        tuple(sorted((known - running) | silent)),
+        tuple(sorted((known - running.keys()) | silent)),
     )
 
 
@@ -140,9 +143,23 @@ def check_directory(found: FoundCluster, cluster_id: str, directory: object, joi
 
 
 def check_id(found: FoundCluster, node_id: int) -> None:
-    """Raise `NotJoined` if a running node has the id that was given."""
-    if node_id in found.running:
+    """Raise `NotJoined` if a running node has the id that was given.
+
+    One that was killed counts as running until its session ends, but does not answer: the start
+    waits for that.
+    """
+    address = found.running.get(node_id)
+    if address is not None and _answers(address):
         raise NotJoined(
             f"node {node_id} of that cluster runs. What to do: leave out --set node.id, and this "
             "node takes the lowest free one; or stop that node first, if this one replaces it"
         )
+
+
+def _answers(address: str) -> bool:
+    """True if a broker answers at this address of a client."""
+    try:
+        socket.create_connection(parse_address(address), PROBE_S).close()
+    except OSError:
+        return False
+    return look_at_cluster(address) is not None

@@ -232,9 +232,16 @@ def one_node(
     return OneNode(kept.port, node_settings(node_id, host, kept, settings), kept)
 
 
-def start(node: OneNode, host: str, directory: Path | None, http: HttpSettings | None) -> Server:
-    """Start one node. A directory that a failed start has made is removed. Raises `StartFailed`,
-    `OSError`.
+def start(
+    node: OneNode,
+    host: str,
+    directory: Path | None,
+    http: HttpSettings | None,
+    *,
+    id_was_free: bool = False,
+) -> Server:
+    """Start one node; `id_was_free` as of `Server`. A directory that a failed start has made is
+    removed. Raises `StartFailed`, `OSError`.
     """
     server = Server(
         node.settings,
@@ -242,6 +249,7 @@ def start(node: OneNode, host: str, directory: Path | None, http: HttpSettings |
         port=node.port,
         data_dir=None if directory is None else str(directory),
         http=http,
+        id_was_free=id_was_free,
     )
     if node.place is None or directory is None:
         server.start(tell_opened)
@@ -289,7 +297,7 @@ def start_joined(
                 tell_of_replaced(found.down)
         node = one_node(host, port, directory, settings, cluster=True, bootstrap=found.bootstrap)
         try:
-            return start(node, host, directory, http)
+            return start(node, host, directory, http, id_was_free=chooses)
         except IdTaken:
             if not chooses:
                 raise

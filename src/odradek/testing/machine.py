@@ -19,7 +19,7 @@ process drives its timer instead of the reactor, and a bug that the network laye
 survive ends the run.
 
 A start that fails is a failure of the run, unless disk errors were being injected: then the process
-exits and is started again.
+exits and is started again. So it is if its node finds out later that it cannot join its cluster.
 """
 
 from __future__ import annotations
@@ -153,13 +153,23 @@ class SimMachine:
 
     def _start(self, env: Env, process: SimProcess) -> None:
         try:
-            self.broker = self.wiring.start(env, process)
+            self.broker = broker = self.wiring.start(env, process)
         except Exception:
             if not self.faults.injecting:
                 raise
-            self._note("boot failed")
-            self.kill()
-            self.restart(self._chance.between(200, 2000) * 1_000_000)
+            self._start_again()
+            return
+        if isinstance(broker, Node):
+            broker.on_start_ended = lambda: self._start_ended(broker, process)
+
+    def _start_ended(self, node: Node, process: SimProcess) -> None:
+        if node.start_failure is not None and self.process is process:
+            self._start_again()
+
+    def _start_again(self) -> None:
+        self._note("boot failed")
+        self.kill()
+        self.restart(self._chance.between(200, 2000) * 1_000_000)
 
     def set_pace(self, pace: Pace) -> None:
         """Set the speed of the workers, and so of the disk's fsyncs, from now on."""

@@ -278,16 +278,57 @@ def test_an_id_that_is_in_use_is_tried_again_until_the_time_is_up() -> None:
     assert life.now >= 60_000
 
 
-def test_an_id_that_is_in_use_ends_the_start_of_a_new_directory() -> None:
+def with_a_new_directory(taken_after_ms: int) -> Life:
+    """A broker that has begun to register, and whose id is in use."""
     life = Life()
-    life.lifecycle = life_with(LifecycleConfig(INTERVAL, is_new=True))
+    life.lifecycle = life_with(LifecycleConfig(INTERVAL, taken_after_ms=taken_after_ms))
     life.start()
     life.take()
     life.refuses(ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+    return life
+
+
+def until_refused(life: Life) -> RegistrationRefused:
+    """Let the id be in use for ever; return how that ends."""
+    while not any(isinstance(each, RegistrationRefused) for each in life.effects):
+        if any(isinstance(each, SendToController) for each in life.take()):
+            life.refuses(ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+        else:
+            life.sleep(10)
+    (refused,) = life.take()
+    assert isinstance(refused, RegistrationRefused)
+    return refused
+
+
+def test_a_new_directory_gets_its_id_when_the_session_of_a_process_before_has_ended() -> None:
+    life = with_a_new_directory(10_000)
+    life.sleep(BACKOFF)
+    assert isinstance(life.sent(), BrokerRegistrationRequest)
+    life.registers()
+    assert life.take()[0] == Registered(EPOCH)
+
+
+def test_an_id_in_use_for_longer_than_a_session_is_taken_for_a_new_directory() -> None:
+    life = with_a_new_directory(10_000)
+    refused = until_refused(life)
+    assert refused.id_is_taken
+    assert "another node of the cluster has id 1" in refused.message
+    assert 10_000 <= life.now <= 15_000
+
+
+def test_a_new_controller_begins_the_sessions_anew_and_with_them_the_wait_for_an_id() -> None:
+    life = with_a_new_directory(10_000)
+    life.sleep(9_000)
+    life.effects += life.lifecycle.controller_changed(life.now)
+    assert until_refused(life).id_is_taken
+    assert 19_000 <= life.now <= 24_000
+
+
+def test_an_id_that_was_free_and_is_in_use_is_taken_at_once() -> None:
+    life = with_a_new_directory(0)
     (refused,) = life.take()
     assert isinstance(refused, RegistrationRefused)
     assert refused.id_is_taken
-    assert "another node of the cluster has id 1" in refused.message
 
 
 def test_a_directory_of_another_cluster_is_refused_at_once() -> None:

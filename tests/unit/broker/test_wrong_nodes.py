@@ -66,6 +66,29 @@ def test_a_new_node_with_an_id_that_is_taken_is_told_so(nodes: ClusterNodes) -> 
     assert nodes.node(2).is_ready
 
 
+def test_a_node_whose_disk_was_wiped_gets_its_id_back_when_its_session_has_ended(
+    nodes: ClusterNodes, caplog: pytest.LogCaptureFixture
+) -> None:
+    wiped = nodes.other_than_controller().config.node_id
+    epoch = committed(nodes).brokers[wiped].epoch
+    nodes.machines[wiped].kill()
+    nodes.machines[wiped].wipe()
+    nodes.boot(wiped)
+    took_ms = nodes.until(lambda: nodes.node(wiped).is_ready)
+    assert committed(nodes).brokers[wiped].epoch > epoch
+    assert took_ms < 5_000
+    assert caplog.text.count(f"id {wiped} is in use in the cluster") == 1
+
+
+def test_a_wiped_node_that_lost_its_power_waits_for_the_whole_session(nodes: ClusterNodes) -> None:
+    wiped = nodes.other_than_controller().config.node_id
+    nodes.machines[wiped].power_loss()  # No connection is closed.
+    nodes.machines[wiped].wipe()
+    nodes.boot(wiped)
+    took_ms = nodes.until(lambda: nodes.node(wiped).is_ready)
+    assert took_ms > 5_000
+
+
 def test_the_directory_of_another_node_is_refused_at_the_start(nodes: ClusterNodes) -> None:
     nodes.boot(4)
     nodes.until(lambda: nodes.node(4).is_ready)
