@@ -3,9 +3,10 @@
 import datetime as dt
 
 import pyarrow as pa
+import pytest
 
 from odradek.client.arrow.record_batches import SCHEMA
-from odradek.spark.arrow import arrow_schema, spark_batch
+from odradek.spark.arrow import SparkBatches, arrow_schema
 
 
 def at(milliseconds):
@@ -22,7 +23,7 @@ def consumed(*records):
 
 
 def converted(batch, headers=False):
-    found = spark_batch(batch, arrow_schema(headers))
+    found = SparkBatches(arrow_schema(headers)).convert(batch)
     found.validate(full=True)
     assert found.schema.equals(arrow_schema(headers))
     return found.to_pylist()
@@ -58,6 +59,18 @@ def test_a_record_without_headers_has_null():
 
 def test_values_are_not_copied():
     batch = consumed((None, b"value", "t", 0, 0, 1, 0, []))
-    found = spark_batch(batch, arrow_schema(False))
+    found = SparkBatches(arrow_schema(False)).convert(batch)
     given = batch.column("value").buffers()[2]
     assert found.column("value").buffers()[2].address == given.address
+
+
+@pytest.mark.parametrize("topics", ["t", "tu", ""])
+def test_the_topic_of_each_row_is_text(topics):
+    batch = consumed(*((None, b"", topic, 0, 0, 1, 0, []) for topic in topics))
+    assert [row["topic"] for row in converted(batch)] == list(topics)
+
+
+def test_a_part_of_a_batch_has_its_own_rows():
+    batch = consumed(*((None, b"%d" % n, "topic", 0, n, n, n % 2, []) for n in range(9)))
+    whole, part = converted(batch), converted(batch.slice(3, 4))
+    assert part == whole[3:7]

@@ -1,7 +1,7 @@
 """Batch reads, and the planning and reading of tasks, which streams use too.
 
     driver side     Topics ──► start, end per partition ──► plan_ranges ──► one InputRanges per task
-    worker side     InputRanges ──► Consumer.arrow ──► spark_batch ──► Arrow batches
+    worker side     InputRanges ──► Consumer.arrow ──► SparkBatches ──► Arrow batches
 
 Planning runs in a process of its own beside the driver, reading in Spark's Python workers; only
 `ReadOptions` and `InputRanges` travel between them, so readers hold nothing that cannot be pickled.
@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from odradek.client.errors import ApiTimeout, LogTruncated, OffsetOutOfRange
-from odradek.spark.arrow import DATA, ERROR, MAX_BYTES, MAX_ROWS, arrow_schema, spark_batch
+from odradek.spark.arrow import DATA, ERROR, MAX_BYTES, MAX_ROWS, SparkBatches, arrow_schema
 from odradek.spark.bare_worker import VersionCheckedPickle
 from odradek.spark.connections import FetchOptions, admin_of, borrow_consumer
 from odradek.spark.frozen_modules import freeze_loaded_modules
@@ -63,6 +63,7 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
     decoder = None
     if options.value_schema is not None and {DATA, ERROR} & set(schema.names):
         decoder = decoder_of(options.value_schema)
+    batches = SparkBatches(schema, decoder)
     wait_s = options.client.api_timeout_ms / 1000
     fetching = FetchOptions(
         options.client,
@@ -76,7 +77,7 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
             try:
                 arrow = consumer.arrow(MAX_ROWS, wait_s, max_bytes=MAX_BYTES)
                 for batch in arrow.until_quiet():
-                    yield spark_batch(batch, schema, decoder)
+                    yield batches.convert(batch)
             except LogTruncated:
                 raise
             except OffsetOutOfRange as error:
