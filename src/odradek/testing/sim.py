@@ -7,7 +7,9 @@ run that fails is shrunk first: parts of its plan are left out as long as it fai
 Then its violations are printed, the last events of the tape and the command that reproduces it; the
 exit code is then 1.
 
-At the end there is a table of the sites that the seeds reached: see `testing.sites`.
+At the end there is a table of the sites that the seeds reached (see `testing.sites`), and what all
+runs add up to. `--hours 60` goes on from seed to seed until that is 60 hours of virtual time, with
+`--jobs` processes beside each other; the seeds are run in their order and each is the same run.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ import argparse
 import logging
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Generic, Protocol, TypeVar
 
 from odradek.testing.history import History
@@ -27,7 +31,8 @@ from odradek.testing.quorum.quorum_world import DEFAULT_STEPS as QUORUM_STEPS
 from odradek.testing.quorum.quorum_world import QuorumWorld
 from odradek.testing.scheduler import SECOND, Scheduler, SimulationError
 from odradek.testing.shrink import failure_kind, shrink
-from odradek.testing.sites import BROKER_SITES, CLUSTER_SITES, QUORUM_SITES, table
+from odradek.testing.sites import BROKER_SITES, CLUSTER_SITES, QUORUM_SITES
+from odradek.testing.totals import RunResult, Totals
 from odradek.testing.world import BOTH, DRAWN, NO_ENGINES, ONLY_ENGINES, World
 from odradek.testing.world import DEFAULT_STEPS as BROKER_STEPS
 
@@ -35,6 +40,7 @@ TAPE_LINES = 40
 VIOLATION_LINES = 12
 SHRINK_RUNS = 60
 BROKER, CLUSTER, QUORUM, ALL = "broker", "cluster", "quorum", "all"
+SITES = {BROKER: BROKER_SITES, CLUSTER: CLUSTER_SITES, QUORUM: QUORUM_SITES}
 
 
 class Verdict(Protocol):
@@ -42,6 +48,12 @@ class Verdict(Protocol):
 
     @property
     def violations(self) -> Sequence[str]: ...
+
+    @property
+    def sent(self) -> int: ...
+
+    @property
+    def acked(self) -> int: ...
 
     @property
     def lost(self) -> int: ...
@@ -164,48 +176,6 @@ def traceback_lines(error: BaseException) -> list[str]:
     return [f"  {line}" for line in text.rstrip().splitlines()]
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """All runs of one command."""
-
-    outcomes: Sequence[Outcome[Simulated]]
-    seconds: float
-
-    @property
-    def failed(self) -> int:
-        return sum(not outcome.kept for outcome in self.outcomes)
-
-    def line(self) -> str:
-        """Return the sum of all runs, for the end."""
-        virtual_s = sum(outcome.world.scheduler.now_ns for outcome in self.outcomes) / SECOND
-        events = sum(outcome.world.scheduler.events for outcome in self.outcomes)
-        return (
-            f"{len(self.outcomes) - self.failed} of {len(self.outcomes)} ok; {virtual_s:.0f}"
-            f" virtual seconds in {self.seconds:.1f} s ({virtual_s / self.seconds:.0f}x),"
-            f" {events / self.seconds:.0f} events per second"
-        )
-
-    def sites(self) -> list[str]:
-        """Return the table of the sites of each kind of world. With one seed it has only those that
-        were reached.
-        """
-        lines = []
-        for name, expected in (
-            (BROKER, BROKER_SITES),
-            (CLUSTER, CLUSTER_SITES),
-            (QUORUM, QUORUM_SITES),
-        ):
-            runs: list[Counter[str]] = [
-                outcome.world.scheduler.sites
-                for outcome in self.outcomes
-                if kind_of(outcome.world) == name
-            ]
-            if runs:
-                lines += [f"sites of {name} worlds:"]
-                lines += [f"  {line}" for line in table(runs, expected if len(runs) > 1 else ())]
-        return lines
-
-
 def kind_of(world: Simulated) -> str:
     """Return the name that the command has for this kind of world."""
     if not isinstance(world, World):
@@ -213,44 +183,52 @@ def kind_of(world: Simulated) -> str:
     return BROKER if world.brokers == 1 else CLUSTER
 
 
+def broker_world(options: argparse.Namespace, seed: int, brokers: int) -> World:
+    return World(
+        seed,
+        steps=options.steps or BROKER_STEPS,
+        faults=split(options.faults),
+        extras=not options.plain,
+        engines=options.engines,
+        brokers=brokers,
+        kept=None if options.keep is None else split(options.keep),
+    )
+
+
+def quorum_world(options: argparse.Namespace, seed: int) -> QuorumWorld:
+    return QuorumWorld(
+        seed,
+        steps=options.steps or QUORUM_STEPS,
+        voters=options.voters,
+        faults=split(options.faults),
+        kept=None if options.keep is None else split(options.keep),
+    )
+
+
+def split(names: str) -> list[str]:
+    return [name for name in names.split(",") if name]
+
+
 def worlds(options: argparse.Namespace) -> Iterator[Callable[[], Simulated]]:
     """Yield what makes each run of the command."""
-    faults = [kind for kind in options.faults.split(",") if kind]
-    kept = None if options.keep is None else [part for part in options.keep.split(",") if part]
-
-    def brokers_of(seed: int, brokers: int) -> World:
-        return World(
-            seed,
-            steps=options.steps or BROKER_STEPS,
-            faults=faults,
-            extras=not options.plain,
-            engines=options.engines,
-            brokers=brokers,
-            kept=kept,
-        )
-
-    def quorum_of(seed: int) -> QuorumWorld:
-        return QuorumWorld(
-            seed,
-            steps=options.steps or QUORUM_STEPS,
-            voters=options.voters,
-            faults=faults,
-            kept=kept,
-        )
-
-    for seed in range(options.seed, options.seed + options.count):
+    last = options.seed + options.count
+    for seed in range(options.seed, last) if options.hours is None else count(options.seed):
         if options.world in (BROKER, ALL):
-            yield partial(brokers_of, seed, 1)
+            yield partial(broker_world, options, seed, 1)
         if options.world in (CLUSTER, ALL):
-            yield partial(brokers_of, seed, options.brokers)
+            yield partial(broker_world, options, seed, options.brokers)
         if options.world in (QUORUM, ALL):
-            yield partial(quorum_of, seed)
+            yield partial(quorum_world, options, seed)
 
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m odradek.testing.sim", description=__doc__)
     made.add_argument("--seed", type=int, default=1, help="the (first) seed")
     made.add_argument("--count", type=int, default=1, help="how many seeds, from the first on")
+    made.add_argument(
+        "--hours", type=float, help="as many seeds as take these hours of virtual time"
+    )
+    made.add_argument("--jobs", type=int, default=1, help="how many processes run seeds")
     made.add_argument(
         "--world",
         choices=(BROKER, CLUSTER, QUORUM, ALL),
@@ -277,25 +255,85 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def result_of(make: Callable[[], Simulated], *, shrinks: bool, explains: bool) -> RunResult:
+    """Run one world, and return what is kept of it. `explains`: also if it has no violation."""
+    outcome = run_seed(make())
+    world, report, first = outcome.world, outcome.report, outcome
+    lines = [summary(outcome)]
+    if not outcome.kept and shrinks:
+        outcome = shrunk(outcome)
+        lines.append(
+            f"  shrunk to: {', '.join(outcome.world.parts()) or 'nothing but its clients'}"
+        )
+    if not outcome.kept or explains:
+        lines += explain(outcome)
+    violations = [first.failure] if report is None else map(failure_kind, report.violations)
+    return RunResult(
+        kind_of(world),
+        lines,
+        first.kept,
+        world.scheduler.now_ns,
+        world.scheduler.events,
+        world.scheduler.sites,
+        report.sent if report else 0,
+        report.acked if report else 0,
+        report.lost if report else 0,
+        list(violations),
+    )
+
+
+def results(options: argparse.Namespace) -> Generator[RunResult, None, None]:
+    """Yield the result of each run of the command, in the order of the seeds."""
+    run = partial(result_of, shrinks=not options.no_shrink, explains=options.tape)
+    makers = worlds(options)
+    if options.jobs <= 1:
+        yield from map(run, makers)
+        return
+    with ProcessPoolExecutor(options.jobs, initializer=be_quiet, initargs=(options.log,)) as pool:
+        yield from in_order(pool, run, makers, 2 * options.jobs)
+
+
+def in_order(
+    pool: ProcessPoolExecutor,
+    run: Callable[[Callable[[], Simulated]], RunResult],
+    makers: Iterable[Callable[[], Simulated]],
+    ahead: int,
+) -> Iterator[RunResult]:
+    """Yield the results of a pool in order, with so many runs begun ahead."""
+    begun: deque[Future[RunResult]] = deque()
+    try:
+        for make in makers:
+            begun.append(pool.submit(run, make))
+            if len(begun) >= ahead:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
+    finally:
+        for each in begun:
+            each.cancel()
+
+
+def be_quiet(log: bool) -> None:
+    """Let brokers log to stderr only if that is asked for."""
+    if not log:
+        logging.disable(logging.CRITICAL)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
     options = parser().parse_args(arguments)
-    if not options.log:
-        logging.disable(logging.CRITICAL)
-    outcomes: list[Outcome[Simulated]] = []
-    started = time.perf_counter()
-    for make in worlds(options):
-        outcome = run_seed(make())
-        outcomes.append(outcome)
-        print(summary(outcome), flush=True)
-        if not outcome.kept and not options.no_shrink:
-            outcome = shrunk(outcome)
-            print(f"  shrunk to: {', '.join(outcome.world.parts()) or 'nothing but its clients'}")
-        if not outcome.kept or options.tape:
-            print("\n".join(explain(outcome)), flush=True)
-    totals = Totals(outcomes, time.perf_counter() - started)
-    print("\n".join(totals.sites()), flush=True)
-    print(totals.line(), file=sys.stderr)
+    be_quiet(options.log)
+    totals, started = Totals(), time.perf_counter()
+    runs = results(options)
+    for run in runs:
+        totals.add(run)
+        progress = f"{totals.hours:6.2f} h  " if options.hours is not None else ""
+        print(progress + "\n".join(run.lines), flush=True)
+        if options.hours is not None and totals.hours >= options.hours:
+            break
+    runs.close()
+    print("\n".join([*totals.site_table(SITES), *totals.summary()]), flush=True)
+    print(totals.speed(time.perf_counter() - started), file=sys.stderr)
     return 1 if totals.failed else 0
 
 

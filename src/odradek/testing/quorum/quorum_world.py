@@ -67,6 +67,11 @@ class QuorumReport:
     acked: int
     lost: int
 
+    @property
+    def sent(self) -> int:
+        """The number of proposed records."""
+        return self.proposed
+
     def summary(self) -> str:
         """Return one line without the seed."""
         return (
