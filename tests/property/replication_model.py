@@ -118,6 +118,8 @@ class Broker:
             model.is_alive,
             LAG_MS,
             unthrottled(node_id),
+            lambda: False,
+            LAG_MS,
         )
         self.followers = FollowerFetches(self.replicas)
         log = self.directory.open_log(LOG_KEY, CONFIG, 0)

@@ -128,6 +128,7 @@ class ClusterMember:
                 self.registration,
                 LifecycleConfig(
                     config.broker_heartbeat_interval_ms,
+                    config.broker_session_timeout_ms,
                     config.initial_broker_registration_timeout_ms,
                     taken_after_ms=taken_after_ms,
                 ),
@@ -140,7 +141,9 @@ class ClusterMember:
             refused=self._cannot_join,
         )
         controllers, forwarding = broker.join_cluster(self.connections, self._active_controller)
-        self._replication = ReplicationService(broker, self.connections, controllers)
+        self._replication = ReplicationService(
+            broker, self.connections, controllers, self._lifecycle.session_ended
+        )
         self._quorum_membership = QuorumMembership(
             broker,
             forwarding.channel,

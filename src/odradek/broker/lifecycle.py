@@ -95,6 +95,11 @@ class FenceChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionEnded:
+    """The controller was not heard for a whole session: it may have fenced this broker."""
+
+
+@dataclass(frozen=True, slots=True)
 class MayShutDown:
     """This broker may stop. `relieved`: it leads nothing that another broker could lead; else its
     patience has ended."""
@@ -112,7 +117,15 @@ class RegistrationRefused:
     id_is_taken: bool = False
 
 
-Effect = SendToController | Registered | CaughtUp | FenceChanged | MayShutDown | RegistrationRefused
+Effect = (
+    SendToController
+    | Registered
+    | CaughtUp
+    | FenceChanged
+    | SessionEnded
+    | MayShutDown
+    | RegistrationRefused
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +134,8 @@ class LifecycleConfig:
 
     heartbeat_interval_ms: int = 2_000
     """Kafka's `broker.heartbeat.interval.ms`."""
+    session_timeout_ms: int = 9_000
+    """Kafka's `broker.session.timeout.ms`."""
     registration_timeout_ms: int = 60_000
     """Kafka's `initial.broker.registration.timeout.ms`."""
     controlled_shutdown_ms: int = 30_000
@@ -168,6 +183,8 @@ class BrokerLifecycle:
         self._send_ms: int | None = None
         self._begun_ms = 0
         self._answered_ms = 0
+        self.session_ended = False
+        """True if the controller was not heard for a whole session."""
         self._refusal = "no controller answered"
         self._logged_refusal: ErrorCode | None = None
         self._in_use_since_ms: int | None = None
@@ -176,7 +193,11 @@ class BrokerLifecycle:
     @property
     def deadline(self) -> int | None:
         """When `tick` is due; None if only an answer or a call can change anything."""
-        times = [self._send_ms if self._in_flight is None else None, self._limit_ms()]
+        times = [
+            self._send_ms if self._in_flight is None else None,
+            self._limit_ms(),
+            self._session_ms(),
+        ]
         known = [time for time in times if time is not None]
         return min(known) if known else None
 
@@ -190,6 +211,12 @@ class BrokerLifecycle:
                 self._answered_ms + self._config.shutdown_without_controller_ms,
             )
         return None
+
+    def _session_ms(self) -> int | None:
+        """When this broker's session at the controller ends, as far as it can tell."""
+        if self.state is not BrokerState.RUNNING or self.session_ended:
+            return None
+        return self._answered_ms + self._config.session_timeout_ms
 
     # Events of this broker
 
@@ -205,6 +232,10 @@ class BrokerLifecycle:
         limit = self._limit_ms()
         if limit is not None and limit <= now_ms:
             self._out_of_patience()
+        session_ms = self._session_ms()
+        if session_ms is not None and session_ms <= now_ms:
+            self.session_ended = True
+            self._effects.append(SessionEnded())
         return self._go_on(now_ms)
 
     def metadata_applied(self, now_ms: int, offset: int) -> list[Effect]:
@@ -305,6 +336,7 @@ class BrokerLifecycle:
         error = error_code(response.error_code)
         if error not in LOST_CONTROLLER:
             self._answered_ms = now_ms
+            self.session_ended = False
         if error is not ErrorCode.NONE:
             self._refused(now_ms, response, error)
         elif isinstance(response, BrokerRegistrationResponse):

@@ -24,6 +24,7 @@ from odradek.broker.lifecycle import (
     MayShutDown,
     RegistrationRefused,
     SendToController,
+    SessionEnded,
 )
 from odradek.network_client.errors import KafkaError
 from odradek.network_client.in_flight_requests import ClientRequest
@@ -126,6 +127,10 @@ class BrokerLifecycleManager(ConnectionListener):
         directory_id = self._broker.directory.meta.directory_id
         self._perform(self._lifecycle.directories_failed(self._now_ms(), (directory_id,)))
 
+    def session_ended(self) -> bool:
+        """True if the controller may have fenced this broker, which has not heard from it."""
+        return self._lifecycle.session_ended
+
     @property
     def _leader_id(self) -> int | None:
         return self._broker.metadata.raft.core.leader_id
@@ -150,6 +155,12 @@ class BrokerLifecycleManager(ConnectionListener):
                         logger.warning("the controller fenced this broker")
                     else:
                         self._ready()
+                case SessionEnded():
+                    logger.warning(
+                        "the controller was not heard for broker.session.timeout.ms: others may "
+                        "lead the partitions of this broker now"
+                    )
+                    self._broker.replicas.check_isrs()
                 case MayShutDown(relieved):
                     if not relieved:
                         logger.warning("this broker stops while it still leads partitions")

@@ -43,9 +43,15 @@ class ReplicationService:
     """Owner thread."""
 
     def __init__(
-        self, broker: Broker, connections: BrokerConnections, controllers: ControllerChannel
+        self,
+        broker: Broker,
+        connections: BrokerConnections,
+        controllers: ControllerChannel,
+        session_ended: Callable[[], bool],
     ) -> None:
-        """From now on the broker's replica manager follows leaders elsewhere."""
+        """From now on the broker's replica manager follows leaders elsewhere. `session_ended()`:
+        the controller was not heard for `broker.session.timeout.ms`.
+        """
         config, replicas = broker.config, broker.replicas
         self._broker = broker
         self._connections = connections
@@ -72,6 +78,8 @@ class ReplicationService:
             self._is_alive,
             config.replica_lag_time_max_ms,
             (self.leader_quota, self.follower_quota),
+            session_ended,
+            config.broker_session_timeout_ms // 2,
         )
         self.follower_fetches = FollowerFetches(replicas, self.leader_quota)
         broker.follower_fetches = self.follower_fetches

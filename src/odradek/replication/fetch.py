@@ -24,7 +24,7 @@ from typing import Final
 
 from odradek.log.log_reader import LogOffsetMetadata, LogRead
 from odradek.model.errors import ErrorCode
-from odradek.replication.partition import Isolation, Partition
+from odradek.replication.partition import LOG_END, Isolation, Partition
 from odradek.timing import DelayedOperation
 
 NO_EPOCH: Final = -1
@@ -188,6 +188,11 @@ def read_target(
     if read.error is not NONE:
         partition.failed_fetches += 1
         return FetchResult(read.error)
+    if partition.is_cut_off and not read.size and params.isolation is not LOG_END:
+        # Only another leader has more.
+        read.release()
+        partition.failed_fetches += 1
+        return FetchResult(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     target.start = read.start
     result.read = read
     return result

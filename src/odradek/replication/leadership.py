@@ -23,6 +23,11 @@ removal is committed. So the high watermark never passes a replica that the cont
 **The high watermark** is the least durable end of the maximal ISR, the leader's too. It also waits
 for a replica that is about to join: one that has caught up and may join. It stands while the
 committed ISR is below `min.insync.replicas` (KIP-966): what fewer replicas have may be lost.
+
+**Cut off.** A leader that hears neither from the controller nor from a member of its ISR can commit
+nothing and change nothing, and others may have elected another leader. Its clients are told to look
+for that one (NOT_LEADER_OR_FOLLOWER). In Kafka they get REQUEST_TIMED_OUT, and look again when
+their metadata is `metadata.max.age.ms` old. What is committed can still be read from it.
 """
 
 from __future__ import annotations
@@ -45,12 +50,14 @@ class Replica:
         "broker_id",
         "durable_end",
         "fetch_offset",
+        "heard_ms",
         "last_caught_up_ms",
         "log_start_offset",
     )
 
-    def __init__(self, broker_id: int, last_caught_up_ms: int) -> None:
+    def __init__(self, broker_id: int, last_caught_up_ms: int, heard_ms: int) -> None:
         self.broker_id = broker_id
+        self.heard_ms = heard_ms
         self.broker_epoch = NO_BROKER_EPOCH
         self.fetch_offset = NO_OFFSET
         self.durable_end = NO_OFFSET
@@ -69,6 +76,7 @@ class Replica:
         now_ms: int,
     ) -> None:
         """Take what a fetch tells; `leader_end` is the leader's log end now."""
+        self.heard_ms = now_ms
         self.fetch_offset = fetch_offset
         self.durable_end = durable_end
         self.log_start_offset = log_start_offset
@@ -103,12 +111,15 @@ class Leadership:
 
     `may_join(broker id, broker epoch)`: the controller would take this replica into the ISR: its
     broker is registered with this epoch, not fenced and not shutting down (KIP-841, KIP-903).
-    `is_alive(broker id)`: it is registered and not fenced.
+    `is_alive(broker id)`: it is registered and not fenced. `session_ended()`: the controller has
+    not been heard for so long that it may have fenced this broker.
     """
 
     __slots__ = (
         "_is_alive",
         "_now_ms",
+        "_session_ended",
+        "_silent_ms",
         "adding",
         "epoch_start",
         "isr",
@@ -134,10 +145,16 @@ class Leadership:
         lag_ms: int,
         may_join: Callable[[int, int], bool],
         is_alive: Callable[[int], bool],
+        session_ended: Callable[[], bool],
+        silent_ms: int,
         now_ms: Callable[[], int],
     ) -> None:
-        """`epoch_start`: the leader's log end when it began to lead. `now_ms`: monotonic time."""
+        """`epoch_start`: the leader's log end when it began to lead. `silent_ms`: a follower that
+        does not fetch for so long is silent. `now_ms`: monotonic time.
+        """
         self._now_ms = now_ms
+        self._session_ended = session_ended
+        self._silent_ms = silent_ms
         self.local_id = local_id
         self.leader_epoch = leader_epoch
         self.epoch_start = epoch_start
@@ -169,7 +186,7 @@ class Leadership:
             if broker_id != self.local_id:
                 known = self.replicas.get(broker_id)
                 caught_up_ms = now_ms if broker_id in isr else NEVER_MS
-                states[broker_id] = known or Replica(broker_id, caught_up_ms)
+                states[broker_id] = known or Replica(broker_id, caught_up_ms, now_ms)
         self.replicas = states
         self.adding = len(set(adding))
 
@@ -205,6 +222,16 @@ class Leadership:
     @property
     def is_under_min_isr(self) -> bool:
         return len(self.isr) < self.effective_min_isr
+
+    def is_cut_off(self) -> bool:
+        """True if neither the controller nor some in-sync replica is heard: see the module."""
+        if not self._session_ended():
+            return False
+        since_ms = self._now_ms() - self._silent_ms
+        return any(
+            broker_id in self.replicas and self.replicas[broker_id].heard_ms <= since_ms
+            for broker_id in self.isr
+        )
 
     def committed_end(self, leader_end: int) -> int:
         """The end of what is committed, of a leader whose own (durable) end is `leader_end`.

@@ -217,9 +217,16 @@ class Partition:
     def append_error(self) -> ErrorCode:
         """The error of a produce with `acks=-1`, before anything is appended."""
         leadership = self.leadership
-        if leadership is not None and leadership.is_under_min_isr:
-            return ErrorCode.NOT_ENOUGH_REPLICAS
-        return NONE
+        if leadership is None:
+            return NONE
+        if leadership.is_cut_off():
+            return NOT_LEADER
+        return ErrorCode.NOT_ENOUGH_REPLICAS if leadership.is_under_min_isr else NONE
+
+    @property
+    def is_cut_off(self) -> bool:
+        """True of a leader that others may have replaced, without its knowing."""
+        return self.leadership is not None and self.leadership.is_cut_off()
 
     def acknowledgement_error(self) -> ErrorCode:
         """The error for a committed produce with `acks=-1`. Without followers one replica is always

@@ -2,8 +2,9 @@
 
 The request waits if at least one partition took its batch and that is not committed yet. The
 response of such a partition has REQUEST_TIMED_OUT from the start, so the deadline needs no work. A
-partition is done when it is no longer led here, when its directory is offline, or when its high
-watermark has reached the required offset.
+partition is done when it is no longer led here, when its directory is offline, when its high
+watermark has reached the required offset, or when its leader is cut off (`leadership`): the client
+must look for another one.
 
 `DelayedByPartition` is the base of the operations that wait for each of their partitions: this one
 and DelayedDeleteRecords.
@@ -93,6 +94,9 @@ def update_produce_status(status: ProduceStatus) -> None:
     elif partition.high_watermark >= status.required_offset:
         status.pending = False
         status.response.error_code = partition.acknowledgement_error()
+    elif partition.is_cut_off:
+        status.pending = False
+        status.response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 class DelayedProduce(DelayedByPartition[ProduceStatus]):
@@ -100,3 +104,9 @@ class DelayedProduce(DelayedByPartition[ProduceStatus]):
 
     def update_status(self, status: ProduceStatus) -> None:
         update_produce_status(status)
+
+    def on_complete(self) -> None:
+        for status in self.statuses:
+            if status.pending:  # At the deadline the leader may have been cut off meanwhile.
+                update_produce_status(status)
+        super().on_complete()

@@ -91,6 +91,8 @@ class Replication:
 
     `may_join(broker id, broker epoch)`: the controller would take that broker into an ISR;
     `is_alive(broker id)`: it is registered and not fenced. `lag_ms`: replica.lag.time.max.ms.
+    `session_ended()`: the controller may have fenced this broker, as nothing is heard of it.
+    `silent_ms`: a follower is silent that does not fetch for so long.
     `quotas`: of what this broker sends as a leader, and fetches as a follower.
     """
 
@@ -102,8 +104,12 @@ class Replication:
         is_alive: Callable[[int], bool],
         lag_ms: int,
         quotas: tuple[ReplicationQuota, ReplicationQuota],
+        session_ended: Callable[[], bool],
+        silent_ms: int,
     ) -> None:
         self.leader_quota, self.follower_quota = quotas
+        self.session_ended = session_ended
+        self.silent_ms = silent_ms
         self.alter_partition = alter_partition
         self.followers = followers
         self.may_join = may_join
@@ -292,6 +298,8 @@ class ReplicaManager:
             lag_ms=replication.lag_ms,
             may_join=replication.may_join,
             is_alive=replication.is_alive,
+            session_ended=replication.session_ended,
+            silent_ms=replication.silent_ms,
             now_ms=self.env.clock.monotonic_ms,
         )
 
@@ -435,6 +443,8 @@ class ReplicaManager:
                 self._check_isr(partition, leadership)
                 # A broker that is not alive any more holds no DeleteRecords back.
                 self.delete_records_purgatory.check_and_complete(partition.topic_partition)
+                if leadership.is_cut_off():
+                    self._check_delayed(partition)
         if self._checking:
             self.env.call_soon(self._check_some_isrs)
 

@@ -258,19 +258,22 @@ class LinkFaults:
     # For ever.
 
     def last(self, fate: str, host: str, chance: SplitMix64) -> None:
-        """Disturb the ways between a host outside the core and all others, for ever. The fates
-        `dead` and `stuttering` are the machine's own.
+        """Disturb the ways between a host outside the core and all others, for ever; `one-way` and
+        `flapping` only those to other machines, so that clients go on talking to a broker that is
+        cut off. The fates `dead` and `stuttering` are the machine's own.
         """
         self.note(f"{fate} for ever", host)
         others = [other for other in self.machines if other != host]
         there, back = self._ways([host], self._everyone()), self._ways(self._everyone(), [host])
+        sends, hears = self._ways([host], others), self._ways(others, [host])
+        one_way = chance.pick((sends, hears))
         ways = {
             "mute": there,
             "deaf": back,
             "split": there + back,
-            "one-way": [way for way in self._ways([host], others) if chance.chance(600)],
+            "one-way": [way for way in one_way if chance.chance(600)],
             "slow links": there + back,
-            "flapping": self._ways([host], others) + self._ways(others, [host]),
+            "flapping": sends + hears,
         }.get(fate, [])
         self.lasting_ways += ways
         if fate in ("mute", "split"):

@@ -46,7 +46,7 @@ class Totals:
     lost: int = 0
     violations: Counter[str] = field(default_factory=Counter)
     sites: dict[str, list[Counter[str]]] = field(default_factory=dict)
-    """Of each kind of world the sites that its runs have reached."""
+    """The sites that each run has reached, by kind of world."""
 
     @property
     def hours(self) -> float:

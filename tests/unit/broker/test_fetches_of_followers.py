@@ -54,7 +54,14 @@ class Leading:
             1, lambda: 7, lambda *_: None, self.serving.timer.call_later
         )
         node.replicas.replication = Replication(
-            manager, NotFollowing(), lambda *_: True, lambda _: True, 30_000, unthrottled(1)
+            manager,
+            NotFollowing(),
+            lambda *_: True,
+            lambda _: True,
+            30_000,
+            unthrottled(1),
+            lambda: False,
+            4_500,
         )
         registered = broker.image.brokers[node.config.node_id]
         broker.image.brokers[FOLLOWER] = replace(registered, id=FOLLOWER, epoch=EPOCH)

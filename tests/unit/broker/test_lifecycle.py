@@ -17,6 +17,7 @@ from odradek.broker.lifecycle import (
     Registered,
     RegistrationRefused,
     SendToController,
+    SessionEnded,
 )
 from odradek.model.errors import ErrorCode
 from odradek.network_client.backoff import ExponentialBackoff
@@ -262,6 +263,21 @@ def test_a_lost_connection_does_not_shorten_the_wait_after_a_failure() -> None:
     life.fails()
     life.effects += life.lifecycle.connection_lost(life.now)
     assert life.sent() is None
+
+
+def test_a_session_ends_once_when_the_controller_is_not_heard_and_goes_on_with_its_answer() -> None:
+    life = running()
+    life.sleep(CONFIG.session_timeout_ms - 1)
+    assert SessionEnded() not in life.take()
+    assert not life.lifecycle.session_ended
+    life.fails()
+    life.sleep(1)
+    assert life.take().count(SessionEnded()) == 1
+    life.sleep(10 * CONFIG.session_timeout_ms)
+    assert life.lifecycle.session_ended
+    assert SessionEnded() not in life.take()
+    life.answers()
+    assert not life.lifecycle.session_ended
 
 
 def test_an_id_that_is_in_use_is_tried_again_until_the_time_is_up() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from odradek.broker.handlers.list_offsets import find
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.delete_records import (
     DeleteRecordsPartition,
@@ -18,7 +19,9 @@ from odradek.protocol.api.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from odradek.replication.partition import Isolation
 from unit.broker.memory_broker import NOW_MS, MemoryBroker, SentRequest
+from unit.replication.replicated import Replicated, registration
 
 LAST_VERSION = 11
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
@@ -138,3 +141,13 @@ def test_a_client_that_does_not_want_to_wait_for_deleted_records_waits_for_the_d
     )
     found = answer.topics[0].partitions[0]
     assert (found.error_code, found.low_watermark) == (ErrorCode.NONE, 1)
+
+
+def test_the_end_of_a_leader_that_is_cut_off_is_asked_of_another_one():
+    led = Replicated()
+    partition = led.replica(registration())
+    consumer = Isolation.READ_UNCOMMITTED
+    assert find(partition, LATEST, consumer) == (-1, 0, 0)
+    led.session_ended = True
+    assert find(partition, LATEST, consumer) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert find(partition, EARLIEST, consumer) == (-1, 0, 0)

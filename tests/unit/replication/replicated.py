@@ -48,9 +48,17 @@ class Replicated(MemoryReplicas):
         self.proposals: list[AlterPartitionRequest] = []
         self.following: dict[Partition, int] = {}
         self.durable_ends: list[int] = []
+        self.session_ended = False
         manager = AlterPartitionManager(1, lambda: 7, self.send, self.later)
         self.replicas.replication = Replication(
-            manager, self, lambda *_: True, lambda _: True, 30_000, unthrottled(1)
+            manager,
+            self,
+            lambda *_: True,
+            lambda _: True,
+            30_000,
+            unthrottled(1),
+            lambda: self.session_ended,
+            0,  # time stands still, so followers are silent at once
         )
 
     def later(self, _: int, run: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from odradek.replication.leadership import Leadership, Replica
 
 LAG_MS = 30_000
+SILENT_MS = 4_500
 UNKNOWN = -1
 
 
@@ -14,6 +15,7 @@ class Leading:
     def __init__(self, isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1) -> None:
         self.now_ms = 0
         self.fenced: set[int] = set()
+        self.session_ended = False
         self.leadership = Leadership(
             1,
             5,
@@ -22,6 +24,8 @@ class Leading:
             lag_ms=LAG_MS,
             may_join=lambda broker, _: broker not in self.fenced,
             is_alive=lambda broker: broker not in self.fenced,
+            session_ended=lambda: self.session_ended,
+            silent_ms=SILENT_MS,
             now_ms=lambda: self.now_ms,
         )
         self.leadership.assign((1, 2, 3), isr)
@@ -185,3 +189,17 @@ def test_the_low_watermark_is_the_least_log_start_of_the_live_replicas():
     assert leading.leadership.low_watermark(8) == 2
     leading.fenced.add(3)
     assert leading.leadership.low_watermark(8) == 6
+
+
+def test_a_leader_is_cut_off_that_hears_neither_the_controller_nor_a_replica_in_sync():
+    leading = Leading(isr=(1, 2))
+    leading.now_ms = SILENT_MS
+    assert not leading.leadership.is_cut_off(), "the controller is heard, and removes who is silent"
+    leading.session_ended = True
+    assert leading.leadership.is_cut_off()
+    leading.fetch(2, 10, 40)
+    assert not leading.leadership.is_cut_off(), "3 is not in sync: nothing waits for it"
+    leading.now_ms += SILENT_MS
+    assert leading.leadership.is_cut_off()
+    leading.leadership.committed((1,), 8)
+    assert not leading.leadership.is_cut_off(), "nobody else can be elected"

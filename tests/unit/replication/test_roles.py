@@ -8,7 +8,13 @@ from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch_builder import build
 from odradek.replication.alter_partition_manager import IsrCommitted
 from odradek.replication.delete_records import DelayedDeleteRecords
-from odradek.replication.fetch import DelayedFetch, FetchOutcome, FetchParams, FetchTarget
+from odradek.replication.fetch import (
+    DelayedFetch,
+    FetchOutcome,
+    FetchParams,
+    FetchTarget,
+    read_targets,
+)
 from odradek.replication.list_offsets import CommitStatus, DelayedListOffsets
 from odradek.replication.partition import Isolation, Partition, PartitionListener
 from odradek.replication.produce import DelayedProduce
@@ -106,6 +112,50 @@ def test_a_leader_that_has_to_follow_answers_everyone_who_waits_at_once():
     assert [each.results[0].error for each in fetched] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert (status.pending, status.error) == (False, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert listing.is_completed or partition.is_in_epoch
+
+
+def test_a_leader_that_is_cut_off_sends_producers_elsewhere_before_an_append_and_after():
+    led = Replicated()
+    partition = led.replica(registration())
+    answers = waiting_produce(led, partition)
+    led.run_until_idle()
+    led.replicas.check_isrs()
+    assert (answers, partition.append_error()) == ([], ErrorCode.NONE)
+    led.session_ended = True
+    led.replicas.check_isrs()
+    assert answers == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert partition.append_error() is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.availability() is ErrorCode.NONE, "it knows of no other leader"
+
+
+def test_a_produce_that_is_cut_off_at_its_deadline_looks_for_another_leader():
+    led = Replicated()
+    partition = led.replica(registration())
+    status = led.produce_status(partition)
+    waiting = DelayedProduce(30_000, [status], lambda _: None)
+    led.session_ended = True
+    waiting.expire()
+    assert status.response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_leader_that_is_cut_off_lets_consumers_read_to_its_end_and_then_look_elsewhere():
+    led = Replicated()
+    partition = led.replica(registration(isr=(1, 2)))
+    led.append(partition)
+    led.run_until_idle()
+    led.fetched(partition, 2, 1)
+    led.session_ended = True
+
+    def fetch(offset: int, isolation: Isolation) -> ErrorCode:
+        target = FetchTarget(partition, ErrorCode.NONE, offset, 1 << 20)
+        outcome = read_targets([target], FetchParams(1, 1 << 20, isolation))
+        outcome.release()
+        return outcome.results[0].error
+
+    assert (partition.high_watermark, partition.is_cut_off) == (1, True)
+    assert fetch(0, ALL) is ErrorCode.NONE
+    assert fetch(1, ALL) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert fetch(1, Isolation.LOG_END) is ErrorCode.NONE, "of a follower, which is heard again"
 
 
 def test_an_older_leader_epoch_changes_nothing():

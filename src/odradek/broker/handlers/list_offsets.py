@@ -160,6 +160,8 @@ def find(
     if timestamp == LATEST:
         if not partition.is_in_epoch:
             return ErrorCode.OFFSET_NOT_AVAILABLE
+        if partition.is_cut_off:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return -1, partition.readable_end(isolation), partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = partition.log.log_start_offset

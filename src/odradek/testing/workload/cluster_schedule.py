@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from odradek.testing.link_faults import FATES
 from odradek.testing.prng import SplitMix64, stream
 from odradek.testing.scheduler import MS
 from odradek.testing.workload.operator import Operation
@@ -30,8 +31,6 @@ from odradek.testing.workload.schedule import (
 from odradek.testing.workload.topics import TopicPlan
 
 MACHINES = (3, 3, 3, 3, 2, 4, 5)
-LASTING = ("dead", "mute", "deaf", "split", "slow links", "stuttering")
-"""What may become of a machine for ever, so that the others can go on."""
 OPERATIONS = ("reassign", "reassign", "elect", "voter")
 CLIENT_CRASH = "client crash"
 MIN_ISR = "min.insync.replicas"
@@ -145,5 +144,5 @@ def draw_fates(chance: SplitMix64, machines: int, min_isr: int) -> list[Fate]:
     chance.shuffle(numbers)
     count = chance.between(1, 2) if machines == 5 and min_isr == 1 else 1
     return [
-        Fate(0, number, chance.pick(LASTING), chance.below(1 << 30)) for number in numbers[:count]
+        Fate(0, number, chance.pick(FATES), chance.below(1 << 30)) for number in numbers[:count]
     ]
