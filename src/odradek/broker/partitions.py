@@ -25,6 +25,7 @@ from uuid import UUID
 from odradek.broker.background import SerialOffload
 from odradek.broker.broker import Broker
 from odradek.broker.shutdown import Progress
+from odradek.broker.stray_logs import StrayLogs
 from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfig
 from odradek.controller.image import NO_LEADER, PartitionRegistration, TopicImage
@@ -42,8 +43,8 @@ log = logging.getLogger(__name__)
 
 OPEN_RETRY_MS = 5_000
 PROGRESS_MS = 1_000
-TORN_LOGGED = 20
-"""Truncated logs that a start reports one by one; it reports the number of all others."""
+TORN_LOGGED = STRAYS_LOGGED = 20
+"""Truncated and stray logs that a start reports one by one; it reports the number of all others."""
 OPEN_AT_ONCE = 64
 """Partitions that are opened, or whose files are renamed, within one round of the loop."""
 
@@ -62,6 +63,8 @@ class Partitions:
         self._torn_at_start = 0
         self._refused: dict[TopicIdPartition, None] = {}
         self._setting_aside: dict[TopicIdPartition, None] = {}
+        self._strays = StrayLogs(broker.directory, broker.node_id)
+        broker.metadata.subscribers.append(self._strays.metadata_replayed)
         broker.replicas.on_damaged = self._found_damaged
 
     def open_all(self, progress: Progress | None = None) -> None:
@@ -109,7 +112,7 @@ class Partitions:
             further = self._torn_at_start - TORN_LOGGED
             log.warning("%d further logs were truncated after an unclean stop", further)
         self._starting = False
-        self._log_strays()
+        self._delete_strays()
 
     def stop(self) -> None:
         """Rename the files of deleted partitions now. Partitions that are queued to be opened, and
@@ -345,19 +348,29 @@ class Partitions:
             lambda error: log.error("removing the files of %s failed: %s", key, error),
         )
 
-    def _log_strays(self) -> None:
-        """Log the directories of topics that the metadata does not have.
-
-        They are left over from a topic deleted before a crash, or are all that is left after the
-        metadata was lost: only a person can tell.
+    def _delete_strays(self) -> None:
+        """Queue the deletion of the logs that this broker does not replicate any more, and log
+        those that nothing explains.
         """
-        known = self._broker.image.topics_by_id
-        for key in self._broker.directory.partitions:
-            topic = known.get(key.topic_id)
-            if topic is None or key.partition not in topic.partitions:
-                log.warning(
-                    "the log %s belongs to no topic; it is left in place: remove it by hand", key
-                )
+        image, strays = self._broker.image, self._strays
+        self._broker.metadata.subscribers.remove(strays.metadata_replayed)
+        deletable, unexplained = strays.look(image)
+        for key in deletable[:STRAYS_LOGGED]:
+            log.warning("the log %s is deleted: %s", key, strays.reason(key, image))
+        if len(deletable) > STRAYS_LOGGED:
+            further = len(deletable) - STRAYS_LOGGED
+            log.warning("%d further logs are deleted for such reasons", further)
+        for key in deletable:
+            self._queue.add(partial(self._delete_stray, key))
+        for key in unexplained:
+            log.warning(
+                "the log %s belongs to no topic; it is left in place: remove it by hand", key
+            )
+
+    def _delete_stray(self, key: TopicIdPartition) -> None:
+        """Delete a stray log, unless this broker has become a replica again meanwhile."""
+        if self._strays.reason(key, self._broker.image):
+            self._remove_files(key)
 
     def configs_changed(self, names: Iterable[str] | None = None) -> None:
         """Apply the settings of these topics to their partitions; None: of all topics."""

@@ -2,7 +2,7 @@
 
 Subscribers of the metadata log get it with the new image. Changes are in the order in which they
 happened, so that subscribers act deterministically. A topic created and deleted within one commit
-is left out.
+is left out, but for its id in `passing`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class MetadataDelta:
     def __init__(self) -> None:
         self.created: dict[UUID, None] = {}
         self.deleted: dict[UUID, TopicImage] = {}
+        self.passing: dict[UUID, None] = {}
         self.partitions: dict[tuple[UUID, int], None] = {}
         self.configs: dict[ConfigResource, None] = {}
         self.brokers: dict[int, None] = {}
@@ -121,6 +122,7 @@ class MetadataDelta:
         self.partitions = {key: None for key in self.partitions if key[0] != topic_id}
         if topic_id in self.created:
             del self.created[topic_id]
+            self.passing[topic_id] = None
         else:
             self.deleted[topic_id] = topic
 

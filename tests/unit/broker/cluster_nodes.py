@@ -85,6 +85,9 @@ class ClusterNodes:
     def all_ready(self) -> bool:
         return all(node.is_ready for node in self.running)
 
+    def node_is_ready(self, number: int) -> Callable[[], bool]:
+        return lambda: self.node(number).is_ready
+
     def agree(self) -> bool:
         """True if all running nodes have the same committed metadata, and all of the leader's."""
         end = max(node.metadata.end_offset for node in self.running)
