@@ -109,6 +109,13 @@ class RaftConfig:
     stagger_ms: int = 25
     """The pause between the pre-votes of two voters that lost their connection to the leader."""
 
+    @property
+    def patience_ms(self) -> int:
+        """How long a voter that has granted a pre-vote, or lost its own, waits for a leader before
+        it asks for pre-votes (again).
+        """
+        return max(4 * self.stagger_ms, self.election_timeout_ms // 4)
+
 
 @value
 class LeaderChange:
@@ -363,9 +370,14 @@ class Raft:
         self._fetch()
 
     def _become_prospective(
-        self, leader_id: int | None, endpoints: tuple[QuorumEndpoint, ...] = ()
+        self,
+        leader_id: int | None,
+        endpoints: tuple[QuorumEndpoint, ...] = (),
+        *,
+        is_suspicion: bool = False,
     ) -> None:
-        role = Prospective(self._now + self._election_timeout(), leader_id, endpoints)
+        election_ms = self._now + self._election_timeout()
+        role = Prospective(election_ms, leader_id, self._now, endpoints, is_suspicion=is_suspicion)
         self.role = role
         self._begin_votes(role)
 
@@ -422,17 +434,38 @@ class Raft:
 
     def _ask_again(self, role: Prospective | Candidate) -> None:
         role.retry_ms = None
-        failed, role.failed = role.failed, set()
+        again, role.failed = role.failed, set()
+        if isinstance(role, Prospective):
+            again = again | role.rejected
         for voter in self.log.voters.others(self.me):
-            if voter.key.id in failed:
+            if voter.key.id in again:
                 self._ask_for_vote(voter)
+
+    def _back_off(self, role: Candidate) -> None:
+        """Wait a random time if too few votes can still be granted: all that are missing were
+        refused, or their voters do not answer.
+        """
+        missing = role.rejected | role.failed
+        if role.is_hopeless or len(self.log.voters.ids - missing) >= self.log.voters.majority:
+            return
+        role.is_hopeless = bool(role.rejected)
+        if role.is_hopeless:
+            backoff = self._random.randrange(1, max(2, self.config.election_backoff_max_ms))
+            role.election_ms = min(role.election_ms, self._now + backoff)
 
     def _lose_pre_vote(self, role: Prospective) -> None:
         """Go back to the leader that went silent, or look for one."""
         if role.leader_id is not None and role.leader_id != self.me.id:
             self._become_follower(self.epoch, role.leader_id, role.leader_endpoints)
+            if role.is_suspicion and isinstance(self.role, Follower):
+                # Unless it can be reached after all, the others will soon know, too.
+                self.role.suspect_ms = self._now + self._patience()
         else:
             self._look_for_leader(self._now + self._election_timeout())
+
+    def _patience(self) -> int:
+        patience = self.config.patience_ms
+        return self._random.randrange(patience, 2 * patience)
 
     def _vote(self, request: VoteRequest) -> VoteResponse:
         """Answer a request for this replica's vote. It need not know that it is a voter: the record
@@ -455,7 +488,13 @@ class Raft:
         if request.pre_vote:
             match role:
                 case Follower():
-                    return not role.has_fetched or role.suspect_ms is not None
+                    if role.suspect_ms is not None:
+                        # The candidate's turn: two that stand at a time would split the votes.
+                        role.suspect_ms = max(role.suspect_ms, self._now + self._patience())
+                        return True
+                    return not role.has_fetched
+                case Prospective():
+                    return not self._goes_first(role, request)
                 case Leader() | Resigned():
                     return False
             return True
@@ -464,6 +503,16 @@ class Raft:
                 no_leader = self.election.leader_id is None
                 return no_leader and self.election.voted in (None, request.candidate)
         return False
+
+    def _goes_first(self, role: Prospective, request: VoteRequest) -> bool:
+        """True for a short time if this replica, too, asks for pre-votes, and its turn is first of
+        two with the same log.
+        """
+        if request.last != self.log.last or self._now >= role.began_ms + self.config.patience_ms:
+            return False
+        ids = self.log.voters.ids - ({role.leader_id} if role.leader_id is not None else set())
+        mine, theirs = (self._place_of(id, ids) for id in (self.me.id, request.candidate.id))
+        return mine < theirs
 
     def _vote_answered(self, to: Destination, request: VoteRequest, answer: VoteResponse) -> None:
         if self._learn(answer.epoch, answer.leader_id, ()):
@@ -476,15 +525,16 @@ class Raft:
         ):
             return
         if answer.granted:
+            role.rejected.discard(to.replica_id)
             self._count_vote(role, to.replica_id)
             return
         role.rejected.add(to.replica_id)
-        if len(self.log.voters.ids - role.rejected) < self.log.voters.majority:
-            if isinstance(role, Prospective):
-                self._lose_pre_vote(role)
-            else:
-                backoff = self.config.election_backoff_max_ms
-                role.election_ms = self._now + self._random.randrange(1, max(2, backoff))
+        if isinstance(role, Candidate):
+            self._back_off(role)
+        elif len(self.log.voters.ids - role.rejected) < self.log.voters.majority:
+            self._lose_pre_vote(role)
+        else:
+            role.retry_ms = role.retry_ms or self._now + 2 * self.config.stagger_ms
 
     # Requests
 
@@ -525,6 +575,8 @@ class Raft:
                 if isinstance(request, VoteRequest) and to.replica_id is not None:
                     role.failed.add(to.replica_id)
                     role.retry_ms = role.retry_ms or retry
+                    if isinstance(role, Candidate):
+                        self._back_off(role)
             case Follower():
                 if role.fetching is request:
                     role.fetching = None
@@ -590,12 +642,15 @@ class Raft:
             if role.suspect_ms is None:
                 role.suspect_ms = self._now + place * self.config.stagger_ms
             if role.suspect_ms <= self._now:
-                self._become_prospective(role.leader_id, role.endpoints)
+                self._become_prospective(role.leader_id, role.endpoints, is_suspicion=True)
 
     def _place_among(self, voter_ids: frozenset[int]) -> int:
         """Return this replica's turn among voters that stand for election one after the other."""
-        ordered = sorted(voter_ids | {self.me.id})
-        return (ordered.index(self.me.id) + self.epoch) % len(ordered)
+        return self._place_of(self.me.id, voter_ids)
+
+    def _place_of(self, replica_id: int, voter_ids: frozenset[int]) -> int:
+        ordered = sorted(voter_ids | {replica_id})
+        return (ordered.index(replica_id) + self.epoch) % len(ordered)
 
     # Leading
 
@@ -806,7 +861,7 @@ class Raft:
         suspected = role.suspect_ms is not None and role.suspect_ms <= now
         if suspected or role.fetch_timeout_ms <= now:
             if self.may_stand:
-                self._become_prospective(role.leader_id, role.endpoints)
+                self._become_prospective(role.leader_id, role.endpoints, is_suspicion=suspected)
             else:
                 self._become_unattached(self.epoch)
         elif role.retry_ms is not None and role.retry_ms <= now:
@@ -839,13 +894,15 @@ class Raft:
             self._fetch_snapshot(role, response.snapshot, 0)
             return
         if response.diverging is not None:
+            # What is left may diverge earlier, and the high watermark is of what does not.
             self._truncate(response.diverging)
-        elif response.batches:
-            for batch in response.batches:
-                self.log.append(batch)
-            self._effects.append(Append(response.batches))
-            self._effects.append(Flush(self._truncations))
-        self._follow_high_watermark(response.high_watermark)
+        else:
+            if response.batches:
+                for batch in response.batches:
+                    self.log.append(batch)
+                self._effects.append(Append(response.batches))
+                self._effects.append(Flush(self._truncations))
+            self._follow_high_watermark(response.high_watermark)
         self._fetch()
 
     def _fetch_refused(self, role: Follower, response: RaftFetchResponse) -> None:

@@ -34,27 +34,35 @@ class Unattached:
 
 @dataclass(slots=True)
 class Prospective:
-    """Gathers pre-votes until `election_ms`. `leader_id` is the leader that went silent."""
+    """Gathers pre-votes until `election_ms`. `leader_id` is the leader that went silent.
+
+    Who refuses is asked again, as it may hear of the leader's end a moment later.
+    """
 
     election_ms: int
     leader_id: int | None
+    began_ms: int
     leader_endpoints: tuple[QuorumEndpoint, ...] = ()
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)
     retry_ms: int | None = None
-    """When the voters whose request failed are asked again."""
+    """When the voters that have not granted are asked again."""
+    is_suspicion: bool = False
+    """True if the leader's connection was closed."""
 
 
 @dataclass(slots=True)
 class Candidate:
-    """Gathers votes until `election_ms`."""
+    """Gathers votes until `election_ms`; sooner over if too few can still be granted."""
 
     election_ms: int
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)
     retry_ms: int | None = None
+    is_hopeless: bool = False
+    """True if others have got the votes, or do not answer: `election_ms` is when it ends."""
 
 
 @dataclass(slots=True)

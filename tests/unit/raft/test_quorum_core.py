@@ -294,6 +294,14 @@ class TestVoting:
         assert answer == VoteResponse(RaftError.FENCED_LEADER_EPOCH, 4, 2)
 
 
+def first_to_suspect() -> Replica:
+    """Replica 1 of three, which asks for pre-votes first: leader 2 closed its connection."""
+    replica = followed()
+    replica.step(Disconnected(2))
+    assert isinstance(replica.core.role, Prospective)
+    return replica
+
+
 def followed() -> Replica:
     """Replica 1 of three, which follows replica 2 in epoch 4 and has fetched once."""
     replica = Replica(1, voters(1, 2, 3), election=ElectionState(4, 2, None))
@@ -329,6 +337,17 @@ class TestFollowing:
         replica.answer(2, RaftFetchResponse(NONE, 4, 2, diverging=OffsetAndEpoch(9, 2)))
         assert Truncate(4) in replica.effects
         assert replica.sent() == [(2, RaftFetchRequest(4, key(1), 4, 1, 0, 500))]
+
+    def test_nothing_is_committed_while_the_log_may_diverge_still_earlier(self) -> None:
+        epochs = RaftBatch(0, 4, 1), RaftBatch(4, 3, 3), RaftBatch(7, 1, 4)
+        replica = Replica(1, voters(1, 2, 3), *epochs, election=ElectionState(6, 2, None))
+        diverging = OffsetAndEpoch(7, 4)
+        replica.answer(2, RaftFetchResponse(NONE, 6, 2, high_watermark=9, diverging=diverging))
+        assert Truncate(7) in replica.effects
+        assert replica.core.log.high_watermark == 0
+        diverging = OffsetAndEpoch(4, 2)
+        replica.answer(2, RaftFetchResponse(NONE, 6, 2, high_watermark=9, diverging=diverging))
+        assert Truncate(4) in replica.effects
 
     def test_a_leader_that_lacks_committed_records_stops_the_replica(self) -> None:
         replica = Replica(
@@ -375,6 +394,64 @@ class TestFollowing:
                 replica.wait()
             times.append(replica.now)
         assert sorted(times) == [0, CONFIG.stagger_ms]
+
+    def test_who_did_not_know_yet_that_the_leader_is_gone_is_asked_again(self) -> None:
+        replica = first_to_suspect()
+        sent = replica.effects
+        replica.answer(3, VoteResponse(NONE, 4, 2, False))
+        assert isinstance(replica.core.role, Prospective), "2 may still answer"
+        replica.effects = sent
+        replica.step(Failed(Destination(2), replica.sent()[0][1]))
+        replica.wait()
+        assert replica.sent() == [
+            (2, vote(4, 1, 2, (0, 0), True)),
+            (3, vote(4, 1, 3, (0, 0), True)),
+        ]
+        replica.answer(3, VoteResponse(NONE, 4, None, True))
+        assert isinstance(replica.core.role, Candidate)
+
+    def test_a_voter_that_grants_a_pre_vote_does_not_stand_beside_its_candidate(self) -> None:
+        replica = Replica(3, voters(1, 2, 3), election=ElectionState(4, 2, None))
+        replica.answer(2, RaftFetchResponse(NONE, 4, 2))
+        replica.step(Disconnected(2))
+        granted = replica.receive(vote(4, 1, 3, (0, 0), True))
+        assert granted == VoteResponse(NONE, 4, 2, True)
+        replica.step(Tick(), after_ms=CONFIG.patience_ms - 1)
+        assert isinstance(replica.core.role, Follower)
+        replica.step(Tick(), after_ms=1)
+        assert isinstance(replica.core.role, Prospective)
+
+    def test_of_two_that_ask_for_pre_votes_one_goes_first_for_a_while(self) -> None:
+        replica = first_to_suspect()
+        refused = replica.receive(vote(4, 3, 1, (0, 0), True))
+        assert refused == VoteResponse(NONE, 4, None, False)
+        longer_log = replica.receive(vote(4, 3, 1, (1, 4), True))
+        assert longer_log == VoteResponse(NONE, 4, None, True)
+        replica.step(Tick(), after_ms=CONFIG.patience_ms)
+        granted = replica.receive(vote(4, 3, 1, (0, 0), True))
+        assert granted == VoteResponse(NONE, 4, None, True), "it may get no majority"
+
+    def test_a_split_vote_is_over_when_the_others_do_not_answer(self) -> None:
+        replica = first_to_suspect()
+        replica.answer(3, VoteResponse(NONE, 4, None, True))
+        sent = replica.effects
+        replica.answer(3, VoteResponse(NONE, 5, None, False))
+        assert replica.core.deadline == replica.now + CONFIG.election_timeout_ms
+        replica.effects = sent
+        replica.step(Failed(Destination(2), replica.sent()[0][1]))
+        replica.wait()
+        assert isinstance(replica.core.role, Prospective)
+        assert replica.now < CONFIG.election_backoff_max_ms
+
+    def test_a_pre_vote_that_was_lost_too_early_is_asked_for_again_soon(self) -> None:
+        replica = first_to_suspect()
+        sent = replica.effects
+        replica.answer(2, VoteResponse(NONE, 4, 2, False))
+        replica.effects = sent
+        replica.answer(3, VoteResponse(NONE, 4, 2, False))
+        assert isinstance(replica.core.role, Follower)
+        replica.step(Tick(), after_ms=CONFIG.patience_ms)
+        assert isinstance(replica.core.role, Prospective)
 
     def test_the_first_successor_of_a_leader_that_resigns_stands_at_once(self) -> None:
         first, second = followed(), followed()

@@ -101,12 +101,15 @@ def with_engines(seed: int, base: Schedule, steps: int, *, alone: bool) -> Sched
     plan = draw_engines(stream(seed, "schedule/engines"), steps, base.heal_ns)
     if alone:
         base = replace(base, topics=[], producers=[], readers=[], trimmers=[], recreated=[])
+    # Three of them outlive a machine that is lost for ever.
+    drawn = stream(seed, "schedule/engines/replicas").pick((3, 3, 3, 2, 1))
+    replicas = min(base.machines, 3 if base.fates else drawn)
     bootstrap = ",".join(f"{host_of(number)}:{PORT}" for number in range(1, base.machines + 1))
     return replace(
         base,
         durability=FSYNC,
         settings=base.settings | SETTINGS,
-        topics=[*base.topics, *plan.topics],
+        topics=[*base.topics, *(replace(topic, replicas=replicas) for topic in plan.topics)],
         faults=[fault for fault in base.faults if fault.kind not in DAMAGE],
         engines=replace(plan, bootstrap=bootstrap),
     )
