@@ -18,10 +18,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from odradek.testing.cluster import free_ports
 from peers import KAFKA_OPTIONS, cpu_s, jars, pss_mib
 
 # `peers` has made the tests' packages importable.
-from interop.apache_kafka import await_port, free_ports  # isort: skip
+from interop.apache_kafka import await_port  # isort: skip
+
 from interop.apache_kafka_cluster import ApacheKafkaCluster, url_id  # isort: skip
 
 __all__ = [

@@ -22,9 +22,9 @@ from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic
 
 from chaos.node import Node
 from chaos.proxy import Proxy
-from interop.apache_kafka import free_ports
 from odradek import Admin, KafkaError
 from odradek.model.java_hash import partition_for
+from odradek.testing.cluster import free_ports
 
 TOPIC, GROUP = "chaos", "chaos-readers"
 OFFSETS_TOPIC = "__consumer_offsets"

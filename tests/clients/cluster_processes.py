@@ -13,7 +13,7 @@ from typing import Self
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cli.processes import ODRADEK
-from interop.apache_kafka import free_ports
+from odradek.testing.cluster import free_ports
 
 CLUSTER_ID = "Lbb1xuqcTUyKnq1VgYwvBQ"
 PATIENCE_S = 60
@@ -111,6 +111,11 @@ class ClusterProcesses:
         metadata = self.admin().list_topics(topic, timeout=PATIENCE_S)
         found = metadata.topics[topic].partitions[number]
         return found.leader, sorted(found.isrs)
+
+    def moved_from(self, number: int, topic: str) -> bool:
+        """True if another node leads the partition, and this one is not in sync with it."""
+        leader, in_sync = self.partition(topic)
+        return leader not in (number, -1) and number not in in_sync
 
     def logs(self, number: int) -> dict[str, bytes]:
         """The bytes of each log of a node, by the name of its directory."""

@@ -17,9 +17,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cli.processes import Up
+from odradek.testing.cluster import free_ports
 
 IDEMPOTENT, PLAIN = "idempotent", "plain"
-ACK_TIMEOUT_S = 30
+ACK_TIMEOUT_S = 60
 AT_MOST_QUEUED = 2000
 BURST, PAUSE_S = 25, 0.005
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -105,13 +106,12 @@ def killed_over_and_over(data_dir: Path, rounds: int, seed: int) -> dict[str, Lo
     The last broker stops cleanly, once everything sent is acknowledged and read back.
     """
     chance = random.Random(seed)
-    port = "0"
+    port = str(free_ports(1)[0])  # Nobody else gets it while the broker is down.
     loads: dict[str, Load] = {}
     try:
         for _ in range(rounds):
             with Up("--data-dir", str(data_dir), "--port", port) as broker:
                 if not loads:
-                    port = broker.bootstrap.rpartition(":")[2]
                     loads.update(begin(broker.bootstrap))
                 for load in loads.values():
                     load.await_ack()
@@ -131,7 +131,7 @@ def killed_over_and_over(data_dir: Path, rounds: int, seed: int) -> dict[str, Lo
 def begin(bootstrap: str) -> dict[str, Load]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic(topic, 1, 1) for topic in SETTINGS]).values():
-        created.result(20)
+        created.result(ACK_TIMEOUT_S)
     return {topic: Load(topic, bootstrap) for topic in SETTINGS}
 
 

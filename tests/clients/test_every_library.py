@@ -16,6 +16,7 @@ from clients.asking import until
 from clients.libraries import LIBRARIES, LONG_WAIT_MS, PATIENCE_S, Library, Row
 from clients.records import CODECS, MEBIBYTE, RECORDS, T0, Sent
 from odradek.testing.broker import Broker
+from odradek.testing.cluster import free_ports
 
 """On a busy machine each of many steps may take long."""
 
@@ -127,13 +128,12 @@ def test_topics_can_be_created_described_extended_and_deleted(
 def test_clients_continue_after_a_broker_was_killed_and_restarted(
     tmp_path: Path, library: Library, idempotent: bool
 ) -> None:
-    rows, topic, port = numbered(range(1200), 3), "outlives", "0"
+    rows, topic, port = numbered(range(1200), 3), "outlives", str(free_ports(1)[0])
     parts = rows[:400], rows[400:800], rows[800:]
     with ExitStack() as clients:
         for part in parts:
             with Up("--data-dir", str(tmp_path), "--port", port) as up:
                 if part is parts[0]:
-                    port = up.bootstrap.rpartition(":")[2]
                     with library.admin(up.bootstrap) as admin:
                         admin.create(topic, 3)
                     producer = clients.enter_context(

@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
 )
 
 from cli.processes import Up
+from odradek.testing.cluster import free_ports
 
 ROUNDS, GROUPS = 5, 3
 ACKS_PER_ROUND = 30
@@ -118,13 +119,12 @@ def prepare(bootstrap: str) -> None:
 
 def test_every_acknowledged_commit_survives_five_kills(tmp_path: Path) -> None:
     chance = random.Random(7)
-    port = "0"
+    port = str(free_ports(1)[0])
     committers: list[Any] = []
     try:
         for _ in range(ROUNDS):
             with Up("--data-dir", str(tmp_path / "data"), "--port", port) as broker:
                 if not committers:
-                    port = broker.bootstrap.rpartition(":")[2]
                     prepare(broker.bootstrap)
                     committers = [Committer(broker.bootstrap, f"g{n}") for n in range(GROUPS)]
                 for committer in committers:

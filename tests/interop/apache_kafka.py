@@ -20,6 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from odradek.testing.cluster import free_ports
+
 POM = Path(__file__).with_name("pom.xml")
 START_TIMEOUT_S = 300
 TOOL_TIMEOUT_S = 300
@@ -205,15 +207,6 @@ def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
         else:
             return
     raise KafkaMissing(f"Apache Kafka did not start:\n{log.read_text()[-3000:]}")
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback interface that are free at this moment."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def tool(jars: str, main: str, *arguments: str, stdin: str = "", check: bool = True) -> str:

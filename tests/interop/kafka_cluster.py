@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clients.wire import Wire
-from interop.apache_kafka import LOG_LEVEL, class_path, free_ports, tool
+from interop.apache_kafka import LOG_LEVEL, class_path, tool
 from odradek.protocol.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -34,6 +34,7 @@ from odradek.protocol.api.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from odradek.testing.cluster import free_ports
 from unit.controller.failover_script import OUTCOMES, describe, run
 
 T = TypeVar("T")
