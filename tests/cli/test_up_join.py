@@ -43,7 +43,7 @@ def test_the_third_node_makes_three_voters_of_one_and_each_keeps_its_place(tmp_p
         done = run("topic", "create", "before", "-b", one.bootstrap)
         assert done.returncode == 0
         with joining(tmp_path, "2", one) as two:
-            assert {node.id for node in admin.cluster().nodes} == {1, 2}
+            until(lambda: {node.id for node in admin.cluster().nodes} == {1, 2})
             assert voters(admin) == {1}
             with joining(tmp_path, "3", two) as three:  # Any broker will do.
                 until(lambda: voters(admin) == {1, 2, 3})
@@ -52,7 +52,7 @@ def test_the_third_node_makes_three_voters_of_one_and_each_keeps_its_place(tmp_p
             assert fenced == 3
             # A member needs no answer, and no option.
             with Up("--http", "none", "--data-dir", str(tmp_path / "3")) as three:
-                assert {node.id for node in admin.cluster().nodes} == {1, 2, 3}
+                until(lambda: {node.id for node in admin.cluster().nodes} == {1, 2, 3})
                 assert three.stop() == 0
             with joining(tmp_path, "3", one) as three:
                 until(lambda: {node.id for node in admin.cluster().nodes} == {1, 2, 3})
@@ -83,7 +83,7 @@ def test_a_node_that_serves_no_others_is_joined_after_a_restart_with_cluster(
         assert not (tmp_path / "2").exists()
         assert alone.stop() == 0
     with first(tmp_path) as one, joining(tmp_path, "2", one), Admin(brokers=one.bootstrap) as admin:
-        assert {node.id for node in admin.cluster().nodes} == {1, 2}
+        until(lambda: {node.id for node in admin.cluster().nodes} == {1, 2})
 
 
 def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from cli.processes import ODRADEK, Up, data_dir, run
 from odradek import Admin
+from odradek.errors import UnknownTopicOrPartition
 
 PATIENCE_S = 60.0
 
@@ -35,6 +36,20 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def replicas_of(admin: Admin, name: str) -> list[int]:
+    """The number of replicas of each partition; none if the broker has not heard of the topic."""
+    found = [topic for topic in admin.topics() if topic.name == name]
+    return [len(each.replicas) for topic in found for each in topic.partitions]
+
+
+def least_in_sync(admin: Admin, topic: str) -> str | None:
+    """Its `min.insync.replicas`; None if the broker has not heard of the topic."""
+    try:
+        return admin.describe_config(topic=topic)["min.insync.replicas"].value
+    except UnknownTopicOrPartition:
+        return None
+
+
 def three(tmp_path: Path) -> Up:
     return Up("-n", "3", "--port", "0", "--http", "none", "--data-dir", data_dir(tmp_path))
 
@@ -48,11 +63,10 @@ def test_three_nodes_are_told_of_in_one_line_and_stop_together(tmp_path: Path) -
         assert [node["data_dir"] for node in nodes] == [base, f"{base}-2", f"{base}-3"]
         assert up.ready["pid"] == up.process.pid
         with Admin(brokers=up.bootstrap) as admin:
-            assert {node.id for node in admin.cluster().nodes} == {1, 2, 3}
+            until(lambda: {node.id for node in admin.cluster().nodes} == {1, 2, 3})
             assert {voter.node_id for voter in admin.quorum().voters} == {1, 2, 3}
             admin.create_topic("t", partitions=2)
-            (topic,) = [each for each in admin.topics() if each.name == "t"]
-            assert [len(each.replicas) for each in topic.partitions] == [3, 3]
+            until(lambda: replicas_of(admin, "t") == [3, 3])
         assert up.stop(signal.SIGTERM) == 0
         assert not any(is_alive(node["pid"]) for node in nodes)
 
@@ -121,10 +135,10 @@ def test_a_node_alone_with_records_becomes_the_first_of_three(tmp_path: Path) ->
         read = run("consume", "t", "-e", "-b", up.bootstrap)
         assert read.stdout == "one\ntwo\n"
         with Admin(brokers=up.bootstrap) as admin:
-            assert {node.id for node in admin.cluster().nodes} == {1, 2, 3}
+            until(lambda: {node.id for node in admin.cluster().nodes} == {1, 2, 3})
             until(lambda: {voter.node_id for voter in admin.quorum().voters} == {1, 2, 3})
             admin.create_topic("new")
-            assert admin.describe_config(topic="new")["min.insync.replicas"].value == "2"
+            until(lambda: least_in_sync(admin, "new") == "2")
         assert up.stop() == 0
 
 

@@ -72,7 +72,7 @@ def records_in(answer: FetchResponse) -> int:
     return sum(len(p.records or b"") for t in answer.responses for p in t.partitions)
 
 
-def until(holds: Callable[[], bool], seconds: float = 20) -> bool:
+def until(holds: Callable[[], bool], seconds: float = 60) -> bool:
     """Poll a condition for which there is no event; True if it comes to hold."""
     deadline = time.monotonic() + seconds
     while not holds():

@@ -32,7 +32,7 @@ def new_topic(admin: AdminClient) -> Callable[..., str]:
         name = f"topic-{next(names)}"
         settings = {key.replace("_", "."): value for key, value in config.items()}
         created = admin.create_topics([NewTopic(name, partitions, 1, config=settings)])
-        created[name].result(10)
+        created[name].result(60)
         return name
 
     return make

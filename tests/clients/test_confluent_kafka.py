@@ -109,9 +109,9 @@ def test_watermarks_and_offsets_for_times_are_right(
         {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False}
     )
     partition = TopicPartition(topic, 0)
-    assert consumer.get_watermark_offsets(partition, timeout=10) == (0, 10)
+    assert consumer.get_watermark_offsets(partition, timeout=60) == (0, 10)
     asked = [TopicPartition(topic, 0, T0 + 3500)]
-    assert consumer.offsets_for_times(asked, timeout=10)[0].offset == 4
+    assert consumer.offsets_for_times(asked, timeout=60)[0].offset == 4
     consumer.close()
     for spec, offset in (
         (OffsetSpec.earliest(), 0),
@@ -121,7 +121,7 @@ def test_watermarks_and_offsets_for_times_are_right(
     ):
         found = admin.list_offsets(
             {partition: spec}, isolation_level=IsolationLevel.READ_COMMITTED
-        )[partition].result(10)
+        )[partition].result(60)
         assert found.offset == offset
 
 
@@ -130,13 +130,13 @@ def test_topics_partitions_and_records_can_be_managed(
 ) -> None:
     topic = new_topic(partitions=2)
     produce(broker, topic, RECORDS)
-    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(10)
-    assert len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 4
+    admin.create_partitions([NewPartitions(topic, 4)])[topic].result(60)
+    assert len(admin.list_topics(topic, timeout=60).topics[topic].partitions) == 4
     trimmed = admin.delete_records([TopicPartition(topic, 0, 3)])
     assert [f.result(10).low_watermark for f in trimmed.values()] == [3]
     assert read(broker, topic, 1)[0].offset() == 3
-    admin.delete_topics([topic])[topic].result(10)
-    assert topic not in admin.list_topics(timeout=10).topics
+    admin.delete_topics([topic])[topic].result(60)
+    assert topic not in admin.list_topics(timeout=60).topics
 
 
 def test_a_topic_that_exists_cannot_be_created_again(
@@ -146,7 +146,7 @@ def test_a_topic_that_exists_cannot_be_created_again(
 
     topic = new_topic()
     with pytest.raises(KafkaException) as refused:
-        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
     assert refused.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
 
 
@@ -155,7 +155,7 @@ def test_configurations_can_be_described_and_altered(
 ) -> None:
     topic = new_topic(retention_ms="1234")
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    described = admin.describe_configs([resource])[resource].result(10)
+    described = admin.describe_configs([resource])[resource].result(60)
     assert described["retention.ms"].value == "1234"
     assert described["segment.bytes"].is_default
     change = ConfigResource(
@@ -165,8 +165,8 @@ def test_configurations_can_be_described_and_altered(
             ConfigEntry("retention.ms", "99", incremental_operation=_set()),  # type: ignore[arg-type]
         ],
     )
-    admin.incremental_alter_configs([change])[change].result(10)
-    described = admin.describe_configs([resource])[resource].result(10)
+    admin.incremental_alter_configs([change])[change].result(60)
+    described = admin.describe_configs([resource])[resource].result(60)
     assert described["retention.ms"].value == "99"
 
 
@@ -177,7 +177,7 @@ def _set() -> object:
 
 
 def test_the_cluster_is_described(broker: Broker, admin: AdminClient) -> None:
-    described = admin.describe_cluster().result(10)
+    described = admin.describe_cluster().result(60)
     assert [f"{n.host}:{n.port}" for n in described.nodes] == [broker.bootstrap]
     assert described.controller.id == described.nodes[0].id
 

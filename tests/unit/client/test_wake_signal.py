@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from types import FrameType
 
 import pytest
@@ -29,6 +31,15 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     elif not hasattr(os, "eventfd"):
         pytest.skip("this system has no eventfd")
     return str(request.param)
+
+
+@pytest.fixture
+def no_garbage() -> Iterator[None]:
+    """Nothing of another test is collected meanwhile, and closes its descriptors."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def descriptors() -> int:
@@ -107,6 +118,7 @@ def test_no_signal_is_lost_between_two_threads(kind: str) -> None:
     other.join(LONG_S)
 
 
+@pytest.mark.usefixtures("no_garbage")
 def test_a_collected_signal_closes_its_descriptors(kind: str) -> None:
     before = descriptors()
     bells = [WakeSignal() for _ in range(10)]
@@ -124,6 +136,7 @@ def test_a_returned_signal_is_borrowed_again(kind: str) -> None:
     assert borrow_signal() is not bell
 
 
+@pytest.mark.usefixtures("no_garbage")
 def test_only_a_limited_number_of_signals_is_kept(kind: str) -> None:
     before = descriptors()
     for bell in [borrow_signal() for _ in range(100)]:
@@ -141,6 +154,7 @@ def test_wake_after_a_timeout_does_nothing(kind: str) -> None:
     assert not other.block(0.01)
 
 
+@pytest.mark.usefixtures("no_garbage")
 def test_a_thread_that_waits_repeatedly_holds_one_signal(kind: str) -> None:
     """The thread that wakes them keeps references to all of them."""
     before = descriptors()

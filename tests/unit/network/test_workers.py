@@ -79,7 +79,7 @@ def test_work_runs_in_parallel_up_to_the_number_of_threads(owner: Owner, workers
 def test_no_thread_starts_before_there_is_work() -> None:
     before = threading.active_count()
     workers = Workers(lambda _: None, threads=4)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # One of another test may have ended.
     workers.close()
 
 
