@@ -5,6 +5,7 @@ import java.util.zip.CRC32;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.utils.Exit;
 
 /**
  * Reads partitions from their beginning without a group, as many records as are asked for.
@@ -15,7 +16,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  */
 public class AssignedConsumer {
     private static final Duration POLL = Duration.ofMillis(500);
-    private static final long PATIENCE_MS = 30_000;
+    private static final long PATIENCE_MS = 120_000;
 
     public static void main(String[] args) {
         Properties settings = new Properties();
@@ -48,6 +49,6 @@ public class AssignedConsumer {
             }
         }
         System.out.println(records + " records " + bytes + " bytes" + positions + " crc " + checksum.getValue());
-        System.exit(records == wanted ? 0 : 1);
+        Exit.exit(records == wanted ? 0 : 1);
     }
 }

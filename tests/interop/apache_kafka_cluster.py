@@ -10,12 +10,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from interop.apache_kafka import NODE_OPTIONS, await_port, free_ports, tool
+from interop.apache_kafka import NODE_OPTIONS, await_port, tool
+from odradek.testing.cluster import free_ports
 
 SETTINGS = {
+    "default.replication.factor": "1",
+    "min.insync.replicas": "1",
     "offsets.topic.replication.factor": "1",
-    "offsets.topic.num.partitions": "3",
+    "offsets.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
+    "auto.leader.rebalance.enable": "false",
 }
 
 

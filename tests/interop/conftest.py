@@ -17,12 +17,34 @@ from interop.apache_kafka import (
     ApacheKafka,
     KafkaMissing,
     class_path,
-    tool,
 )
+from interop.apache_kafka_cluster import ApacheKafkaCluster
+from interop.tool_runner import ToolRunner
 from odradek.spark import local_session
 from odradek.testing.broker import Broker
 
 SPARK_POM = Path(__file__).with_name("spark-kafka-pom.xml")
+HERE = Path(__file__).parent
+FIRST = ("test_three_nodes_like_kafka", "test_cluster_commands", "test_spark_")
+"""What takes longest, so that no worker of pytest-xdist ends long after the other. The second one
+takes a node away from the cluster that the first one compares with.
+"""
+TOGETHER = {"test_three_nodes_like_kafka": "three", "test_cluster_commands": "three"}
+"""Modules that share what is started for them, and run in one worker; the Spark ones, too."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        found = [n for n, name in enumerate(FIRST) if item.path.stem.startswith(name)]
+        return found[0] if found else len(FIRST)
+
+    here = [item for item in items if item.path.is_relative_to(HERE)]
+    for item in here:
+        name = item.path.stem
+        group = "spark" if name.startswith("test_spark_") else TOGETHER.get(name, name)
+        item.add_marker(pytest.mark.xdist_group(group))
+    here.sort(key=place)
+    items[:] = [item for item in items if not item.path.is_relative_to(HERE)] + here
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +67,19 @@ def kafka(jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apach
 
 
 @pytest.fixture(scope="session")
+def three_kafkas(
+    jars: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApacheKafkaCluster]:
+    """Three nodes of Apache Kafka."""
+    directory = tmp_path_factory.mktemp("three-kafkas")
+    try:
+        with ApacheKafkaCluster(jars, directory) as running:
+            yield running
+    except KafkaMissing as missing:
+        pytest.fail(str(missing), pytrace=False)
+
+
+@pytest.fixture(scope="session")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """This project's broker on disk, as node 1 like the real one."""
     settings = {
@@ -57,12 +92,20 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield running
 
 
-@pytest.fixture
-def run_tool(jars: str) -> Callable[..., str]:
-    """`run_tool(main_class, *arguments, stdin="", check=True)`, which returns stdout."""
+@pytest.fixture(scope="session")
+def tools(jars: str) -> Iterator[ToolRunner]:
+    with ToolRunner(jars) as runner:
+        yield runner
 
-    def run(main: str, *arguments: str, stdin: str = "", check: bool = True) -> str:
-        return tool(jars, main, *arguments, stdin=stdin, check=check)
+
+@pytest.fixture
+def run_tool(tools: ToolRunner) -> Callable[..., str]:
+    """`run_tool(tool, *arguments, stdin="", check=True)`, which returns stdout."""
+
+    def run(tool: str, *arguments: str, stdin: str = "", check: bool = True) -> str:
+        ran = tools.run(tool, *arguments, stdin=stdin)
+        assert not (check and ran.code), f"{tool} {arguments} ended with {ran}"
+        return ran.out
 
     return run
 

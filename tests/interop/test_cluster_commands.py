@@ -19,15 +19,13 @@ RECORDS = 300
 PATIENCE_S = 60
 
 
-@pytest.fixture(scope="module")
-def kafka(jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafkaCluster]:
-    with ApacheKafkaCluster(jars, tmp_path_factory.mktemp("kafka-cluster")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def admin(kafka: ApacheKafkaCluster) -> Iterator[Admin]:
-    with Admin(brokers=kafka.bootstrap) as admin:
+@pytest.fixture
+def admin(three_kafkas: ApacheKafkaCluster) -> Iterator[Admin]:
+    """Of the cluster, which has no topics but its own."""
+    with Admin(brokers=three_kafkas.bootstrap) as admin:
+        for topic in admin.topics():
+            admin.delete_topic(topic.name)
+        until(lambda: admin.topics() == [], "no topics")
         yield admin
 
 
@@ -64,16 +62,17 @@ def records(kafka: ApacheKafkaCluster) -> set[bytes | None]:
 
 
 def test_a_cluster_grows_drains_a_broker_and_removes_it(
-    kafka: ApacheKafkaCluster, admin: Admin
+    three_kafkas: ApacheKafkaCluster, admin: Admin
 ) -> None:
     """In this order: each step needs what the one before it has made."""
+    kafka = three_kafkas
     admin.create_topic("orders", partitions=6, replication=1)
     with Producer(brokers=kafka.bootstrap, acks="all") as producer:
         for number in range(RECORDS):
             producer.send("orders", str(number).encode())
 
     odradek(kafka, "cluster", "grow", "--yes")
-    assert replicas(admin, "orders") == [[1, 2, 3]] * 6
+    until(lambda: replicas(admin, "orders") == [[1, 2, 3]] * 6, "a broker tells of the replicas")
     until(
         lambda: (
             sorted(each.leader for each in admin.topic("orders").partitions) == [1, 1, 2, 2, 3, 3]
@@ -84,9 +83,9 @@ def test_a_cluster_grows_drains_a_broker_and_removes_it(
 
     odradek(kafka, "cluster", "drain", "3", "--yes", code=1)  # there is nowhere to move it
     odradek(kafka, "topic", "alter", "orders", "--replicas", "2", "--yes")
-    assert all(len(each) == 2 for each in replicas(admin, "orders"))
+    until(lambda: all(len(each) == 2 for each in replicas(admin, "orders")), "two replicas")
     odradek(kafka, "cluster", "drain", "3", "--yes")
-    assert replicas(admin, "orders") == [[1, 2]] * 6
+    until(lambda: replicas(admin, "orders") == [[1, 2]] * 6, "they are told of")
 
     *brokers, summary = odradek(kafka, "cluster", "status")
     assert [(each["broker"], each["replicas"]) for each in brokers] == [(1, 6), (2, 6), (3, 0)]
@@ -101,5 +100,5 @@ def test_a_cluster_grows_drains_a_broker_and_removes_it(
         {"broker": 3, "voter": False},
         {"broker": 3, "removed": True},
     ]
-    assert [each.node_id for each in admin.quorum().voters] == [1, 2]
+    until(lambda: [each.node_id for each in admin.quorum().voters] == [1, 2], "two voters")
     assert records(kafka) == {str(number).encode() for number in range(RECORDS)}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -282,12 +281,6 @@ def readable(text: str) -> list[str]:
     for pattern, name in PLACES:
         kept = [re.sub(pattern, name, line) for line in kept]
     return sorted(kept)
-
-
-@pytest.fixture(scope="module")
-def tools(jars: str) -> Iterator[ToolRunner]:
-    with ToolRunner(jars) as runner:
-        yield runner
 
 
 @pytest.fixture(scope="module")

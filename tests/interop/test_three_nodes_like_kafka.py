@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from cli.processes import Up, data_dir
-from interop.apache_kafka import KafkaMissing
-from interop.apache_kafka_cluster import ApacheKafkaCluster
+from interop.apache_kafka_cluster import SETTINGS, ApacheKafkaCluster
 from interop.differential.comparing import Known, compare, unknown, unused
 from interop.differential.peer import Peer, served_versions
 from interop.differential.scripts import three_nodes
@@ -25,13 +24,6 @@ from odradek.broker.apis import CLIENT_ROWS
 
 pytestmark = pytest.mark.interop
 
-SETTINGS = {
-    "default.replication.factor": "1",
-    "min.insync.replicas": "1",
-    "offsets.topic.replication.factor": "1",
-    "offsets.topic.num.partitions": "1",
-    "auto.leader.rebalance.enable": "false",
-}
 KNOWN: tuple[Known, ...] = ()
 REASONS = {
     "kafka-topics --create --topic four --replication-factor 4": WORDS,
@@ -103,17 +95,6 @@ SHOWN = 30
 
 
 @pytest.fixture(scope="module")
-def kafkas(jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafkaCluster]:
-    """Three nodes of Apache Kafka."""
-    directory = tmp_path_factory.mktemp("three-kafkas")
-    try:
-        with ApacheKafkaCluster(jars, directory, settings=SETTINGS) as running:
-            yield running
-    except KafkaMissing as missing:
-        pytest.fail(str(missing), pytrace=False)
-
-
-@pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Three processes of `odradek up -n 3`."""
     given = [word for item in SETTINGS.items() for word in ("--set", "=".join(item))]
@@ -125,8 +106,8 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 
 @pytest.fixture
-def peers(ours: Up, kafkas: ApacheKafkaCluster) -> Iterator[tuple[Peer, Peer]]:
-    theirs = served_versions(kafkas.ports[1])
+def peers(ours: Up, three_kafkas: ApacheKafkaCluster) -> Iterator[tuple[Peer, Peer]]:
+    theirs = served_versions(three_kafkas.ports[1])
     versions = {
         row.key: range(
             max(row.min_version, theirs[row.key].start),
@@ -136,7 +117,7 @@ def peers(ours: Up, kafkas: ApacheKafkaCluster) -> Iterator[tuple[Peer, Peer]]:
         if not row.is_own
     }
     port = int(ours.bootstrap.split(",")[0].rpartition(":")[2])
-    both = Peer("odradek", port, versions), Peer("kafka", kafkas.ports[1], versions)
+    both = Peer("odradek", port, versions), Peer("kafka", three_kafkas.ports[1], versions)
     for peer in both:
         peer.delete_all_topics()
     yield both
@@ -167,28 +148,31 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_kafkas_tools_print_the_same_with_both_clusters(
-    jars: str, files: Path, ours: Up, kafkas: ApacheKafkaCluster, peers: tuple[Peer, Peer]
+    tools: ToolRunner,
+    files: Path,
+    ours: Up,
+    three_kafkas: ApacheKafkaCluster,
+    peers: tuple[Peer, Peer],
 ) -> None:
     different, stale = [], []
-    with ToolRunner(jars) as tools:
-        for number, (tool, *words) in enumerate(RUNS):
-            given = [str(files / word) if word in FILES else word for word in words]
-            results = []
-            for server, peer in zip((ours.bootstrap, kafkas.bootstrap), peers, strict=True):
-                address = ("--bootstrap-server", server)
-                if tool == "kafka-cluster":
-                    results.append(tools.run(TOOLS[tool], given[0], *address, *given[1:]))
-                else:
-                    results.append(tools.run(TOOLS[tool], *address, *given))
-                three_nodes.settle(peer)
-            label = " ".join((tool, *words))
-            same = results[0].code == results[1].code and all(
-                readable(mine) == readable(theirs)
-                for mine, theirs in zip(results[0][1:], results[1][1:], strict=True)
-            )
-            if same and label in REASONS:
-                stale.append(label)
-            elif not same and label not in REASONS:
-                different.append(f"{number} {label}\n  ours  {results[0]}\n  kafka {results[1]}")
+    for number, (tool, *words) in enumerate(RUNS):
+        given = [str(files / word) if word in FILES else word for word in words]
+        results = []
+        for server, peer in zip((ours.bootstrap, three_kafkas.bootstrap), peers, strict=True):
+            address = ("--bootstrap-server", server)
+            if tool == "kafka-cluster":
+                results.append(tools.run(TOOLS[tool], given[0], *address, *given[1:]))
+            else:
+                results.append(tools.run(TOOLS[tool], *address, *given))
+            three_nodes.settle(peer)
+        label = " ".join((tool, *words))
+        same = results[0].code == results[1].code and all(
+            readable(mine) == readable(theirs)
+            for mine, theirs in zip(results[0][1:], results[1][1:], strict=True)
+        )
+        if same and label in REASONS:
+            stale.append(label)
+        elif not same and label not in REASONS:
+            different.append(f"{number} {label}\n  ours  {results[0]}\n  kafka {results[1]}")
     assert not different, "\n".join(different)
     assert not stale, "known differences that no longer occur"

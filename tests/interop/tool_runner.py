@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -44,11 +45,11 @@ class ToolRunner:
         self._process.kill()
         self._process.communicate()
 
-    def run(self, tool: str, *arguments: str) -> ToolRun:
-        """Run a tool's main class to its end."""
+    def run(self, tool: str, *arguments: str, stdin: str = "") -> ToolRun:
+        """Run a tool, by its main class or the path of its source, to its end."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        line = "\t".join((tool, *arguments))
+        line = "\t".join((base64.b64encode(stdin.encode()).decode(), tool, *arguments))
         assert "\n" not in line, "an argument has a line break"
         self._process.stdin.write(line.encode() + b"\n")
         self._process.stdin.flush()
