@@ -1,14 +1,18 @@
 """Run all tests but the interop ones: `python -m scripts.all_tests`.
 
-There are three lines of parts, which run at the same time, so that one computes while the others
-wait for processes and timers:
+There are lines of parts, which run at the same time, so that one computes while the others wait for
+processes and timers:
 
-    everything without Spark, then the leaves' own tests once more interpreted, if they ran compiled
+    what computes: units, properties, the simulator; then the leaves' own tests once more
+    interpreted, if they ran compiled
+    real clients
+    the command
     Spark on this machine
     Spark on a standalone cluster of processes, with an archive of `odradek spark pack`
 
-The output of the first line appears as it comes, and that of the others after it. The last lines
-name the parts that failed.
+The first line gets the processors that the others leave: its tests have simulated time, and those
+of the others do not wait longer than they must. Its output appears as it comes, and that of the
+others after it. The last lines name the parts that failed.
 """
 
 from __future__ import annotations
@@ -31,8 +35,13 @@ from typing import IO
 from odradek import leaves
 
 ROOT = Path(__file__).resolve().parent.parent
-PYTEST = (sys.executable, "-m", "pytest", "-q", "--dist", "loadfile")
+PYTEST = (sys.executable, "-m", "pytest", "-q")
+TWO_WORKERS = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
+"""The order is that of the directories: the small files of `tests/unit` end at the same time."""
 WITHOUT_SPARK = "not interop and not spark and not cluster"
+OF_OTHER_LINES = ("cli", "clients", "cluster", "interop", "spark")
+"""The directories of tests that the first line leaves out."""
+NICE = 10
 NO_LEAVES = "tests/property/test_raft_model.py"
 """What these tests examine has no leaves."""
 
@@ -51,18 +60,27 @@ class Part:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def parts_without_spark() -> list[Part]:
+def computing_parts() -> list[Part]:
+    left_out = [f"--ignore=tests/{name}" for name in OF_OTHER_LINES]
     parts = [
         Part(
-            "units, properties, real clients, the command, the simulator",
-            ("-n", "2", "-m", WITHOUT_SPARK),
+            "units, properties, the simulator",
+            (*TWO_WORKERS, "-m", WITHOUT_SPARK, *left_out, "tests"),
         )
     ]
     if leaves.is_compiled_from_these_sources():
         interpreted = {"ODRADEK_INTERPRETED": "1"}
-        arguments = ("-n", "2", *leaves_tests(), "--ignore", NO_LEAVES)
+        arguments = (*TWO_WORKERS, *leaves_tests(), "--ignore", NO_LEAVES)
         parts.append(Part("the leaves once more, interpreted", arguments, interpreted))
     return parts
+
+
+WAITING_PARTS = (
+    Part("real clients", ("tests/clients",)),
+    Part("the command", ("tests/cli",)),
+    Part("Spark", ("-m", "spark", "tests/spark")),
+    Part("a Spark cluster", ("-m", "cluster", "tests/cluster")),
+)
 
 
 def leaves_tests() -> list[str]:
@@ -72,12 +90,15 @@ def leaves_tests() -> list[str]:
 
 
 class Line(Thread):
-    """Runs its parts one after the other. `output`, if given, gets what they print."""
+    """Runs its parts one after the other. `output`, if given, gets what they print; `nice` is how
+    far behind other processes they stand.
+    """
 
-    def __init__(self, parts: Sequence[Part], output: IO[bytes] | None) -> None:
+    def __init__(self, parts: Sequence[Part], output: IO[bytes] | None, nice: int = 0) -> None:
         super().__init__()
         self.parts = parts
         self.output = output
+        self.nice = nice
         self.failed: list[str] = []
         self.stopped = False
         self._process: subprocess.Popen[bytes] | None = None
@@ -106,6 +127,8 @@ class Line(Thread):
             stderr=self.output,
             start_new_session=True,
         )
+        if self.nice:
+            os.setpriority(os.PRIO_PGRP, self._process.pid, self.nice)
         return self._process.wait()
 
     def stop(self) -> None:
@@ -134,16 +157,9 @@ def run_all(lines: Sequence[Line]) -> None:
 def main() -> int:
     started = time.monotonic()
     with ExitStack() as stack:
-        lines = [
-            Line(parts_without_spark(), None),
-            Line(
-                [Part("Spark", ("-m", "spark", "tests/spark"))],
-                stack.enter_context(tempfile.TemporaryFile()),
-            ),
-            Line(
-                [Part("a Spark cluster", ("-m", "cluster", "tests/cluster"))],
-                stack.enter_context(tempfile.TemporaryFile()),
-            ),
+        lines = [Line(computing_parts(), None, NICE)]
+        lines += [
+            Line([part], stack.enter_context(tempfile.TemporaryFile())) for part in WAITING_PARTS
         ]
         try:
             run_all(lines)
