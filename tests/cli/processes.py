@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 ODRADEK = (sys.executable, "-m", "odradek")
-STOP_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 120
 """Time for a broker with many partitions to stop on a busy machine."""
 
 
@@ -56,7 +56,7 @@ class Up:
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     return subprocess.run(
-        [*ODRADEK, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [*ODRADEK, *arguments], capture_output=True, text=True, timeout=300, check=False
     )
 
 

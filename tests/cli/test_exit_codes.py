@@ -21,7 +21,7 @@ from odradek.testing.broker import Broker
 FULL = Path("/dev/full")
 MORE_THAN_A_PIPE_HOLDS = 30_000
 NEARLY_A_PIPE_BYTES = 40_000
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from cli.processes import ODRADEK
 from odradek import Admin, Producer
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 

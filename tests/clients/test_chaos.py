@@ -52,7 +52,6 @@ def content(library: str, number: int) -> Content:
     return Content(None, f"{library}:{number}".encode(), (), 1_000 + number)
 
 
-@pytest.mark.timeout(300)
 def test_a_broker_under_faults_loses_nothing(tmp_path: Path) -> None:
     result = chaos_run(
         tmp_path,
@@ -69,7 +68,6 @@ def test_a_broker_under_faults_loses_nothing(tmp_path: Path) -> None:
     assert result.starts == 2
 
 
-@pytest.mark.timeout(300)
 def test_three_brokers_under_faults_lose_nothing(tmp_path: Path) -> None:
     result = chaos_run(
         tmp_path,

@@ -177,10 +177,18 @@ def disk() -> FailingDisk:
     return FailingDisk()
 
 
+IMPATIENT = {"stalled.connection.timeout.ms": 3_000, "first.request.timeout.ms": 3_000}
+"""Long enough for clients that do nothing wrong, on a busy machine."""
+
+
 @pytest.fixture
-def broker(tmp_path: Path, disk: FailingDisk) -> Iterator[Broker]:
+def settings() -> dict[str, int]:
+    return {}
+
+
+@pytest.fixture
+def broker(tmp_path: Path, disk: FailingDisk, settings: dict[str, int]) -> Iterator[Broker]:
     """A broker with topics `one` and `two`, one record in each."""
-    settings = {"stalled.connection.timeout.ms": 300, "first.request.timeout.ms": 300}
     with Broker(data_dir=tmp_path, disk=disk, settings=settings) as running:
         with Wire(running.bootstrap) as wire:
             assert create(wire, ("one", 1), ("two", 1)) == [0, 0]
@@ -255,6 +263,7 @@ def topic_directory(broker: Broker, topic: str) -> str:
 # Hostile clients.
 
 
+@pytest.mark.parametrize("settings", [IMPATIENT], ids=["impatient"])
 def test_a_client_that_never_reads_50_mb_is_closed_and_no_file_stays_pinned(
     broker: Broker, disk: FailingDisk
 ) -> None:
@@ -279,10 +288,11 @@ def test_a_client_that_never_reads_50_mb_is_closed_and_no_file_stays_pinned(
             assert until(lambda: disk.pins > pinned), "it is being sent"
             assert fetched(wire, "two") == (0, 70)
             assert until(lambda: disk.pins == pinned), "closed at its deadline"
-            assert len(broker.node.sockets.connections) == 1
+            assert until(lambda: len(broker.node.sockets.connections) == 1)
         assert broker.node.sockets.counters.stalled_closed == 1
 
 
+@pytest.mark.parametrize("settings", [IMPATIENT], ids=["impatient"])
 def test_a_client_with_an_incomplete_request_is_closed(broker: Broker) -> None:
     with Wire(broker.bootstrap) as slow:
         for byte in request_bytes(MetadataRequest(topics=[]), 9)[:7]:
@@ -301,7 +311,7 @@ def test_a_long_poll_of_a_client_that_disconnects_leaves_nothing(broker: Broker)
                 goes.send(request_bytes(ask, 12) * 10)
                 assert until(lambda: purgatory.num_delayed > 1)
             assert until(lambda: purgatory.num_delayed == 1)
-        assert len(broker.node.sockets.connections) == 1
+        assert until(lambda: len(broker.node.sockets.connections) == 1)
 
 
 @pytest.mark.parametrize("setting", ["max.connections", "max.connections.per.ip"])

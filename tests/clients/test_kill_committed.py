@@ -22,7 +22,7 @@ from odradek.testing.cluster import free_ports
 
 ROUNDS, GROUPS = 5, 3
 ACKS_PER_ROUND = 30
-ACK_TIMEOUT_S = 30
+ACK_TIMEOUT_S = 60
 TOPIC = "read"
 SMALL = {"internal.segment.bytes": "4000", "min.cleanable.dirty.ratio": "0.1"}
 

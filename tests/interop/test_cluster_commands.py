@@ -13,7 +13,7 @@ from interop.apache_kafka_cluster import ApacheKafkaCluster
 from odradek import Admin, Consumer, Producer
 from odradek.model.topics import TopicPartition
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.interop
 
 RECORDS = 300
 PATIENCE_S = 60

@@ -14,7 +14,7 @@ from odradek import Admin, Consumer, Producer
 from odradek.errors import CommitFailed
 from odradek.testing import Broker
 
-LONG_S = 30.0
+LONG_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +37,14 @@ def settings(broker: Broker, group: str) -> dict[str, Any]:
         "group.id": group,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": 400,
+        "session.timeout.ms": 2_000,
         "heartbeat.interval.ms": 100,
     }
 
 
 def taken_by_another(broker: Broker, topic: str) -> int:
     """Join the group, read its first record, and leave; return the record's offset."""
-    with Consumer({**settings(broker, topic), "session.timeout.ms": 5_000}) as other:
+    with Consumer({**settings(broker, topic), "session.timeout.ms": 60_000}) as other:
         other.subscribe(topic)
         record = other.poll(LONG_S)
         assert record is not None
@@ -83,8 +83,7 @@ def test_blocking_work_in_a_thread_keeps_the_membership(broker: Broker) -> None:
     told: list[str] = []
 
     async def main() -> None:
-        given = {**settings(broker, "in-a-thread"), "session.timeout.ms": 2_000}
-        async with odradek.aio.Consumer(given) as consumer:
+        async with odradek.aio.Consumer(settings(broker, "in-a-thread")) as consumer:
             await consumer.subscribe(
                 "in-a-thread", on_lost=lambda _, partitions: told.append("lost")
             )

@@ -91,7 +91,7 @@ def test_a_file_shorter_than_its_slice_closes_the_connection(file: DiskFile) -> 
 
 
 def test_a_client_that_does_not_read_costs_bounded_memory_and_is_closed(file: DiskFile) -> None:
-    limits = ConnectionLimits(stalled_timeout_ms=200)
+    limits = ConnectionLimits(stalled_timeout_ms=3_000)
     handler = Fetching(file)
     with serving(handler, limits) as thread, thread.connect() as client, thread.connect() as other:
         client.sendall(framed(b"%d %d" % (0, len(CONTENT))) * 100)
