@@ -15,6 +15,7 @@ from cli.live_screen import LiveScreen
 from cli.processes import ODRADEK, Up, data_dir
 from odradek import Admin, Consumer, Producer
 from odradek.testing import Broker
+from odradek.testing.cluster import free_ports
 
 FAST = ("--interval", "300ms")
 
@@ -135,9 +136,9 @@ def test_a_signal_ends_it_and_restores_the_terminal(
 
 
 def test_a_broker_that_goes_away_is_said_and_comes_back(tmp_path: Path) -> None:
-    kept = ("--data-dir", data_dir(tmp_path))
+    kept = ("--port", str(free_ports(1)[0]), "--data-dir", data_dir(tmp_path))
     impatient = ("-X", "default.api.timeout.ms=1000", "-X", "reconnect.backoff.max.ms=100")
-    with Up(*kept, "--port", "0") as first:
+    with Up(*kept) as first:
         with Admin(brokers=first.bootstrap) as admin:
             admin.create_topic("kept")
         with LiveScreen(first.bootstrap, "top", *FAST, *impatient) as screen:
@@ -145,7 +146,7 @@ def test_a_broker_that_goes_away_is_said_and_comes_back(tmp_path: Path) -> None:
             first.stop()
             away = screen.until(lambda lines: lines[2].startswith("no answer for"))
             assert any(line.startswith("kept") for line in away)
-            with Up(*kept, "--port", first.bootstrap.rpartition(":")[2]):
+            with Up(*kept):
                 screen.until(lambda lines: "messages/s" in lines[2])
                 screen.type("q")
                 assert screen.end() == (0, "")

@@ -161,7 +161,7 @@ def test_without_descriptors_it_rejects_clients_serves_the_others_and_recovers()
         cwd=TESTS,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -198,8 +198,8 @@ def test_one_client_is_served_beside_two_thousand_idle_connections(echo: ServerT
         with echo.connect() as active:
             active.sendall(framed(b"hello"))
             assert read_frame(active) == b"hello"
+            assert echo.on_owner(lambda: echo.reactor.wakeups) - idle < 50
         echo.until(lambda: len(echo.server.connections) == 2000)
-        assert echo.on_owner(lambda: echo.reactor.wakeups) - idle < 50
         assert echo.on_owner(lambda: echo.timer.size) == 2000, "one timer each"
     finally:
         for client in clients:

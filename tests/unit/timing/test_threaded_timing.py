@@ -118,7 +118,7 @@ def test_the_reaper_sleeps_while_nothing_is_due(timer: ThreadedTimer) -> None:
     later = threading.Event()
     timer.call_later(300, later.set)  # A bucket of level 3, then one of each level below.
     assert later.wait(PATIENCE_S)
-    assert timer.wakeups - before <= 5
+    assert timer.wakeups - before <= 10  # A wake-up of before may come late.
 
 
 def test_a_cancelled_task_does_not_run_and_a_moved_one_runs_once(timer: ThreadedTimer) -> None:
