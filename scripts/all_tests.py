@@ -42,8 +42,11 @@ WITHOUT_SPARK = "not interop and not spark and not cluster"
 OF_OTHER_LINES = ("cli", "clients", "cluster", "interop", "spark")
 """The directories of tests that the first line leaves out."""
 NICE = 5
-NO_LEAVES = ("raft_model", "messages", "messages_against_kafka_python", "http_bytes")
-"""What these tests of `tests/property` examine is no leaf."""
+NO_LEAVES = tuple(
+    f"tests/property/test_{name}.py"
+    for name in ("http_bytes", "messages", "messages_against_kafka_python", "raft_model")
+)
+"""What these tests examine is no leaf."""
 
 
 def say(text: str) -> None:
@@ -70,8 +73,8 @@ def computing_parts() -> list[Part]:
     ]
     if leaves.is_compiled_from_these_sources():
         interpreted = {"ODRADEK_INTERPRETED": "1"}
-        left_out = [f"--ignore=tests/property/test_{name}.py" for name in NO_LEAVES]
-        arguments = (*TWO_WORKERS, *leaves_tests(), *left_out)
+        no_leaves = [f"--ignore={path}" for path in NO_LEAVES]
+        arguments = (*TWO_WORKERS, *leaves_tests(), *no_leaves)
         parts.append(Part("the leaves once more, interpreted", arguments, interpreted))
     return parts
 
