@@ -241,6 +241,7 @@ ROWS = (
     Row("one in flight, acks=all, p50", "us", "one_s", at(50), 0.8, scale=1e6),
     Row("one in flight, acks=all, p99", "us", "one_s", at(99), 0.8, scale=1e6),
     Row("catch-up", "MB/s", "catch_up_mb_per_s", ratio=1.2, more_is_better=True),
+    Row("catch-up, all nodes, with the produces meanwhile", "CPU s/GB", "catch_up_cpu_s_per_gb"),
     Row("produce during the catch-up, p99", "ms", "catching_up_produce_s", at(99), 1.0, scale=1e3),
     Row("produce before the catch-up, p99", "ms", "before_produce_s", at(99), scale=1e3),
     Row("catch-up: process start to in sync", "s", "back_s"),

@@ -429,23 +429,27 @@ def catch_up(cluster: ClusterProcesses, gigabytes: float) -> Measured:
         progress(f"{gigabytes} GB were missed")
         began = time.perf_counter()
         cluster.spawn(away)
-        first_bytes = None
+        first_bytes, cpu = None, cluster.cpu_s()
         while True:
             if first_bytes is None and log_bytes(cluster.data_dir(away)) > before + 100_000:
-                first_bytes = time.perf_counter()
+                first_bytes, cpu = time.perf_counter(), cluster.cpu_s()
             found = client.partitions([topic])
             if all(len(each.isr_nodes) >= FACTOR for each in found.values()):
                 break
             if time.perf_counter() - began > 600:
                 raise RuntimeError("the node did not catch up in ten minutes")
             time.sleep(0.02)
-        end = time.perf_counter()
+        end, cpu = time.perf_counter(), cluster.cpu_s() - cpu
         first_bytes = first_bytes or began
         meanwhile = probe.latencies(first_bytes, end)
     size = records * 1024
     progress(f"caught up {size / (end - first_bytes) / 1e6:.0f} MB/s, {end - began:.1f} s in all")
     return Measured(
-        {"catch_up_mb_per_s": size / (end - first_bytes) / 1e6, "back_s": end - began},
+        {
+            "catch_up_mb_per_s": size / (end - first_bytes) / 1e6,
+            "catch_up_cpu_s_per_gb": cpu / (size / GB),
+            "back_s": end - began,
+        },
         {"catching_up_produce_s": meanwhile, "before_produce_s": quiet},
     )
 

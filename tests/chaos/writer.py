@@ -121,6 +121,9 @@ def confluent_writer(bootstrap: str, topic: str, notes: Notes, *, idempotent: bo
 def kafka_python_writer(bootstrap: str, topic: str, notes: Notes) -> Writing:
     from kafka import KafkaProducer
 
+    from clients.kafka_python_defects import survive_leaving_brokers
+
+    survive_leaving_brokers()
     producer = KafkaProducer(
         bootstrap_servers=bootstrap,
         acks="all",

@@ -19,6 +19,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 HEARTBEAT_MS = 500
@@ -157,6 +158,10 @@ def kafka_python_member(wish: MemberParameters) -> None:
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
+    sys.path.append(str(Path(__file__).parents[1]))  # As a script it finds only what is beside it.
+    from clients.kafka_python_defects import survive_leaving_brokers
+
+    survive_leaving_brokers()
     known = {
         "range": RangePartitionAssignor,
         "roundrobin": RoundRobinPartitionAssignor,

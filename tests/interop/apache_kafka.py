@@ -74,7 +74,7 @@ def resolved(pom: Path, remembered: Path) -> str:
     done = subprocess.run(
         [
             *("mvn", "-q", "-B", "-f", pom, "dependency:build-classpath"),
-            f"-Dmdep.outputFile={remembered}",
+            f"-Dmdep.outputFile={remembered.absolute()}",
         ],
         capture_output=True,
         text=True,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class RequestExchange(Protocol):
     """The part of `network.exchange.Exchange` that the broker uses: the request, and three ways to
-    end it, of which exactly one is called.
+    end it, of which exactly one is called. `end_connection` comes beside an answer: the last one.
     """
 
     frame: bytes
@@ -41,6 +41,8 @@ class RequestExchange(Protocol):
     def no_response(self) -> None: ...
 
     def close_connection(self, reason: str) -> None: ...
+
+    def end_connection(self, reason: str) -> None: ...
 
     def hold(self) -> None: ...
 

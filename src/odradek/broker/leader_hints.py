@@ -39,6 +39,24 @@ def registration_of(broker: Broker, topic: str | UUID, index: int) -> PartitionR
     return None if found is None else found.partitions.get(index)
 
 
+def is_cut_off(broker: Broker, topic: str | UUID, index: int) -> bool:
+    """True of a partition whose leader, this broker, is cut off (`replication.leadership`).
+
+    Its metadata, in which this broker leads, is no hint. The client has to ask another broker, so
+    the connection ends with the answer: most clients prefer connected brokers to ask for metadata.
+    """
+    replicas = broker.replicas
+    if isinstance(topic, UUID):
+        partition = replicas.by_id.get((topic, index))
+    else:
+        partition = replicas.by_name.get((topic, index))
+    return partition is not None and partition.is_cut_off
+
+
+CUT_OFF = "this broker is cut off from the others: the client should ask another one"
+"""The reason of such an end."""
+
+
 class LeaderHints:
     """The leaders that one response names."""
 

@@ -100,6 +100,11 @@ class SessionEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionResumed:
+    """The controller answers again."""
+
+
+@dataclass(frozen=True, slots=True)
 class MayShutDown:
     """This broker may stop. `relieved`: it leads nothing that another broker could lead; else its
     patience has ended."""
@@ -123,6 +128,7 @@ Effect = (
     | CaughtUp
     | FenceChanged
     | SessionEnded
+    | SessionResumed
     | MayShutDown
     | RegistrationRefused
 )
@@ -336,7 +342,9 @@ class BrokerLifecycle:
         error = error_code(response.error_code)
         if error not in LOST_CONTROLLER:
             self._answered_ms = now_ms
-            self.session_ended = False
+            if self.session_ended:
+                self.session_ended = False
+                self._effects.append(SessionResumed())
         if error is not ErrorCode.NONE:
             self._refused(now_ms, response, error)
         elif isinstance(response, BrokerRegistrationResponse):

@@ -25,6 +25,7 @@ from odradek.broker.lifecycle import (
     RegistrationRefused,
     SendToController,
     SessionEnded,
+    SessionResumed,
 )
 from odradek.network_client.errors import KafkaError
 from odradek.network_client.in_flight_requests import ClientRequest
@@ -155,12 +156,8 @@ class BrokerLifecycleManager(ConnectionListener):
                         logger.warning("the controller fenced this broker")
                     else:
                         self._ready()
-                case SessionEnded():
-                    logger.warning(
-                        "the controller was not heard for broker.session.timeout.ms: others may "
-                        "lead the partitions of this broker now"
-                    )
-                    self._broker.replicas.check_isrs()
+                case SessionEnded() | SessionResumed():
+                    self._session_changed()
                 case MayShutDown(relieved):
                     if not relieved:
                         logger.warning("this broker stops while it still leads partitions")
@@ -172,6 +169,17 @@ class BrokerLifecycleManager(ConnectionListener):
         if deadline is not None and not self._stopped:
             self._alarm = CallTask(0, self._tick)
             self._broker.timer.schedule(self._alarm, deadline)
+
+    def _session_changed(self) -> None:
+        if self._lifecycle.session_ended:
+            logger.warning(
+                "the controller was not heard for broker.session.timeout.ms: others may lead the "
+                "partitions of this broker now"
+            )
+            self._broker.replicas.check_isrs()
+        else:
+            logger.info("the controller is heard again")
+            self._broker.replicas.session_resumed()
 
     # The controller
 

@@ -317,7 +317,7 @@ class Moves:
             self._begin(self._at_once - len(under_way))
             if not self._left and not self._moving and not under_way:
                 return
-            self._say(len(under_way))
+            self._say(under_way)
             time.sleep(LOOK_EVERY_S)
 
     def _begin(self, room: int) -> None:
@@ -347,14 +347,43 @@ class Moves:
                 "", as_json=True, topic=key.topic, partition=key.partition, error=str(error)
             )
 
-    def _say(self, under_way: int) -> None:
+    def _say(self, under_way: Mapping[TopicPartition, Reassignment]) -> None:
         now = time.monotonic()
         if now - self._said_s >= SAY_EVERY_S:
             self._said_s = now
             print_stderr(
                 f"odradek: {self.moved:,} of {plural(self._total, 'partition')} moved, "
-                f"{under_way:,} under way (Ctrl-C leaves those to the cluster)"
+                f"{len(under_way):,} under way{self._copied_text(under_way)} "
+                "(Ctrl-C leaves those to the cluster)"
             )
+
+    def _copied_text(self, under_way: Mapping[TopicPartition, Reassignment]) -> str:
+        try:
+            directories = self._client.log_dirs()
+        except KafkaError:
+            return ""  # A broker that restarts; only the progress would need it.
+        sizes = {
+            broker_id: {key: size for each in found for key, size in each.replicas.items()}
+            for broker_id, found in directories.items()
+        }
+        copied, whole = copied_bytes(under_way, sizes)
+        return f", {copied / 1e6:,.0f} of {whole / 1e6:,.0f} MB copied" if whole else ""
+
+
+def copied_bytes(
+    under_way: Mapping[TopicPartition, Reassignment],
+    sizes: Mapping[int, Mapping[TopicPartition, int]],
+) -> tuple[int, int]:
+    """The bytes that new replicas have, and those that they will have. `sizes`: of the replicas of
+    each broker.
+    """
+    copied = whole = 0
+    for key, move in under_way.items():
+        known = {broker_id: sizes.get(broker_id, {}).get(key, 0) for broker_id in move.replicas}
+        most = max(known.values(), default=0)
+        whole += most * len(move.adding)
+        copied += sum(known.get(broker_id, 0) for broker_id in move.adding)
+    return copied, whole
 
 
 def elect_preferred(client: Admin, as_json: bool) -> None:

@@ -119,7 +119,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         """Handle a partition of the topic that this broker now leads."""
         number = partition.topic_partition.partition
         self._unload(number)
-        if partition.availability():
+        if partition.availability() or partition.is_cut_off:
             return
         state_machine = self._new_state_machine()
         shard = self.new_shard(partition, state_machine)
@@ -139,12 +139,14 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         )
 
     def updated(self, partition: Partition) -> None:
-        """The high watermark of a partition moved, or this broker does not lead it any more."""
+        """The high watermark of a partition moved, or this broker does not lead it any more, or
+        cannot commit anything as its leader.
+        """
         number = partition.topic_partition.partition
         found = self._shards.get(number)
         if found is None or found[0].partition is not partition:
             return
-        if partition.availability():
+        if partition.availability() or partition.is_cut_off:
             self._unload(number)
         else:
             found[0].high_watermark_moved()

@@ -182,6 +182,13 @@ class Exchange:
         """
         self.connection.close_violation(reason, "refused request")
 
+    def end_connection(self, reason: str) -> None:
+        """Close the connection after this event, in which this request is answered: so the client
+        learns the error, and asks another broker. Ready responses are sent if the transport takes
+        them.
+        """
+        self.connection.close_soon(reason)
+
 
 class ExchangesInProgress:
     """The open exchanges of one connection, oldest first.
@@ -590,6 +597,16 @@ class Connection:
         if not self.closed:
             server.violation_log.closed(self.peer, kind, reason)
         self.close(reason)
+
+    def close_soon(self, reason: str) -> None:
+        """Close after the current event; ready responses are sent if the transport takes them."""
+
+        def close() -> None:
+            if self._output.queued_bytes and not self.blocked:
+                self._flush()
+            self.close(reason)
+
+        self._server.call_soon(close)
 
     def _failed(self, doing: str, error: OSError | MemoryError) -> None:
         """Close after an error of the connection, the disk or memory; other connections go on."""

@@ -93,6 +93,11 @@ class ClusterConnectionStates:
         node = self.nodes.get(node_id)
         return 0 if node is None else max(0, node.throttled_until_ms - now_ms)
 
+    def has_failed(self, node_id: int) -> bool:
+        """True if the last connection or attempt failed."""
+        node = self.nodes.get(node_id)
+        return node is not None and node.failed_attempts > 0
+
     def attempted_ms(self, node_id: int) -> int:
         """Return when it was last tried or lost; `NEVER_TRIED` if never."""
         node = self.nodes.get(node_id)

@@ -233,6 +233,23 @@ class NetworkClient:
                 best, found = rank, node_id
         return found
 
+    def other_node(self, node_id: int | None) -> int | None:
+        """Return another node that most likely answers at once; None if there is none.
+
+        That is a ready node that owes no answer, else one whose last connection did not fail.
+        """
+        now_ms = self.timer.now_ms
+        unproven: int | None = None
+        for other in self.node_ids:
+            if other == node_id:
+                continue
+            rank = self._rank(other, now_ms)
+            if rank == (0, 0):
+                return other
+            if rank is not None and rank[0] > 1 and not self.states.has_failed(other):
+                unproven = other
+        return unproven
+
     def _rank(self, node_id: int, now_ms: int) -> tuple[int, int] | None:
         """Return the rank of a node, where less is better; None: not now."""
         states = self.states

@@ -188,7 +188,11 @@ def read_target(
     if read.error is not NONE:
         partition.failed_fetches += 1
         return FetchResult(read.error)
-    if partition.is_cut_off and not read.size and params.isolation is not LOG_END:
+    if (
+        params.isolation is not LOG_END
+        and target.fetch_offset >= partition.readable_end(params.isolation)
+        and partition.is_cut_off
+    ):
         # Only another leader has more.
         read.release()
         partition.failed_fetches += 1

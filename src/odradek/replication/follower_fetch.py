@@ -192,6 +192,7 @@ class FollowerFetches:
         called with its response. The caller gives it to the purgatory, with the session's key.
         The session ends with its `connection`: see `connection_closed`.
         """
+        self._replicas.heard_ms[broker_id] = self._replicas.env.clock.monotonic_ms()
         session = self._session(broker_id, request)
         if isinstance(session, ErrorCode):
             return FollowerResponse(0, [], session)

@@ -24,15 +24,16 @@ removal is committed. So the high watermark never passes a replica that the cont
 for a replica that is about to join: one that has caught up and may join. It stands while the
 committed ISR is below `min.insync.replicas` (KIP-966): what fewer replicas have may be lost.
 
-**Cut off.** A leader that hears neither from the controller nor from a member of its ISR can commit
-nothing and change nothing, and others may have elected another leader. Its clients are told to look
-for that one (NOT_LEADER_OR_FOLLOWER). In Kafka they get REQUEST_TIMED_OUT, and look again when
-their metadata is `metadata.max.age.ms` old. What is committed can still be read from it.
+**Cut off.** A leader that hears neither from the controller nor from the broker of a member of its
+ISR (a follower that has everything tells nothing of this partition) can commit nothing and change
+nothing, and others may have elected another leader. Its clients are told to look for that one
+(NOT_LEADER_OR_FOLLOWER), and its coordinators end. In Kafka they get REQUEST_TIMED_OUT, and look
+again when their metadata is `metadata.max.age.ms` old. What is committed can still be read from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 NO_OFFSET: Final = -1
@@ -122,6 +123,7 @@ class Leadership:
         "_silent_ms",
         "adding",
         "epoch_start",
+        "heard_ms",
         "isr",
         "lag_ms",
         "leader_epoch",
@@ -163,6 +165,8 @@ class Leadership:
         self.may_join = may_join
         self._is_alive = is_alive
         self.replicas: dict[int, Replica] = {}
+        self.heard_ms: Mapping[int, int] = {}
+        """When each broker last fetched anything from this one; monotonic time."""
         self.adding = 0
         """How many of the replicas a reassignment adds."""
         self.isr: tuple[int, ...] = ()
@@ -229,7 +233,9 @@ class Leadership:
             return False
         since_ms = self._now_ms() - self._silent_ms
         return any(
-            broker_id in self.replicas and self.replicas[broker_id].heard_ms <= since_ms
+            broker_id in self.replicas
+            and self.replicas[broker_id].heard_ms <= since_ms
+            and self.heard_ms.get(broker_id, NEVER_MS) <= since_ms
             for broker_id in self.isr
         )
 

@@ -148,6 +148,8 @@ class ReplicaManager:
         self._roles_to_come: dict[Partition, tuple[PartitionRegistration, int]] = {}
         self._truncations_to_come: dict[Partition, Callable[[], None]] = {}
         self._unannounced: dict[Partition, None] = {}
+        self._cut_off: dict[Partition, None] = {}
+        """Partitions of coordinators that ended as this leader is cut off."""
         self._checking: list[Partition] = []
         self._check_scheduled = False
         self.log_start_syncer = LogStartSyncer(env, self.log_start_moved, self.fail_directory)
@@ -156,6 +158,8 @@ class ReplicaManager:
         self.on_damaged: Callable[[Partition], object] = do_nothing_with
         """Called with a partition whose log was found damaged while it was in use."""
         self.on_directory_failed: Callable[[], object] = do_nothing
+        self.heard_ms: dict[int, int] = {}
+        """When each broker last fetched anything from this one; monotonic time."""
         self.directory_failed = False
         self.removed = PartitionTotals()
         """The counts of partitions that are gone, so that sums over all never go down."""
@@ -289,7 +293,7 @@ class ReplicaManager:
     def _leadership(self, partition: Partition, leader_epoch: int, new: bool) -> Leadership:
         replication = self.replication
         assert replication is not None, f"{partition.topic_partition} has replicas elsewhere"
-        return Leadership(
+        leadership = Leadership(
             self.node_id,
             leader_epoch,
             # A leader that was alone has committed what it has appended in its epoch.
@@ -302,6 +306,8 @@ class ReplicaManager:
             silent_ms=replication.silent_ms,
             now_ms=self.env.clock.monotonic_ms,
         )
+        leadership.heard_ms = self.heard_ms
+        return leadership
 
     def _make_follower(self, partition: Partition, registration: PartitionRegistration) -> None:
         replication = self.replication
@@ -331,6 +337,13 @@ class ReplicaManager:
             listener.opened(partition)
         else:
             self._unannounced[partition] = None
+
+    def session_resumed(self) -> None:
+        """Begin again with the coordinators of partitions that are not cut off any more."""
+        cut_off, self._cut_off = self._cut_off, {}
+        for partition in cut_off:
+            if partition.is_leader and not partition.availability():
+                self._announce(partition)
 
     # -- followers of this leader ----------------------------------------------------------------
 
@@ -646,6 +659,8 @@ class ReplicaManager:
         listener = self.listeners.get(partition.topic_partition.topic)
         if listener is None:
             return
+        if partition.is_cut_off:
+            self._cut_off[partition] = None
         if partition in self._unannounced:
             self._unannounced.pop(partition)
             if not partition.availability():

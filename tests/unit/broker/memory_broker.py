@@ -100,6 +100,9 @@ class SentRequest:
     def close_connection(self, reason: str) -> None:
         self.closed = reason
 
+    def end_connection(self, reason: str) -> None:
+        self.closed = reason
+
     def hold(self) -> None:
         self.held = True
 

@@ -7,8 +7,9 @@ import pytest
 from odradek.client.errors import Disconnected, WrongCluster
 from odradek.client.metadata.cluster_image import NO_LEADER
 from odradek.model.errors import ErrorCode
-from odradek.protocol.api.metadata import MetadataResponseTopic
+from odradek.protocol.api.metadata import MetadataRequest, MetadataResponseTopic
 from unit.client.metadata_responses import MAX_AGE_MS, NEWEST, Knowing, response, topic
+from unit.network_client.scripted_nodes import Asking
 
 
 def test_an_update_is_due_at_first_and_after_the_maximum_age() -> None:
@@ -149,3 +150,34 @@ def test_a_waiter_that_is_done_is_dropped() -> None:
     for _ in range(100):
         knowing.metadata.newer_than(0).fail(TimeoutError())
     assert len(knowing.metadata._waiters) <= 1
+
+
+def test_another_broker_is_asked_when_answers_change_nothing() -> None:
+    asking = Asking(brokers=3)
+
+    def asked() -> list[int]:
+        return [
+            sum(isinstance(each.request, MetadataRequest) for each in asking.cluster[number].asked)
+            for number in (1, 2, 3)
+        ]
+
+    before = asked()
+    for _ in range(8):
+        asking.side.wait(
+            lambda: asking.engine.metadata.newer_than(asking.engine.metadata.request_update())
+        )
+    more = [now - then for now, then in zip(asked(), before, strict=True)]
+    assert sum(more) == 8
+    assert sorted(more)[1] >= 2  # Two brokers at least, in turns.
+
+
+def test_a_broker_whose_connections_fail_is_not_preferred_to_one_that_answers() -> None:
+    asking = Asking(brokers=2)
+    asking.connect(1)
+    asking.cluster[2].stop()
+    for _ in range(8):
+        asking.side.wait(
+            lambda: asking.engine.metadata.newer_than(asking.engine.metadata.request_update())
+        )
+    state = asking.client.states.nodes.get(2)
+    assert state is None or state.failed_attempts <= 1

@@ -46,6 +46,22 @@ def test_disconnected_is_called_once_and_not_within_a_call_of_the_handler() -> N
     assert server.connections == {}
 
 
+def test_the_last_answer_of_a_connection_is_sent_before_it_ends() -> None:
+    class Ending(Recorder):
+        def received(self, exchange: Exchange) -> None:
+            super().received(exchange)
+            exchange.end_connection("ask another")
+            exchange.respond([framed(b"answer")])
+
+    handler = Ending()
+    network, server = serve(handler)
+    client = network.connect()
+    client.request(b"x")
+    assert client.read() == framed(b"answer")
+    assert not client.open
+    assert server.connections == {}
+
+
 def test_a_response_after_the_close_is_dropped_and_its_files_released() -> None:
     handler = Recorder()
     network, _ = serve(handler)

@@ -399,3 +399,12 @@ def test_without_replication_a_partition_without_a_leader_waits_for_one():
     assert partition.availability() is ErrorCode.NOT_LEADER_OR_FOLLOWER
     alone.replicas.apply(partition, registration(epoch=2, replicas=(1,), isr=(1,)), 1)
     assert partition.availability() is ErrorCode.NONE
+
+
+def test_a_follower_that_fetches_other_partitions_is_heard():
+    led = Replicated()
+    partition = led.replica(registration(isr=(1, 2)))
+    led.session_ended = True
+    assert partition.is_cut_off
+    led.replicas.heard_ms[2] = 1  # It has all of this partition, and tells nothing of it.
+    assert not partition.is_cut_off

@@ -125,6 +125,10 @@ class EnvelopeExchange:
         """Refuse a request that cannot be read: the other broker then disconnects its client."""
         self._end(EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
 
+    def end_connection(self, reason: str) -> None:
+        """Only requests that are answered by any broker end a connection."""
+        raise AssertionError(f"key {self._header.api_key} is the controller's")
+
     def hold(self) -> None:
         self._outer.hold()
 

@@ -29,7 +29,7 @@ from odradek.broker.fetch_sessions import (
     Key,
     add_requested,
 )
-from odradek.broker.leader_hints import LeaderHints, error_if_missing
+from odradek.broker.leader_hints import CUT_OFF, LeaderHints, error_if_missing, is_cut_off
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.fetch import EpochEndOffset, LeaderIdAndEpoch, NodeEndpoint
@@ -100,7 +100,7 @@ def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> An
     if request.max_wait_ms <= 0 or not targets or outcome.at_once:
         count_sent(targets, outcome)
         endpoints = not is_follower_fetch(request)
-        return response(broker, context.version, plan, params, outcome, endpoints)
+        return response(broker, context, plan, params, outcome, endpoints)
     outcome.release()
     return delayed_response(broker, context, request, plan, targets, params)
 
@@ -128,9 +128,7 @@ def delayed_response(
         request.max_wait_ms,
         targets,
         params,
-        lambda read: context.respond(
-            response(broker, context.version, plan, params, read, endpoints)
-        ),
+        lambda read: context.respond(response(broker, context, plan, params, read, endpoints)),
     )
     keys = [target.partition.topic_partition for target in targets if target.partition is not None]
     return DelayedResponse(broker.replicas.fetch_purgatory, operation, keys)
@@ -225,7 +223,7 @@ def is_follower_fetch(request: FetchRequest) -> bool:
 
 def response(
     broker: Broker,
-    version: int,
+    context: RequestContext,
     plan: FetchPlan,
     params: FetchParams,
     outcome: FetchOutcome,
@@ -235,7 +233,7 @@ def response(
 
     `names_endpoints`: with the addresses of new leaders, which followers know, as in Kafka.
     """
-    listed = ListedPartitions(broker, version, plan, params.isolation)
+    listed = ListedPartitions(broker, context, plan, params.isolation)
     listed.add(outcome, len(plan.partitions))
     return listed.response(names_endpoints)
 
@@ -243,9 +241,12 @@ def response(
 class ListedPartitions:
     """The partitions of a response by topic, while they are added."""
 
-    def __init__(self, broker: Broker, version: int, plan: FetchPlan, isolation: Isolation) -> None:
+    def __init__(
+        self, broker: Broker, context: RequestContext, plan: FetchPlan, isolation: Isolation
+    ) -> None:
         self._broker = broker
-        self._version = version
+        self._context = context
+        self._cut_off = False
         self._plan = plan
         self._isolation = isolation
         self._looked_at = 0
@@ -269,7 +270,9 @@ class ListedPartitions:
             if result.error is not NONE:
                 broker.request_metrics.by_key[FETCH_KEY].error(result.error)
             moved = result.error is not NONE and result.error in LEADER_MOVED
-            if moved and self._version >= FIRST_VERSION_WITH_LEADERS:
+            if moved and is_cut_off(broker, cached.topic, cached.partition):
+                self._cut_off = True
+            elif moved and self._context.version >= FIRST_VERSION_WITH_LEADERS:
                 hints = LeaderHints(broker) if self._hints is None else self._hints
                 self._hints = hints
                 leader = hints.leader(cached.topic, cached.partition)
@@ -282,6 +285,8 @@ class ListedPartitions:
 
     def response(self, names_endpoints: bool) -> FetchResponse:
         hints = self._hints
+        if self._cut_off:
+            self._context.exchange.end_connection(CUT_OFF)
         endpoints = hints.endpoints(NodeEndpoint) if hints is not None and names_endpoints else None
         return FetchResponse(
             error_code=0,
@@ -452,7 +457,7 @@ class LongFetch:
         context, outcome = self.context, self._outcome
         assert outcome is not None, "it was read"
         count_sent(targets, outcome)
-        listed = ListedPartitions(self._broker, context.version, plan, params.isolation)
+        listed = ListedPartitions(self._broker, context, plan, params.isolation)
         for end in ends_of_slices(len(plan.partitions)):
             listed.add(outcome, end)
             yield

@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import DelayedResponse
+from odradek.broker.leader_hints import CUT_OFF, is_cut_off
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import CONSUMER_OFFSETS
 from odradek.protocol.api.find_coordinator import (
@@ -58,6 +59,8 @@ def handle(
             found[0].error_code = TRANSACTIONAL_ID_REFUSED
         return FindCoordinatorResponse(coordinators=found) if several else single_response(found[0])
 
+    if request.key_type == GROUP and any(coordinator_is_cut_off(broker, key) for key in keys):
+        context.exchange.end_connection(CUT_OFF)
     if request.key_type != GROUP or is_open(broker):
         return answer()
     offset = broker.auto_create_topics([CONSUMER_OFFSETS])
@@ -92,6 +95,8 @@ def coordinator(broker: Broker, key: str, key_type: int) -> Coordinator:
     number = broker.groups.runtime.partition_of(key)
     topic = broker.image.topic(CONSUMER_OFFSETS)
     leader = -1 if topic is None else topic.partitions[number].leader
+    if coordinator_is_cut_off(broker, key):
+        leader = -1
     for node, host, port, _ in broker.alive_brokers():
         if node == leader:
             return Coordinator(
@@ -103,6 +108,11 @@ def coordinator(broker: Broker, key: str, key_type: int) -> Coordinator:
                 error_message="",
             )
     return coordinator_error(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def coordinator_is_cut_off(broker: Broker, group: str) -> bool:
+    """True if this broker coordinates the group by its metadata, which may be outdated."""
+    return is_cut_off(broker, CONSUMER_OFFSETS, broker.groups.runtime.partition_of(group))
 
 
 def coordinator_error(key: str, error: ErrorCode, message: str = "") -> Coordinator:

@@ -29,7 +29,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import DelayedResponse
-from odradek.broker.leader_hints import error_if_missing
+from odradek.broker.leader_hints import CUT_OFF, error_if_missing, is_cut_off
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.list_offsets import (
     ListOffsetsPartition,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from odradek.broker.broker import Broker
     from odradek.broker.context import RequestContext
 
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 FIRST_VERSION_WITH_EPOCH = 4
 FIRST_VERSION_WITH_NOT_AVAILABLE = 5
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
@@ -116,6 +117,10 @@ def response(
             else:
                 found = answer(broker, topic.name, asked, isolation, context.version)
                 answers.partitions.append(found)
+                if found.error_code == NOT_LEADER and is_cut_off(
+                    broker, topic.name, asked.partition_index
+                ):
+                    context.exchange.end_connection(CUT_OFF)
     return ListOffsetsResponse(topics=list(topics.values()))
 
 
@@ -161,7 +166,7 @@ def find(
         if not partition.is_in_epoch:
             return ErrorCode.OFFSET_NOT_AVAILABLE
         if partition.is_cut_off:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return NOT_LEADER
         return -1, partition.readable_end(isolation), partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = partition.log.log_start_offset

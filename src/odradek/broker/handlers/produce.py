@@ -19,9 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from odradek.broker.context import NO_RESPONSE, DelayedResponse, NoResponse
-from odradek.broker.leader_hints import LeaderHints, error_if_missing
+from odradek.broker.leader_hints import CUT_OFF, LeaderHints, error_if_missing, is_cut_off
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
@@ -254,6 +255,7 @@ def response(
     topics: list[TopicProduceResponse] = []
     last: TopicProduceResponse | None = None
     hints: LeaderHints | None = None
+    cut_off = False
     for number, (topic, _) in enumerate(asked):
         if last is None or last.name != topic.name or last.topic_id != topic.topic_id:
             last = TopicProduceResponse(
@@ -263,19 +265,23 @@ def response(
         answer = answers[number]
         if answer.error_code:
             context.metrics.error(answer.error_code)
-            if answer.error_code == NOT_LEADER and context.version >= FIRST_VERSION_WITH_LEADERS:
-                hints = LeaderHints(broker) if hints is None else hints
-                name_leader(hints, context.version, topic, answer)
+            if answer.error_code == NOT_LEADER:
+                by_id = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
+                key = topic.topic_id if by_id else topic.name
+                if is_cut_off(broker, key, answer.index):
+                    cut_off = True
+                elif context.version >= FIRST_VERSION_WITH_LEADERS:
+                    hints = LeaderHints(broker) if hints is None else hints
+                    name_leader(hints, key, answer)
         last.partition_responses.append(answer)
+    if cut_off:
+        context.exchange.end_connection(CUT_OFF)
     endpoints = None if hints is None else hints.endpoints(NodeEndpoint)
     return ProduceResponse(responses=topics, node_endpoints=endpoints)
 
 
-def name_leader(
-    hints: LeaderHints, version: int, topic: TopicProduceData, answer: PartitionProduceResponse
-) -> None:
+def name_leader(hints: LeaderHints, topic: str | UUID, answer: PartitionProduceResponse) -> None:
     """Add the present leader to the response for a partition (KIP-951)."""
-    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    found = hints.leader(topic.topic_id if by_id else topic.name, answer.index)
+    found = hints.leader(topic, answer.index)
     if found is not None:
         answer.current_leader = LeaderIdAndEpoch(leader_id=found[0], leader_epoch=found[1])

@@ -42,6 +42,8 @@ from odradek.network_client.backoff import ExponentialBackoff
 from odradek.protocol.api.metadata import MetadataResponse
 
 FOREVER_MS = 1 << 62
+SAME_ANSWERS = 3
+"""So many answers that change nothing are a reason to ask another broker."""
 
 
 class TopicsOfInterest:
@@ -265,6 +267,13 @@ class Metadata:
     def update_requested(self) -> bool:
         """True if an update was requested."""
         return self._need_full or self._need_new
+
+    @property
+    def needs_other_news(self) -> bool:
+        """True if an update is wanted though the last answers changed nothing: the broker that gave
+        them may know no more than this client, or less.
+        """
+        return self._need_full and self._same_answers >= SAME_ANSWERS
 
     def age_ms(self, now_ms: int) -> int:
         """Return how long ago the last image arrived; 0 before the first. Any thread."""

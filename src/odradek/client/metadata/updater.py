@@ -6,7 +6,9 @@
      └── the bootstrap servers besides (KIP-899), or wait for a back-off to end
 
 At most one request is in flight. It leaves before all others that wait for the same node. A lost
-connection is a reason to update: the node may have left.
+connection is a reason to update: the node may have left. If the last answers changed nothing and an
+update is wanted again, another node is asked: a broker that is cut off from the cluster goes on
+naming itself as a leader.
 Bootstrap servers are dropped as soon as the cluster has named its nodes.
 
 While no known node can be connected, the updater asks the bootstrap servers too, and keeps the
@@ -66,6 +68,7 @@ class MetadataUpdater(ConnectionListener):
         self._alarm = Alarm(timer, self._due)
         self._in_progress = False
         self._uses_bootstrap = True
+        self._asked: int | None = None
         self._trying_since_ms: int | None = None
         self._warned_ms: int | None = None
         self._closed = False
@@ -105,7 +108,11 @@ class MetadataUpdater(ConnectionListener):
             self._trying_since_ms = now_ms
         elif self._trigger_ms <= now_ms - self._trying_since_ms:
             self._rebootstrap("no metadata for metadata.recovery.rebootstrap.trigger.ms")
-        node_id = self._client.least_loaded_node()
+        node_id = None
+        if self._metadata.needs_other_news:
+            node_id = self._client.other_node(self._asked)
+        if node_id is None:
+            node_id = self._client.least_loaded_node()
         if node_id is None and self._may_rebootstrap and not self._uses_bootstrap:
             self._uses_bootstrap = True
             self._client.update_nodes({**self._metadata.image.nodes, **self._bootstrap})
@@ -113,6 +120,7 @@ class MetadataUpdater(ConnectionListener):
         if node_id is None:
             self._alarm.set_for(now_ms + self._no_node_pause_ms)
         else:
+            self._asked = node_id
             self._send_request(node_id)
 
     def _send_request(self, node_id: int) -> None:

@@ -50,6 +50,7 @@ from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitPro
 log = logging.getLogger(__name__)
 
 INT_MAX = 2**31 - 1
+TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT
 
 
 class Sender(ConnectionListener):
@@ -215,7 +216,8 @@ class Sender(ConnectionListener):
             self._client.update_nodes(self._metadata.image.nodes)
         refresh = False
         for batch, outcome in produce.outcomes(response):
-            refresh = refresh or outcome.error.refresh_metadata
+            # A leader that cannot commit may be cut off: another broker may know who leads now.
+            refresh = refresh or outcome.error.refresh_metadata or outcome.error == TIMED_OUT
             self._completion.request_ended(batch, outcome, now_ms)
         if refresh:
             self._metadata.request_update()
