@@ -11,7 +11,9 @@ its creation waits. Files are removed one partition after the other, so that a l
 occupy all workers.
 
 A replica whose log is damaged asks the controller to be out of the ISR, and so not to lead. Then
-nothing depends on its files: they are set aside, and the partition is fetched anew.
+nothing depends on its files: they are set aside, and the partition is fetched anew. One whose disk
+is full asks for the same, unless it is the last in sync, but keeps its files: it is a follower that
+fetches until it has room, and joins again.
 """
 
 from __future__ import annotations
@@ -42,6 +44,8 @@ from odradek.replication.partition import Partition
 log = logging.getLogger(__name__)
 
 OPEN_RETRY_MS = 5_000
+LEAVE_AGAIN_MS = 1_000
+"""A replica without room asks at most once in this time to be out of the ISR."""
 PROGRESS_MS = 1_000
 TORN_LOGGED = STRAYS_LOGGED = 20
 """Truncated and stray logs that a start reports one by one; it reports the number of all others."""
@@ -65,7 +69,9 @@ class Partitions:
         self._setting_aside: dict[TopicIdPartition, None] = {}
         self._strays = StrayLogs(broker.directory, broker.node_id)
         broker.metadata.subscribers.append(self._strays.metadata_replayed)
+        self._asked_to_leave_ms: dict[TopicIdPartition, int] = {}
         broker.replicas.on_damaged = self._found_damaged
+        broker.replicas.on_no_room = self._found_full
 
     def open_all(self, progress: Progress | None = None) -> None:
         """Open all partitions that this broker leads, at the start, before requests are served.
@@ -280,6 +286,7 @@ class Partitions:
     ) -> None:
         self._broker.replicas.remove(partition.topic_partition, reason)
         key = TopicIdPartition(topic_id, number)
+        self._asked_to_leave_ms.pop(key, None)
         if self._fits_in_this_round():
             self._remove_files(key)
         else:
@@ -307,10 +314,28 @@ class Partitions:
         node_id = self._broker.node_id
         if node_id in registration.isr:
             if len(registration.isr) > 1:
-                self._broker.replicas.leave_isr(partition)
+                self._broker.replicas.leave_isr(partition, is_damaged=True)
         elif registration.leader not in (NO_LEADER, node_id):
             number = partition.topic_partition.partition
             self._set_aside(TopicIdPartition(partition.topic_id, number))
+
+    def _found_full(self, partition: Partition) -> None:
+        """The disk had no room for records of a partition: let the others in sync go on without
+        this replica, which joins them again when it has caught up. The last one stays.
+        """
+        broker = self._broker
+        number = partition.topic_partition.partition
+        key = TopicIdPartition(partition.topic_id, number)
+        registration = broker.image.partition(*key)
+        if broker.replicas.replication is None or registration is None or self._stopped:
+            return
+        now_ms = broker.clock.monotonic_ms()
+        asked_ms = self._asked_to_leave_ms.get(key)
+        if asked_ms is not None and now_ms - asked_ms < LEAVE_AGAIN_MS:
+            return
+        if broker.node_id in registration.isr and len(registration.isr) > 1:
+            self._asked_to_leave_ms[key] = now_ms
+            broker.replicas.leave_isr(partition, is_damaged=False)
 
     def _set_aside(self, key: TopicIdPartition) -> None:
         """Set the damaged log of a partition aside, then open a new one."""

@@ -21,7 +21,12 @@ from uuid import UUID
 
 from odradek.config.broker import BrokerConfig
 from odradek.controller.decision import RECORDS_PER_PART, Parts
-from odradek.controller.image import MetadataImage, PartitionRegistration, TopicImage
+from odradek.controller.image import (
+    NO_LEADER,
+    MetadataImage,
+    PartitionRegistration,
+    TopicImage,
+)
 from odradek.controller.partition_change import (
     RECOVERED,
     RECOVERING,
@@ -113,8 +118,8 @@ def _alter(
     partition = topic.partitions.get(number)
     if partition is None:
         return _failed(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
-    if proposed.is_damaged:
-        return _without(rules, topic, number, partition, leader)
+    if proposed.is_damaged or proposed.has_no_room:
+        return _without(rules, topic, number, partition, leader, is_damaged=proposed.is_damaged)
     error = _problem(rules.image, leader, partition, proposed, isr)
     if error is not ErrorCode.NONE:
         return _failed(number, error), None
@@ -136,18 +141,25 @@ def _without(
     topic: TopicImage,
     number: int,
     partition: PartitionRegistration,
-    damaged: int,
+    leaving: int,
+    *,
+    is_damaged: bool,
 ) -> tuple[AlteredPartition, PartitionChangeRecord | None]:
-    """Take a replica with a damaged log out of the ISR; it is not eligible as a leader either."""
-    isr = tuple(replica for replica in partition.isr if replica != damaged)
+    """Take a replica out of the ISR at its own request. A damaged one is not eligible as a leader
+    either; a full one has all records, and stays if nobody else can lead.
+    """
+    isr = tuple(replica for replica in partition.isr if replica != leaving)
     if not isr:
         return _failed(number, ErrorCode.OPERATION_NOT_ATTEMPTED), None
-    change = replace(
-        PartitionChange.of(partition, rules.election(topic), isr), unclean_shutdown=(damaged,)
-    )
+    change = PartitionChange.of(partition, rules.election(topic), isr)
+    if is_damaged:
+        change = replace(change, unclean_shutdown=(leaving,))
     record = change.record(rules, topic, number)
     if record is not None:
-        partition = partition.merge(record)
+        changed = partition.merge(record)
+        if not is_damaged and changed.leader == NO_LEADER:
+            return _failed(number, ErrorCode.OPERATION_NOT_ATTEMPTED), None
+        partition = changed
     return _as_it_is(number, partition), record
 
 

@@ -18,9 +18,8 @@ import errno
 
 from mypy_extensions import mypyc_attr
 
-REFUSED_FOR_NOW = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-)
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+REFUSED_FOR_NOW = NO_ROOM | {errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 @mypyc_attr(native_class=False)

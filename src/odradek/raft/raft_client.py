@@ -18,7 +18,8 @@ node that catches up does not hold its loop.
 
 If the disk fails, the log is fenced: `failed` is called once, a leader of several voters resigns,
 and nothing is appended or committed any more. If the disk is full, `append` raises its error and
-nothing was appended; what another leader sent is appended later.
+nothing was appended; a leader of several voters resigns, as others may have room. What another
+leader sent is appended later.
 
 All methods are the owner thread's. Before the loop runs, `start` may block; nothing else does.
 
@@ -35,7 +36,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from odradek.log.durable_ends import DurableEnds
-from odradek.log.fence import LogDamaged, LogDirFailure
+from odradek.log.fence import NO_ROOM, LogDamaged, LogDirFailure
 from odradek.log.flush import LogFlush
 from odradek.log.log import Log
 from odradek.log.truncation import LogTruncation
@@ -316,7 +317,15 @@ class RaftClient:
         if self._own_bytes + len(data) > MAX_UNCOMMITTED_BYTES:
             raise UncommittedLimit(f"{self._own_bytes} bytes of records are not committed")
         # The log first: if it has no room, the core must not know of the records.
-        base_offset = self._append_to_log(data, epoch)
+        try:
+            base_offset = self._append_to_log(data, epoch)
+        except OSError as error:
+            has_failed = isinstance(error, LogDirFailure)
+            if not has_failed and error.errno in NO_ROOM and len(core.log.voters) > 1:
+                logger.error("the metadata log has no room: %s; another node may lead", error)
+                self._env.call_soon(self.resign)
+                raise NotLeader(f"replica {core.me} has no room for records") from error
+            raise
         self._keep(CommittedBatch(base_offset, self.log.log_end_offset, len(data), records))
         self._step(Propose(epoch, len(records), OwnRecords(records, len(data))))
         return core.log.end_offset

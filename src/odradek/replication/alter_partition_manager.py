@@ -18,7 +18,8 @@ A pure state machine: `send` is an argument, answers and time are given to it. W
 
 A broker epoch that is stale is retried as well: the broker is registering again.
 
-A replica whose log is damaged asks in the same way to be out of the ISR, and no leader.
+A replica whose log is damaged, or whose disk is full, asks in the same way to be out of the ISR,
+and no leader.
 """
 
 from __future__ import annotations
@@ -216,4 +217,5 @@ def partition_of(
         leader_recovery_state=proposal.leader_recovery_state,
         partition_epoch=proposal.partition_epoch,
         is_damaged=proposal.is_damaged,
+        has_no_room=proposal.has_no_room,
     )

@@ -89,6 +89,11 @@ class Replica:
             self.last_caught_up_ms = max(self.last_caught_up_ms, self._mark_ms)
             self._mark_end, self._mark_ms = leader_end, now_ms
 
+    def leave(self) -> None:
+        """Count as behind until it has caught up again: it is out of the ISR."""
+        self.last_caught_up_ms = self._mark_ms = NEVER_MS
+        self._mark_end = NO_OFFSET
+
     def is_caught_up(self, leader_end: int, now_ms: int, lag_ms: int) -> bool:
         """True if it has everything, or had everything not longer ago than `lag_ms`."""
         return self.durable_end >= leader_end or now_ms - self.last_caught_up_ms <= lag_ms
@@ -97,7 +102,8 @@ class Replica:
 class IsrProposal(NamedTuple):
     """A change of the ISR that the leader asks for: (broker id, broker epoch) of each member.
 
-    `is_damaged`: that a replica, leader or not, asks for: to be out of it, as its log is damaged.
+    `is_damaged`, `has_no_room`: what a replica, leader or not, asks for: to be out of it, as its
+    log is damaged, or its disk is full.
     """
 
     isr: tuple[tuple[int, int], ...]
@@ -105,6 +111,7 @@ class IsrProposal(NamedTuple):
     partition_epoch: int
     leader_recovery_state: int = 0
     is_damaged: bool = False
+    has_no_room: bool = False
 
 
 class Leadership:
@@ -200,7 +207,10 @@ class Leadership:
         """Take the committed ISR, which ends a pending change. False if it is an older one."""
         if partition_epoch < self.partition_epoch:
             return False
-        self.isr = tuple(isr)
+        before, self.isr = self.isr, tuple(isr)
+        for broker_id in before:
+            if broker_id not in self.isr and broker_id in self.replicas:
+                self.replicas[broker_id].leave()
         self.maximal_isr = frozenset(self.isr)
         self.partition_epoch = partition_epoch
         self.leader_recovery_state = leader_recovery_state

@@ -26,7 +26,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from odradek.controller.image import PartitionRegistration
-from odradek.log.fence import LogDamaged, LogDirFailure
+from odradek.log.fence import NO_ROOM, LogDamaged, LogDirFailure
 from odradek.log.log import AppendInfo, Log
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.env import Env
@@ -157,6 +157,8 @@ class ReplicaManager:
         """Called after each append that is not flushed at once (`log.durability=os`)."""
         self.on_damaged: Callable[[Partition], object] = do_nothing_with
         """Called with a partition whose log was found damaged while it was in use."""
+        self.on_no_room: Callable[[Partition], object] = do_nothing_with
+        """Called with a partition that took no records, as the disk is full."""
         self.on_directory_failed: Callable[[], object] = do_nothing
         self.heard_ms: dict[int, int] = {}
         """When each broker last fetched anything from this one; monotonic time."""
@@ -391,20 +393,32 @@ class ReplicaManager:
         log.info("%s: proposing the ISR %s", partition.topic_partition, proposal.isr)
         replication.alter_partition.submit(key, proposal, self)
 
-    def leave_isr(self, partition: Partition) -> None:
-        """Ask to be out of the ISR of a partition whose log is damaged, and not to lead it."""
+    def leave_isr(self, partition: Partition, *, is_damaged: bool) -> None:
+        """Ask to be out of the ISR of a partition, and not to lead it: its log is damaged, or else
+        has no room for records.
+        """
         replication = self.replication
         assert replication is not None, "a replica that is alone is the ISR"
         key = partition.topic_id, partition.topic_partition.partition
-        log.warning("%s: leaving the ISR, as the log is damaged", partition.topic_partition)
-        damaged = IsrProposal((), partition.leader_epoch, NO_EPOCH, is_damaged=True)
-        replication.alter_partition.submit(key, damaged, self)
+        reason = "the log is damaged" if is_damaged else "the disk is full"
+        log.warning("%s: leaving the ISR, as %s", partition.topic_partition, reason)
+        leaves = IsrProposal(
+            (),
+            partition.leader_epoch,
+            NO_EPOCH,
+            is_damaged=is_damaged,
+            has_no_room=not is_damaged,
+        )
+        replication.alter_partition.submit(key, leaves, self)
 
     def isr_committed(self, key: tuple[UUID, int], answer: IsrCommitted) -> None:
         """Take the ISR that the controller answers, unless this leader's epoch is over."""
         partition = self.by_id.get(key)
         leadership = None if partition is None else partition.leadership
         if partition is None or leadership is None:
+            return
+        if answer.leader_epoch > partition.leader_epoch:
+            self._superseded(partition)
             return
         if answer.leader_epoch != partition.leader_epoch or not leadership.committed(
             answer.isr, answer.partition_epoch, answer.leader_recovery_state
@@ -413,6 +427,14 @@ class ReplicaManager:
         if partition.advance_high_watermark():
             self._high_watermark_moved(partition)
         self._check_isr(partition, leadership)
+
+    def _superseded(self, partition: Partition) -> None:
+        """Answer no client any more: another leader was elected, before the metadata tells it here.
+        A node with a full disk may learn that late.
+        """
+        partition.leader_error = partition.failure or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self._check_delayed(partition)
+        self._tell_followers(partition)
 
     def set_min_isr(self, partition: Partition, min_isr: int) -> None:
         """Take a changed min.insync.replicas: a lower one may commit what waits."""
@@ -588,6 +610,8 @@ class ReplicaManager:
             partition.fail(error)
         else:
             self._log_refused(partition, error)
+            if error.errno in NO_ROOM:
+                self.on_no_room(partition)
         return ErrorCode.KAFKA_STORAGE_ERROR
 
     def _log_refused(self, partition: Partition, error: OSError) -> None:

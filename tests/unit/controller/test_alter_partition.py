@@ -254,3 +254,28 @@ def test_the_last_replica_in_sync_keeps_its_place_with_a_damaged_log(
     (outcome,) = cluster.alter(of_damaged(cluster, 1))
     assert outcome.error_code == ErrorCode.OPERATION_NOT_ATTEMPTED
     assert (cluster.partition().leader, cluster.partition().isr) == (1, (1,))
+
+
+def of_full(cluster: ControlledCluster, broker: int) -> AlterPartitionRequest:
+    """The request of a broker whose disk is full."""
+    request = of_damaged(cluster, broker)
+    asked = proposed(request)
+    asked.is_damaged, asked.has_no_room = False, True
+    return request
+
+
+def test_a_leader_with_a_full_disk_loses_the_leadership_and_stays_eligible() -> None:
+    cluster = ControlledCluster(1, 2, 3, min_insync_replicas="2").create("t", {0: [1, 2, 3]})
+    cluster.alter(cluster.alteration([1, 2]))
+    (outcome,) = cluster.alter(of_full(cluster, 1))
+    assert (outcome.error_code, outcome.leader_id, outcome.isr) == (0, 2, [2])
+    assert cluster.partition().elr == (1,)
+
+
+def test_the_last_replica_in_sync_keeps_the_leadership_with_a_full_disk(
+    cluster: ControlledCluster,
+) -> None:
+    cluster.alter(cluster.alteration([1]))
+    (outcome,) = cluster.alter(of_full(cluster, 1))
+    assert outcome.error_code == ErrorCode.OPERATION_NOT_ATTEMPTED
+    assert (cluster.partition().leader, cluster.partition().isr) == (1, (1,))

@@ -316,10 +316,10 @@ def values_in(data: bytes) -> list[str]:
     ]
 
 
-def three_voters() -> Nodes:
-    """Three nodes whose settings name each other."""
+def three_voters(disk: Callable[[], Disk] = lambda: MemoryDisk()) -> Nodes:
+    """Three nodes whose settings name each other, each with a `disk` of its own."""
     nodes = Nodes()
     voters = VoterSet(Voter(ReplicaKey(n), (endpoint(n),)) for n in (1, 2, 3))
     for number in (1, 2, 3):
-        nodes.add(number, voters=voters)
+        nodes.add(number, disk(), voters=voters)
     return nodes

@@ -239,6 +239,27 @@ def test_a_full_disk_refuses_a_leaders_records_as_if_they_had_not_come() -> None
     assert node.values == ["b"]
 
 
+def test_a_leader_of_several_with_a_full_disk_resigns() -> None:
+    disks: list[RefusingDisk] = []
+
+    def disk() -> RefusingDisk:
+        disks.append(RefusingDisk())
+        return disks[-1]
+
+    nodes = three_voters(disk)
+    full = nodes.elect()
+    others = [node for node in nodes.nodes.values() if node is not full]
+    full_disk = disks[full.id - 1]
+    full_disk.refused = ("append", ".log")
+    with pytest.raises(NotLeader, match="has no room"):
+        full.append("a")
+    nodes.until(lambda: any(node.raft.is_leader for node in others))
+    next(node for node in others if node.raft.is_leader).append("b")
+    nodes.until(lambda: all(node.values == ["b"] for node in others))
+    full_disk.refused = ("", "")
+    nodes.until(lambda: full.values == ["b"])
+
+
 def test_a_full_disk_of_a_follower_only_delays_it() -> None:
     nodes = three_voters()
     leader = nodes.elect()

@@ -128,6 +128,17 @@ def test_a_replica_counts_until_its_removal_is_committed():
     assert leading.leadership.committed_end(60) == 60
 
 
+def test_a_replica_that_left_the_isr_is_not_waited_for_until_it_has_caught_up():
+    leading = Leading()
+    leading.fetch(2, 40, 40)
+    leading.fetch(3, 40, 40)
+    leading.fetch(2, 50, 50)
+    assert leading.leadership.committed_end(50) == 40
+    leading.leadership.committed((1, 2), 8)
+    leading.fetch(3, 40, 50)
+    assert leading.leadership.committed_end(50) == 50
+
+
 def test_one_change_is_pending_at_a_time():
     leading = Leading(isr=(1, 2))
     leading.now_ms = LAG_MS + 1

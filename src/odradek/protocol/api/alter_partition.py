@@ -1,7 +1,8 @@
 """AlterPartition (key 56, versions 2 to 3): a leader proposes in-sync replicas (KIP-497).
 
 - 2: topic ids, the state of recovery (KIP-704). 3: the epochs of the replicas' brokers (KIP-903).
-- Odradek's brokers also tell of a damaged replica of their own, in a tagged field.
+- Odradek's brokers also tell of a replica of their own that is damaged, or has no room, in tagged
+  fields.
 """
 
 from __future__ import annotations
@@ -37,6 +38,13 @@ class AlterPartitionPartition:
         ignorable=True,
         doc="Odradek's own: the broker that asks has a damaged log, and wants to be out of the "
         "in-sync replicas, be it the leader or not. The other fields are not read.",
+    )
+    has_no_room: bool = field(
+        default=False,
+        tag=101,
+        ignorable=True,
+        doc="Odradek's own: the broker that asks has a full disk, and wants to be out of the "
+        "in-sync replicas until it has caught up again. The other fields are not read.",
     )
 
 
