@@ -117,8 +117,10 @@ def joins_the_isr_behind(patch: pytest.MonkeyPatch) -> None:
     """A replica is proposed for the ISR at its first fetch."""
     propose = Leadership.propose_expansion
 
-    def expand(self: Leadership, replica: Replica, high_watermark: int) -> IsrProposal | None:
-        return propose(self, replica, NO_OFFSET)
+    def expand(
+        self: Leadership, replica: Replica, high_watermark: int, log_start: int
+    ) -> IsrProposal | None:
+        return propose(self, replica, NO_OFFSET, NO_OFFSET)
 
     patch.setattr(Leadership, "propose_expansion", expand)
     patch.setattr(Leadership, "committed_end", lambda self, end: min_of_isr(self, end))

@@ -275,12 +275,18 @@ class Leadership:
         starts = [r.log_start_offset for r in self.replicas.values() if self._is_alive(r.broker_id)]
         return min([leader_start, *starts])
 
-    def propose_expansion(self, replica: Replica, high_watermark: int) -> IsrProposal | None:
-        """Propose a replica that has reached the high watermark and this leader's first offset."""
+    def propose_expansion(
+        self, replica: Replica, high_watermark: int, log_start: int
+    ) -> IsrProposal | None:
+        """Propose a replica that has reached the high watermark and this leader's first offset, and
+        whose log would start where the leader's does after a power failure, too: as a leader it
+        must not show records that were deleted while it was down.
+        """
         if (
             self.pending is not None
             or replica.broker_id in self.isr
             or replica.durable_end < max(high_watermark, self.epoch_start)
+            or replica.log_start_offset < log_start
             or not self.may_join(replica.broker_id, replica.broker_epoch)
         ):
             return None
@@ -303,12 +309,14 @@ class Leadership:
         )
         return self._propose(in_sync) if len(in_sync) < len(self.isr) else None
 
-    def propose_change(self, leader_end: int, high_watermark: int) -> IsrProposal | None:
+    def propose_change(
+        self, leader_end: int, high_watermark: int, log_start: int
+    ) -> IsrProposal | None:
         """Propose to remove who does not keep up, else a replica that may join."""
         proposal = self.propose_shrinkage(leader_end)
         for replica in self.replicas.values():
             if proposal is None:
-                proposal = self.propose_expansion(replica, high_watermark)
+                proposal = self.propose_expansion(replica, high_watermark, log_start)
         return proposal
 
     def _propose(self, isr: tuple[int, ...]) -> IsrProposal:

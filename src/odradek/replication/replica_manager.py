@@ -377,7 +377,9 @@ class ReplicaManager:
             partition.log.log_end_offset,
             self.env.clock.monotonic_ms(),
         )
-        proposal = leadership.propose_expansion(replica, partition.high_watermark)
+        proposal = leadership.propose_expansion(
+            replica, partition.high_watermark, partition.log.log_start_offset
+        )
         if proposal is not None:
             self._propose(partition, proposal)
         if partition.advance_high_watermark():
@@ -488,7 +490,9 @@ class ReplicaManager:
 
         While another change was pending, a replica may have caught up that tells nothing new.
         """
-        proposal = leadership.propose_change(partition.log.log_end_offset, partition.high_watermark)
+        proposal = leadership.propose_change(
+            partition.log.log_end_offset, partition.high_watermark, partition.log.log_start_offset
+        )
         if proposal is not None:
             self._propose(partition, proposal)
 

@@ -6,6 +6,8 @@ import pytest
 
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.metadata import MetadataRequest
+from odradek.testing.process import Pace
+from odradek.testing.scheduler import MS
 from unit.broker.replicated_nodes import SECOND, ReplicatedNodes
 
 
@@ -348,3 +350,33 @@ def test_metadata_names_no_listener_of_nodes() -> None:
         ("broker-2", 9092),
         ("broker-3", 9092),
     }
+
+
+def test_a_replica_joins_the_isr_only_when_its_log_start_would_survive_a_power_failure() -> None:
+    """DeleteRecords did not wait for it while it was down; as a leader it would show the records
+    again.
+    """
+    nodes = ReplicatedNodes().create_topic()
+    assert nodes.produced(1, 10) == ErrorCode.NONE
+    nodes.until(nodes.logs_are_equal)
+    nodes.machines[3].kill()
+    nodes.until(lambda: nodes.isr == [1, 2])
+    deleting = nodes.delete_records(1, 8)
+    nodes.until(lambda: deleting.done)
+    joined: list[int] = []
+
+    def look() -> None:
+        members = [node for node in nodes.running if node.is_ready]
+        isrs = [node.metadata.committed.partition(nodes.topic_id(), 0) for node in members]
+        if not joined and any(each is not None and 3 in each.isr for each in isrs):
+            joined.append(nodes.replica(3).log.durable_log_start)
+
+    for machine in nodes.machines.values():
+        machine.observe = look
+        if machine.process is not None:
+            machine.process.observe = look
+    slow = 300 * MS
+    nodes.machines[3].set_pace(Pace((slow, slow), (slow, slow)))
+    nodes.boot(3)
+    nodes.until(lambda: bool(joined))
+    assert joined == [8]
