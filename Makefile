@@ -25,7 +25,7 @@ reference: setup ## regenerate most of docs/reference, and config/keywords.py, f
 	@$(BIN)/python -m scripts.reference
 
 interop: setup ## against Java clients and a real Apache Kafka (needs Java 17+ and Maven)
-	@$(BIN)/python -m pytest -m interop -n 2 --dist loadgroup --no-loadscope-reorder tests/interop $(ARGS)
+	@$(BIN)/python -m pytest -m interop -n 2 --dist loadfile --no-loadscope-reorder tests/interop $(ARGS)
 
 spark42: setup ## the Spark tests under PySpark 4.2, the oldest supported version (3-5 minutes)
 	@scripts/spark42 $(ARGS)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from interop.apache_kafka import (
     GROUP_SETTINGS,
@@ -29,8 +30,6 @@ FIRST = ("test_three_nodes_like_kafka", "test_cluster_commands", "test_spark_")
 """What takes longest, so that no worker of pytest-xdist ends long after the other. The second one
 takes a node away from the cluster that the first one compares with.
 """
-TOGETHER = {"test_three_nodes_like_kafka": "three", "test_cluster_commands": "three"}
-"""Modules that share what is started for them, and run in one worker; the Spark ones, too."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,12 +38,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return found[0] if found else len(FIRST)
 
     here = [item for item in items if item.path.is_relative_to(HERE)]
-    for item in here:
-        name = item.path.stem
-        group = "spark" if name.startswith("test_spark_") else TOGETHER.get(name, name)
-        item.add_marker(pytest.mark.xdist_group(group))
     here.sort(key=place)
     items[:] = [item for item in items if not item.path.is_relative_to(HERE)] + here
+
+
+class Together(LoadScopeScheduling):  # type: ignore[misc]
+    """Runs a module in one worker, and in the same one those that share what is started for them:
+    the three nodes of Kafka, and Spark.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = Path(nodeid.partition("::")[0]).stem
+        if module.startswith(FIRST[:2]):
+            return "three nodes"
+        return "Spark" if module.startswith("test_spark_") else module
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Together:
+    return Together(config, log)
 
 
 @pytest.fixture(scope="session")
