@@ -5,10 +5,9 @@ reach logs and batch rules. A damaged log takes its partition offline and no oth
 disk refuses for now (it is full, for example) is tried again until it opens.
 
 Up to `OPEN_AT_ONCE` partitions are opened in the event that commits them. The rest is queued in a
-`TimeSlicedQueue`: creating 10,000 partitions is 20,000 system calls, which would block all other
-requests. Requests for a queued partition are answered as for an unknown one, and the response to
-its creation waits. Files are removed one partition after the other, so that a large topic does not
-occupy all workers.
+`TimeSlicedQueue`: opening 10,000 logs would block all other requests. Requests for a queued
+partition are answered as for an unknown one, and the response to its creation waits. Files are
+removed one partition after the other, so that a large topic does not occupy all workers.
 
 A replica whose log is damaged asks the controller to be out of the ISR, and so not to lead. Then
 nothing depends on its files: they are set aside, and the partition is fetched anew. One whose disk

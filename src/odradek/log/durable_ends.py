@@ -46,6 +46,8 @@ SLOT_BYTES = 2 * HALF_BYTES
 HALF = Struct(">16siqqqq")
 CRC = Struct(">I")
 FREE = bytes(SLOT_BYTES)
+SLOTS_AT_ONCE = 64
+"""Free slots that are appended to the file when none is left."""
 STARTS_AT_ZERO = -1
 """A log start of 0 that was written, unlike 0, which says that none was."""
 
@@ -184,13 +186,17 @@ class DurableEnds:
         """Return the slot of a log, created if it has none. Owner thread."""
         end = self._slots.get(key)
         if end is None:
-            if self._free:
-                position = self._free.pop()
-            else:
-                position, self._end = self._end, self._end + SLOT_BYTES
-                self.file.write(position, FREE)
+            if not self._free:
+                self._add_free_slots()
+            position = self._free.pop()
             end = self._slots[key] = DurableEnd(self, position, key)
         return end
+
+    def _add_free_slots(self) -> None:
+        added = range(self._end, self._end + SLOTS_AT_ONCE * SLOT_BYTES, SLOT_BYTES)
+        self.file.write(self._end, bytes(SLOTS_AT_ONCE * SLOT_BYTES))
+        self._free.extend(reversed(added))
+        self._end = added.stop
 
     def forget(self, key: TopicIdPartition) -> None:
         """Free the slot of a deleted log. Owner thread."""

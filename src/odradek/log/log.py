@@ -27,6 +27,9 @@ It survives a power loss once that file or the directory's checkpoint is synced:
 The slot has a checksum and the checkpoint of log starts has none. Therefore only the slot may put a
 log start beyond the bytes that are known to be durable (see `log_directory`).
 
+**A new log** has neither directory nor file. The first append makes them, and the flush after it
+makes their names durable. Until then nothing is dirty: what has no directory is an empty log.
+
 **Following.** The batches of a leader are appended as they come (`leader_batches`); what it never
 had is truncated, on a worker (`truncation`).
 
@@ -161,9 +164,12 @@ class Log:
         producers: ProducerState,
         log_start_offset: int,
         log_end_offset: int,
+        has_files: bool = True,
     ) -> None:
+        """`has_files` False: nothing of this log is on the disk; see `_make_files`."""
         self.disk = disk
         self.directory = directory
+        self.has_files = has_files
         self.fence = fence
         self.durable = durable
         self.epochs = epochs
@@ -330,6 +336,8 @@ class Log:
 
     def write_batch(self, active: Segment, parts: list[Buffer], size: int, now_ms: int) -> None:
         try:
+            if not self.has_files:
+                self._make_files(active)
             active.append(parts, size)
         except OSError as error:
             raise self.fence.classify(error) from error
@@ -337,6 +345,18 @@ class Log:
         self.appended_bytes += size
         if self.unflushed_since_ms < 0:
             self.unflushed_since_ms = now_ms
+
+    def _make_files(self, active: Segment) -> None:
+        """Make the directory and the first segment's file, for the first append. `OSError`: the
+        next append tries again.
+        """
+        self.disk.make_directory(self.directory)
+        active.make_file()
+        self._has_new_directory()
+
+    def _has_new_directory(self) -> None:
+        self.has_files = True
+        self.directory_changed(self.directory.rpartition("/")[0])
 
     def update_after_append(
         self,
@@ -558,6 +578,8 @@ class Log:
         self.epochs.truncate_from_end(0)
         self.epochs.dirty = self.rolled = True
         self.directory_changed()
+        if not self.has_files:
+            self._has_new_directory()
 
     # Looking up
 
@@ -694,8 +716,11 @@ class Log:
 
     @property
     def dirty(self) -> bool:
-        """True if bytes, names of files or leader epochs are not durable."""
-        return (
+        """True if bytes, names of files or leader epochs are not durable.
+
+        The epochs of a log without files say nothing that its next leadership would not say.
+        """
+        return self.has_files and (
             self.flushed_offset < self.log_end_offset
             or bool(self._unsynced_directories)
             or self.epochs.dirty

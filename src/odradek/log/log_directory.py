@@ -8,7 +8,7 @@
     log-start-offset-checkpoint
     replication-offset-checkpoint
     cleaner-offset-checkpoint
-    <topic id>-<partition>/               a log, see `log`
+    <topic id>-<partition>/               a log, see `log`; made by its first append
     <topic id>-<partition>.<n>-delete/    a deleted log whose files are being removed
     <topic id>-<partition>.<n>-damaged/   a damaged log that was set aside and fetched anew
 
@@ -63,7 +63,7 @@ from odradek.log.fence import Fence, LogDamaged
 from odradek.log.index import IndexCache
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
-from odradek.log.recovery import RecordedState, RecoveryStats, open_log
+from odradek.log.recovery import RecordedState, RecoveryStats, new_log, open_log
 from odradek.log.retention import RetentionClock, RetentionPass, delete_old_segments
 from odradek.log.segment import LOG_SUFFIX
 from odradek.model.env import Disk, Random
@@ -433,11 +433,25 @@ class LogDirectory:
         self._remove_marker()
         directory = self.directory_of(key)
         known, durable = self.offsets.recorded_state(key, self.was_clean)
-        if key not in self.partitions:
-            self.disk.make_directory(directory)
+        is_new = key not in self.partitions
+        if is_new:
             self.partitions[key] = None
+            if not known.is_of_new_log:
+                self.disk.make_directory(directory)
+                is_new = False
 
         def work() -> tuple[Log, RecoveryStats]:
+            if is_new:
+                made = new_log(
+                    self.disk,
+                    directory,
+                    config,
+                    self.fence,
+                    self.cache,
+                    now_ms=now_ms,
+                    durable=durable,
+                )
+                return made, RecoveryStats()
             return open_log(
                 self.disk,
                 directory,
@@ -491,6 +505,10 @@ class LogDirectory:
         if log is not None:
             log.abandon()
         source = self.directory_of(key)
+        if log is not None and not log.has_files and not self.disk.exists(source):
+            self.partitions.pop(key, None)
+            self.offsets.forget(key)
+            return lambda: None
         self._deletions += 1
         target = f"{source}.{self._deletions}{DELETE_SUFFIX}"
         while self.disk.exists(target):
@@ -624,8 +642,7 @@ class LogDirectory:
     def _can_mark_clean(self) -> bool:
         recovered = self.was_clean or all(key in self.logs for key in self.partitions)
         return recovered and all(
-            log.recovery_point == log.log_end_offset and not log.epochs.dirty
-            for log in self.logs.values()
+            log.recovery_point == log.log_end_offset and not log.dirty for log in self.logs.values()
         )
 
     def release(self) -> None:

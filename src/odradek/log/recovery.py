@@ -144,6 +144,14 @@ class RecordedState:
     restarted: bool = False
     synced_log_start: int = 0
 
+    @property
+    def is_of_new_log(self) -> bool:
+        """True if nothing was ever durable in the log, and it starts at offset 0."""
+        return (
+            self.durable_end == self.recovery_point == self.deleted_before == 0
+            and (self.log_start_offset or 0) == 0
+        )
+
 
 class LogLoader:
     """Opens a log: holds its recorded state and makes its segments, epochs and producers."""
@@ -559,6 +567,36 @@ def open_log(
         else:
             log.checkpointed_bytes = loader.stats.scanned_bytes
     return log, loader.stats
+
+
+def new_log(
+    disk: Disk,
+    directory: str,
+    config: LogConfig,
+    fence: Fence,
+    cache: IndexCache,
+    *,
+    now_ms: int,
+    durable: DurableEnd | None = None,
+) -> Log:
+    """Return an empty log that begins at offset 0. Its directory is made with the first append."""
+    segment = Segment(disk, directory, 0, create=True, later=True)
+    segment.created_ms = now_ms
+    log = Log(
+        disk,
+        directory,
+        config,
+        fence=fence,
+        durable=durable,
+        segments=LogSegments([segment], cache),
+        epochs=LeaderEpochs(directory),
+        producers=ProducerState(),
+        log_start_offset=0,
+        log_end_offset=0,
+        has_files=False,
+    )
+    _set_snapshot_position(log)
+    return log
 
 
 def _set_snapshot_position(log: Log) -> None:

@@ -16,9 +16,10 @@ there, the index is rebuilt from the log.
 
 from __future__ import annotations
 
+import errno
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from odradek.log.fence import LogDamaged
@@ -92,6 +93,49 @@ class RecentBatches:
         return self._positions[slot] if slot >= 0 else -1
 
 
+class AbsentFile:
+    """The file of a segment that is made by its first append: empty, and not on the disk."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def size(self) -> int:
+        return 0
+
+    def read(self, offset: int, count: int) -> bytes:
+        return b""
+
+    def append(self, parts: Sequence[Buffer]) -> int:
+        raise self._missing()
+
+    def write(self, offset: int, data: Buffer) -> None:
+        raise self._missing()
+
+    def truncate(self, size: int) -> None:
+        raise self._missing()
+
+    def sync(self) -> None:
+        raise self._missing()
+
+    def pin(self) -> int | None:
+        raise self._missing()
+
+    def unpin(self) -> None:
+        raise self._missing()
+
+    def close(self) -> None:
+        """Do nothing: there is no descriptor."""
+
+    def _missing(self) -> FileNotFoundError:
+        return FileNotFoundError(errno.ENOENT, "the segment has no file yet", self._path)
+
+
 def segment_file_name(base_offset: int, suffix: str = LOG_SUFFIX) -> str:
     """Return a file name such as `00000000000000368769.log`."""
     return f"{base_offset:020d}{suffix}"
@@ -118,9 +162,18 @@ class Segment:
     )
 
     def __init__(
-        self, disk: Disk, directory: str, base_offset: int, *, create: bool, suffix: str = ""
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        *,
+        create: bool,
+        suffix: str = "",
+        later: bool = False,
     ) -> None:
         """Open (or create) the file; `OSError` if that fails. Nothing is read yet.
+
+        `later`: it is created by `make_file`, before the first append.
 
         `suffix`: appended to all three names while a compaction swap is not complete (see
         `compaction.segment_swap`).
@@ -129,7 +182,8 @@ class Segment:
         self.disk = disk
         self.directory = directory
         self.base_offset = base_offset
-        self.file: File = disk.open(stem + LOG_SUFFIX + suffix, create=create)
+        path = stem + LOG_SUFFIX + suffix
+        self.file: File = AbsentFile(path) if later else disk.open(path, create=create)
         self.offset_index = OffsetIndex(disk, stem + INDEX_SUFFIX + suffix, base_offset)
         self.time_index = TimeIndex(disk, stem + TIME_INDEX_SUFFIX + suffix, base_offset)
         self.offset_index.loaded = self.time_index.loaded = create
@@ -143,6 +197,10 @@ class Segment:
         self.recent = RecentBatches()
 
     # Appending
+
+    def make_file(self) -> None:
+        """Create the file of a segment that was made without one. Raises `OSError`."""
+        self.file = self.disk.open(self.file.path, create=True)
 
     def append(self, parts: list[Buffer], size: int) -> int:
         """Write at the end and return the start position. `OSError`: nothing is in the file."""

@@ -117,6 +117,7 @@ class LogTruncation:
         )
 
     def _restart(self) -> None:
+        self._disk.make_directory(self._directory)
         if self._durable is not None:
             self._durable.restart(self.offset)
         self._remove_files()

@@ -135,11 +135,23 @@ def test_a_refused_log_is_not_opened_during_a_shutdown():
     assert not [path for path in disk.files if path.endswith(OF_SECOND_LOG)]
 
 
+def restarted_with_empty_directories(
+    disk: TroubledDisk, partitions: int, full_for: tuple[str, ...]
+) -> MemoryBroker:
+    """A broker that cannot make these files at its start: it died after the directories."""
+    before = MemoryBroker(disk)
+    before.create("t", partitions=partitions)
+    for key in before.node.directory.partitions:
+        disk.make_directory(before.node.directory.directory_of(key))
+    disk.locks.clear()
+    disk.full_for = full_for
+    return MemoryBroker(disk)
+
+
 def test_refused_logs_are_opened_again_in_slices():
     disk = TroubledDisk()
-    serving = MemoryBroker(disk)
-    disk.full_for = tuple(f"-{number}/{0:020d}.log" for number in range(1, 100))
-    serving.create("t", partitions=100)
+    full_for = tuple(f"-{number}/{0:020d}.log" for number in range(1, 100))
+    serving = restarted_with_empty_directories(disk, 100, full_for)
     disk.full_for = ()
     logs = serving.node.directory.logs
     assert len(logs) == 1
@@ -156,9 +168,7 @@ def test_refused_logs_are_opened_again_in_slices():
 
 def test_describe_log_dirs_leaves_out_an_offline_partition():
     disk = TroubledDisk()
-    serving = MemoryBroker(disk)
-    disk.full_for = OF_SECOND_LOG
-    serving.create("t", partitions=2)
+    serving = restarted_with_empty_directories(disk, 2, OF_SECOND_LOG)
     disk.full_for = ()
     assert serving.produce_and_wait("t", index=1) == ErrorCode.KAFKA_STORAGE_ERROR
     (directory,) = serving.call(
@@ -182,15 +192,23 @@ def test_describe_log_dirs_of_a_fenced_directory_is_a_storage_error():
     assert (directory.error_code, directory.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
 
 
-def test_a_log_refused_by_a_full_disk_is_created_when_there_is_space():
+def test_a_log_refused_by_a_full_disk_is_opened_when_there_is_space():
     disk = TroubledDisk()
-    serving = MemoryBroker(disk)
-    disk.full_for = OF_SECOND_LOG
-    serving.create("t", partitions=2)
+    serving = restarted_with_empty_directories(disk, 2, OF_SECOND_LOG)
     assert serving.produce_and_wait("t", index=1) == ErrorCode.KAFKA_STORAGE_ERROR
     disk.full_for = ()
     serving.pass_time(5_000)
     assert serving.produce_and_wait("t", index=1) == ErrorCode.NONE
+
+
+def test_the_first_record_of_a_new_log_is_taken_as_soon_as_there_is_space():
+    disk = TroubledDisk()
+    serving = MemoryBroker(disk)
+    serving.create("t")
+    disk.full_for = SEGMENTS
+    assert serving.produce_and_wait("t") == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.full_for = ()
+    assert serving.produce_and_wait("t") == ErrorCode.NONE
 
 
 def test_the_durable_end_of_a_damaged_log_is_made_durable():

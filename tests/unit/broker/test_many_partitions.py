@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 
 from odradek.broker.partitions import OPEN_AT_ONCE, SLICE_JOBS, Partitions
+from odradek.log.log import Log
+from odradek.log.log_config import LogConfig
+from odradek.log.recovery import RecoveryStats
 from odradek.model.errors import ErrorCode
+from odradek.model.topics import TopicIdPartition
 from odradek.protocol.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -73,16 +76,22 @@ def test_many_partitions_are_opened_in_slices_and_the_response_waits_for_the_las
     assert not serving.node.broker.opening
 
 
+def open_one_slowly(serving: MemoryBroker, ms: int) -> None:
+    """Let each log take so many milliseconds to open."""
+    directory = serving.node.directory
+    open_log = directory.open_and_report
+
+    def slowly(key: TopicIdPartition, config: LogConfig, now_ms: int) -> tuple[Log, RecoveryStats]:
+        serving.clock.passed_ms += ms
+        return open_log(key, config, now_ms)
+
+    directory.open_and_report = slowly  # type: ignore[method-assign]
+
+
 def test_a_slice_ends_early_when_the_disk_is_slow():
     serving = MemoryBroker()
     asked = creating(serving, "t", OPEN_AT_ONCE + 3)
-    make_directory = serving.disk.make_directory
-
-    def slowly(path: str) -> None:
-        serving.clock.passed_ms += 10
-        make_directory(path)
-
-    serving.disk.make_directory = slowly  # type: ignore[method-assign]
+    open_one_slowly(serving, 10)
     for opened in (1, 2):
         serving.run_round()
         assert len(serving.node.replicas.by_name) == OPEN_AT_ONCE + opened
@@ -153,6 +162,8 @@ def test_the_files_of_a_large_topic_are_renamed_in_slices():
 def test_a_shutdown_renames_queued_deletions_and_opens_no_more_logs():
     serving = MemoryBroker()
     serving.create("t", partitions=MANY)
+    for index in range(MANY):
+        assert serving.produce_and_wait("t", index=index) == 0  # else it would have no files
     serving.send(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
     commit(serving)
     creating(serving, "u", 2 * MANY)
@@ -259,13 +270,7 @@ def test_a_stop_ends_a_start_in_the_loop(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_start_that_takes_seconds_tells_how_many_logs_are_open(monkeypatch: pytest.MonkeyPatch):
     serving = restarted_without_logs(monkeypatch, "t", "u")
-    list_files = serving.disk.list
-
-    def slowly(path: str) -> Sequence[str]:
-        serving.clock.passed_ms += 5
-        return list_files(path)
-
-    serving.disk.list = slowly  # type: ignore[method-assign]
+    open_one_slowly(serving, 10)
     told = list[tuple[int, int]]()
     serving.node.partitions.open_all(lambda *counts: told.append(counts))
     assert len(serving.node.replicas.by_name) == 2 * MANY

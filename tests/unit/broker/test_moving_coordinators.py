@@ -10,8 +10,14 @@ from odradek.protocol.api.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from odradek.protocol.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.protocol.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+)
 from unit.broker.replicated_nodes import ReplicatedNodes
+
+NOT_YET = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 
 
 class NodesWithGroup(ReplicatedNodes):
@@ -22,6 +28,7 @@ class NodesWithGroup(ReplicatedNodes):
         self.create_topic()
         self.committed_topic = self.topic_id()
         self.coordinator = self.find_coordinator()
+        self.await_serving(self.coordinator)
         self.topic = CONSUMER_OFFSETS
 
     def find_coordinator(self, *others: int) -> int:
@@ -42,19 +49,26 @@ class NodesWithGroup(ReplicatedNodes):
         answer = self.client.ask(number, OffsetCommitRequest(group_id="g", topics=[topic]))
         return ErrorCode(answer.topics[0].partitions[0].error_code)
 
-    def committed(self, number: int) -> int | ErrorCode:
+    def fetched(self, number: int) -> OffsetFetchResponseGroup:
         group = OffsetFetchRequestGroup(group_id="g", topics=None)
         (found,) = self.client.ask(number, OffsetFetchRequest(groups=[group])).groups
+        assert isinstance(found, OffsetFetchResponseGroup)
+        return found
+
+    def await_serving(self, number: int) -> None:
+        """Wait until that node knows itself that it coordinates the group."""
+        while self.fetched(number).error_code in NOT_YET:
+            self.pass_time(10)
+
+    def committed(self, number: int) -> int | ErrorCode:
+        found = self.fetched(number)
         if found.error_code:
             return ErrorCode(found.error_code)
         return int(found.topics[0].partitions[0].committed_offset)
 
     def await_committed(self, number: int) -> int | ErrorCode:
         """The committed offset, as soon as the coordinator has loaded it."""
-        while (found := self.committed(number)) in (
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            ErrorCode.NOT_COORDINATOR,
-        ):
+        while (found := self.committed(number)) in NOT_YET:
             self.pass_time(10)
         return found
 

@@ -16,7 +16,8 @@ def with_torn_tails(partitions: int) -> MemoryDisk:
     disk = MemoryDisk()
     serving = MemoryBroker(disk)
     serving.create("t", partitions)
-    assert serving.produce_and_wait("t") == 0
+    for index in range(partitions):
+        assert serving.produce_and_wait("t", index=index) == 0
     for path in disk.files:
         if path.endswith(".log") and "__cluster_metadata" not in path:
             disk.files[path].content.extend(GARBAGE)
@@ -39,7 +40,7 @@ def test_each_truncated_log_is_reported_with_its_end_and_what_was_removed(
     )
     assert first.startswith(begin) and "00000000000000000000.log" in first
     assert second.startswith(
-        "the log of t-1 was truncated after an unclean stop: it ends at offset 0"
+        "the log of t-1 was truncated after an unclean stop: it ends at offset 1"
     )
     caplog.clear()
     disk.locks.clear()

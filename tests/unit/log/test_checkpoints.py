@@ -8,7 +8,7 @@ import pytest
 
 from odradek.log import checkpoints, log_directory
 from odradek.log.checkpoints import BadCheckpoint
-from odradek.log.durable_ends import SLOT_BYTES, DurableEnds
+from odradek.log.durable_ends import SLOT_BYTES, SLOTS_AT_ONCE, DurableEnds
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log_directory import MetaProperties, WrongDirectory
 from odradek.log.memory_disk import MemoryDisk
@@ -166,10 +166,11 @@ def test_a_freed_slot_is_reused():
     disk = MemoryDisk()
     disk.make_directory("d")
     ends = DurableEnds(disk, "d")
-    ends.slot(ZERO).write(5, 5, 0)
+    first = ends.slot(ZERO)
+    first.write(5, 5, 0)
     ends.forget(ZERO)
-    assert ends.slot(SEVEN).offset == 0
-    assert disk.files["d/durable-ends"].size() == SLOT_BYTES
+    assert (ends.slot(SEVEN).position, ends.slot(SEVEN).offset) == (first.position, 0)
+    assert disk.files["d/durable-ends"].size() == SLOTS_AT_ONCE * SLOT_BYTES
     assert DurableEnds(disk, "d").get(ZERO) is None
 
 

@@ -103,10 +103,12 @@ def test_a_flush_that_ends_after_its_partition_was_deleted_does_not_write_the_sl
     assert flush is not None
     remove: Callable[[], None] = directory.delete_log(key(0))
     if reused:
-        directory.open_log(key(1), SMALL, 0).flush()
+        other = directory.open_log(key(1), SMALL, 0)
+        other.append(batch(), 0, now_ms=0)
+        other.flush()
     before = disk.read_file("data/durable-ends")
     flush.run()
     log.end_flush(flush)
     remove()
     assert disk.read_file("data/durable-ends") == before
-    assert (before == FREE) is not reused
+    assert before.startswith(FREE) is not reused

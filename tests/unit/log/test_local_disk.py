@@ -127,7 +127,7 @@ def test_new_files_and_directories_are_private(tmp_path: Path):
 def test_descriptors_above_the_limit_close_cold_files(tmp_path: Path):
     disk = LocalDisk(max_open=16)
     many = [disk.open(f"{tmp_path}/{n}", create=True) for n in range(100)]
-    assert disk.open_files == 0
+    assert disk.open_files <= 16
     for turn in range(3):
         for n, file in enumerate(many):
             file.append([b"%d.%d " % (turn, n)])

@@ -52,11 +52,16 @@ class Descriptors:
         """Make the calling thread the owner (the one that may close cold descriptors)."""
         self._owner = threading.get_ident()
 
+    @property
+    def owned(self) -> bool:
+        """True on the owner thread."""
+        return threading.get_ident() == self._owner
+
     def opened(self, file: LocalFile) -> None:
         """Count a file that opened its descriptor; close cold ones above the limit."""
         with self._lock:
             self._files[file] = None
-            if len(self._files) > self.max_open and threading.get_ident() == self._owner:
+            if len(self._files) > self.max_open and self.owned:
                 self._evict(file)
 
     def open(self, path: str, flags: int) -> int:
@@ -71,7 +76,7 @@ class Descriptors:
     def _free_descriptor(self) -> bool:
         """Close the first unpinned file, which only the owner may, or a reserved descriptor."""
         with self._lock:
-            if threading.get_ident() == self._owner:
+            if self.owned:
                 for file in self._files:
                     if file.evictable:
                         del self._files[file]
@@ -135,9 +140,11 @@ class LocalDisk:
 
     def open(self, path: str, *, create: bool = False) -> LocalFile:
         if create:
-            self._descriptors.release_temporary(
-                self._descriptors.open(path, WRITE_MODE | os.O_CREAT)
-            )
+            descriptor = self._descriptors.open(path, WRITE_MODE | os.O_CREAT)
+            if self._descriptors.owned:
+                return LocalFile.opened(self._descriptors, path, descriptor)
+            # The owner could close it before this thread has pinned it.
+            self._descriptors.release_temporary(descriptor)
         return LocalFile(self._descriptors, path, os.stat(path).st_size)
 
     def exists(self, path: str) -> bool:
@@ -147,13 +154,18 @@ class LocalDisk:
         return sorted(os.listdir(path))
 
     def make_directory(self, path: str) -> None:
-        if os.path.isdir(path):
-            return
-        parent = os.path.dirname(path)
-        if parent:
-            self.make_directory(parent)
-        with suppress(FileExistsError):
+        try:
             os.mkdir(path, 0o700)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+        except FileNotFoundError:
+            parent = os.path.dirname(path)
+            if not parent:
+                raise
+            self.make_directory(parent)
+            with suppress(FileExistsError):
+                os.mkdir(path, 0o700)
 
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)

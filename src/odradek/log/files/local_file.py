@@ -65,6 +65,17 @@ class LocalFile:
         self._torn = False
         self.used = True
 
+    @staticmethod
+    def opened(descriptors: Descriptors, path: str, descriptor: int) -> LocalFile:
+        """Return the file of a descriptor that was opened in `WRITE_MODE`, and count it."""
+        size = os.fstat(descriptor).st_size
+        file = LocalFile(descriptors, path, size)
+        if size > 0:
+            os.lseek(descriptor, size, os.SEEK_SET)
+        file._descriptor = descriptor
+        descriptors.opened(file)
+        return file
+
     @property
     def path(self) -> str:
         return self._path
