@@ -48,6 +48,7 @@ LEAVE_AGAIN_MS = 1_000
 PROGRESS_MS = 1_000
 TORN_LOGGED = STRAYS_LOGGED = 20
 """Truncated and stray logs that a start reports one by one; it reports the number of all others."""
+MANY_OPENED = 1_000
 OPEN_AT_ONCE = 64
 """Partitions that are opened, or whose files are renamed, within one round of the loop."""
 
@@ -63,6 +64,8 @@ class Partitions:
         self._configs: dict[str, TopicConfig] = {}  # of topics that are being opened
         self._stopped = False
         self._starting = True
+        self._unsettled = 0
+        """Logs that were opened since `Env.many_made` was called."""
         self._torn_at_start = 0
         self._refused: dict[TopicIdPartition, None] = {}
         self._setting_aside: dict[TopicIdPartition, None] = {}
@@ -117,7 +120,14 @@ class Partitions:
             further = self._torn_at_start - TORN_LOGGED
             log.warning("%d further logs were truncated after an unclean stop", further)
         self._starting = False
+        self._all_settled()
         self._delete_strays()
+
+    def _all_settled(self) -> None:
+        """No more partitions are queued to be opened."""
+        if self._unsettled >= MANY_OPENED:
+            self._unsettled = 0
+            self._broker.env.many_made()
 
     def stop(self) -> None:
         """Rename the files of deleted partitions now. Partitions that are queued to be opened, and
@@ -201,6 +211,8 @@ class Partitions:
                 del opening[topic_id]
                 self._configs.clear()
                 self._broker.commit_advanced()
+                if not opening:
+                    self._all_settled()
 
     def _open_replica(
         self,
@@ -227,6 +239,7 @@ class Partitions:
         settings = log_config(config, broker.config, broker.random)
         try:
             opened, found = broker.directory.open_and_report(key, settings, broker.clock.wall_ms())
+            self._unsettled += 1
             if found.torn:
                 self._torn_at_start += self._starting
                 if not self._starting or self._torn_at_start <= TORN_LOGGED:

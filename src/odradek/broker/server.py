@@ -22,7 +22,7 @@ from odradek.config.setting import ConfigError
 from odradek.log.files import LocalDisk, descriptor_budget
 from odradek.log.log_directory import MetaProperties, read_meta_properties
 from odradek.log.memory_disk import MemoryDisk
-from odradek.model.env import Disk, Env
+from odradek.model.env import Disk, Env, do_nothing
 from odradek.network.listener import AddressInUseError, CannotListenError, own_address
 from odradek.network.process_usage import process_usage
 from odradek.network.reactor import Reactor, SystemClock
@@ -74,7 +74,7 @@ class Server:
     `disk` replaces the real one (or memory): for tests, one that fails on demand. `http` None: no
     HTTP, and none of its modules are imported. `id_was_free`: no node of the cluster had the id a
     moment ago, so a process that has it now is another node; else it may be this node's own one
-    before, and the start waits for the end of its session.
+    before, and the start waits for the end of its session. `many_made`: see `Env`.
     Raises `StartFailed` with the cause and the next step.
     """
 
@@ -88,6 +88,7 @@ class Server:
         disk: Disk | None = None,
         http: HttpSettings | None = None,
         id_was_free: bool = False,
+        many_made: Callable[[], object] = do_nothing,
     ) -> None:
         self._stopping = False
         self._killed = False
@@ -123,6 +124,7 @@ class Server:
             disk=self._disk,
             offload=self._workers,
             call_soon=self._reactor.call_soon,
+            many_made=many_made,
         )
         # Files and connections have a share of the descriptors each: otherwise idle connections
         # could leave none for the log.

@@ -37,7 +37,7 @@ import odradek.broker.http_service  # noqa: F401
 from odradek.broker.server import BadSettings, Server, StartFailed
 from odradek.cli import exits
 from odradek.cli.nodes_plan import NodeStart
-from odradek.cli.up import tune_garbage_collector
+from odradek.cli.up import freeze_loaded, tune_garbage_collector
 from odradek.config.addresses import address_text
 
 STOP_LIMIT_S = 60.0
@@ -260,6 +260,7 @@ class NodeChild:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         threading.Thread(target=self._wait_for_the_parent, daemon=True).start()
         try:
+            tune_garbage_collector()
             self._server = server = self._made()
             if self._asked:
                 return exits.DONE
@@ -270,7 +271,7 @@ class NodeChild:
             click.echo(f"odradek: {name}: {failure}", err=True)
             return exits.USAGE if isinstance(failure, BadSettings) else exits.FAILED
         self._tell_ready(server)
-        tune_garbage_collector()
+        freeze_loaded()
         server.run(signals=True)
         return exits.DONE
 
@@ -278,7 +279,12 @@ class NodeChild:
         node = self._node
         directory = None if node.data_dir is None else str(node.data_dir)
         server = Server(
-            node.settings, host=node.host, port=node.place.port, data_dir=directory, http=node.http
+            node.settings,
+            host=node.host,
+            port=node.place.port,
+            data_dir=directory,
+            http=node.http,
+            many_made=gc.freeze,
         )
         try:
             if node.data_dir is not None:

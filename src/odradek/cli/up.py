@@ -164,6 +164,7 @@ def up(
     )
     raise_descriptor_limit()
     keep_freed_memory()
+    tune_garbage_collector()
     directory = None if memory else (data_dir or Path(DEFAULT_DIRECTORY)).absolute()
     try:
         if nodes > 1:
@@ -188,7 +189,7 @@ def up(
     stop_on_signals(server)
     click.echo(ready_line(server, as_json))
     sys.stdout.flush()
-    tune_garbage_collector()
+    freeze_loaded()
     server.run(signals=True)
 
 
@@ -250,6 +251,7 @@ def start(
         data_dir=None if directory is None else str(directory),
         http=http,
         id_was_free=id_was_free,
+        many_made=gc.freeze,
     )
     if node.place is None or directory is None:
         server.start(tell_opened)
@@ -502,14 +504,21 @@ def wanted_descriptors(soft: int, hard: int) -> int:
 
 
 def tune_garbage_collector() -> None:
-    """Freeze the loaded objects and collect less often than the default (every 700 new objects):
-    reference counting frees nearly all objects of a broker.
+    """Collect less often than the default (every 700 new objects): reference counting frees nearly
+    all objects of a broker. For the start of a node, which `freeze_loaded` ends.
+    """
+    gc.set_threshold(20_000, 20, 50)
+
+
+def freeze_loaded() -> None:
+    """Freeze the loaded objects: the collector does not look at them again.
 
     The garbage of the imports, some thousand objects, is frozen too: to collect it would take the
-    loop 30 ms before its first request, and with 10,000 partitions 150 ms.
+    loop 30 ms before its first request, and with 10,000 partitions 150 ms. What is made for
+    thousands of partitions later is frozen when all of them are open (`Env.many_made`): to look at
+    10,000 of them takes 200 ms.
     """
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 def keep_freed_memory() -> bool:

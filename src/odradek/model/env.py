@@ -237,9 +237,17 @@ class Offload(Protocol):
         ...
 
 
+def do_nothing() -> None:
+    """The default callback."""
+
+
 @dataclass(slots=True)
 class Env:
-    """The environment. `call_soon` runs a callback on the owner thread after the current event."""
+    """The environment. `call_soon` runs a callback on the owner thread after the current event.
+
+    `many_made` is called after thousands of objects were made that stay: a process may keep its
+    garbage collector from looking at all of them again and again.
+    """
 
     clock: Clock
     random: Random
@@ -247,3 +255,4 @@ class Env:
     disk: Disk
     offload: Offload
     call_soon: Callable[[Callable[[], None]], None]
+    many_made: Callable[[], object] = do_nothing

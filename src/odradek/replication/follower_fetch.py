@@ -42,6 +42,8 @@ INITIAL_EPOCH: Final = 0
 MAX_SESSION_EPOCH: Final = 2**31 - 1
 RESULTS_MAX: Final = 1000
 """The most partitions in a response to an incremental request."""
+FIRST_RECORDS_MAX: Final = 100
+"""The most partitions of which it has the first records: the follower makes their files."""
 SESSIONS_OF_A_FOLLOWER: Final = 4
 """A follower has one session for each of its fetchers; an older one is left over from a restart."""
 
@@ -357,17 +359,23 @@ class FollowerFetches:
     def read(self, session: FollowerSession, max_bytes: int, full: bool) -> FollowerResponse:
         """Read the due partitions, up to `max_bytes` and at least one batch.
 
-        Of more than `RESULTS_MAX` partitions, the others go with the next responses.
+        Of more than `RESULTS_MAX` partitions, or `FIRST_RECORDS_MAX` new ones, the others go with
+        the next responses.
         """
         results: list[tuple[FetchPosition, FetchResult]] = []
         left = max_bytes
+        first_records = 0
         due, session.due = session.due, {}
         for position in due:
-            if not full and (left <= 0 or len(results) >= RESULTS_MAX):
+            new = position.fetch_offset == 0
+            enough = new and first_records >= FIRST_RECORDS_MAX
+            if not full and (left <= 0 or len(results) >= RESULTS_MAX or enough):
                 session.due[position] = None
                 continue
             result = self._read(position, left, min_one=left == max_bytes)
             left -= result.size
+            if new and result.size:
+                first_records += 1
             if result.size or result.error is not NONE or result.diverging is not None:
                 position.awaits = True
             elif result.read is not None and result.read.first_entry_incomplete:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from odradek.broker.partitions import OPEN_AT_ONCE, SLICE_JOBS, Partitions
+from odradek.broker.partitions import MANY_OPENED, OPEN_AT_ONCE, SLICE_JOBS, Partitions
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.recovery import RecoveryStats
@@ -97,6 +97,15 @@ def test_a_slice_ends_early_when_the_disk_is_slow():
         assert len(serving.node.replicas.by_name) == OPEN_AT_ONCE + opened
     serving.run_round()
     assert error_of(asked) == 0
+
+
+@pytest.mark.parametrize(("partitions", "told"), [(MANY_OPENED, 1), (MANY, 0)])
+def test_the_environment_is_told_once_that_many_partitions_were_made(partitions: int, told: int):
+    serving, calls = MemoryBroker(), list[int]()
+    opened = serving.node.replicas.by_name
+    serving.node.broker.env.many_made = lambda: calls.append(len(opened))
+    serving.create("t", partitions=partitions)
+    assert calls == [partitions] * told
 
 
 def test_other_requests_are_answered_between_slices():

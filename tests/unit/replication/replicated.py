@@ -80,10 +80,10 @@ class Replicated(MemoryReplicas):
     def flushed(self, partition: Partition) -> None:
         self.durable_ends.append(partition.durable_end)
 
-    def replica(self, role: PartitionRegistration, min_isr: int = 1) -> Partition:
-        key = TopicIdPartition(TOPIC_ID, 0)
+    def replica(self, role: PartitionRegistration, min_isr: int = 1, number: int = 0) -> Partition:
+        key = TopicIdPartition(TOPIC_ID, number)
         opened = self.directory.open_log(key, self.config, NOW_MS)
-        partition = self.replicas.open(TopicPartition("t", 0), TOPIC_ID, opened, BatchRules())
+        partition = self.replicas.open(TopicPartition("t", number), TOPIC_ID, opened, BatchRules())
         self.replicas.apply(partition, role, min_isr)
         return partition
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from odradek.model.errors import ErrorCode
 from odradek.protocol.hot_fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from odradek.replication.follower_fetch import (
+    FIRST_RECORDS_MAX,
     RESULTS_MAX,
     DelayedFollowerFetch,
     FollowerFetches,
@@ -29,11 +30,11 @@ class Serving:
         self.session = self.epoch = 0
 
     def listed(
-        self, offset: int, durable: int, *, epoch: int = 0, last: int = -1
+        self, offset: int, durable: int, *, epoch: int = 0, last: int = -1, number: int = 0
     ) -> list[FetchPartition]:
         return [
             FetchPartition(
-                partition=0,
+                partition=number,
                 current_leader_epoch=epoch,
                 fetch_offset=offset,
                 last_fetched_epoch=last,
@@ -75,6 +76,13 @@ class Serving:
 
     def append(self) -> None:
         self.led.append(self.partition)
+
+    def more_partitions(self, count: int) -> list[FetchPartition]:
+        """Lead further partitions, which a fetch may list then."""
+        numbers = range(1, count + 1)
+        for number in numbers:
+            self.led.replica(registration(), number=number)
+        return [each for number in numbers for each in self.listed(0, 0, number=number)]
 
 
 def sizes(response: FollowerResponse | None) -> list[int]:
@@ -255,6 +263,22 @@ def test_the_news_of_many_partitions_goes_with_several_responses():
     while sum(found) < many:
         found.append(len(errors(serving.fetch())))
     assert found == [RESULTS_MAX, 7]
+    assert serving.fetch() is None
+
+
+def test_the_first_records_of_many_partitions_go_with_several_responses():
+    """A follower makes the files of each, for which one turn of its loop would be too long."""
+    serving = Serving()
+    serving.fetch(serving.listed(0, 0))
+    many = FIRST_RECORDS_MAX + 7
+    assert serving.fetch(serving.more_partitions(many)) is None
+    for partition in list(serving.led.replicas):
+        if partition is not serving.partition:
+            serving.led.append(partition)
+    serving.led.begin_flushes()
+    (first,) = serving.answers
+    with_records = [sum(size > 0 for size in sizes(each)) for each in (first, serving.fetch())]
+    assert with_records == [FIRST_RECORDS_MAX, 7]
     assert serving.fetch() is None
 
 
