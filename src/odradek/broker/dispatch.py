@@ -30,9 +30,11 @@ from odradek.broker.context import (
 from odradek.broker.handlers import api_versions
 from odradek.broker.long_requests import (
     LONG_FRAME_BYTES,
+    METADATA_KEY,
     PART_ELEMENTS,
     SPLITS,
     LongRequest,
+    has_long_answer,
 )
 from odradek.broker.request_metrics import ErrorPaths, error_paths
 from odradek.model.errors import ErrorCode, ProtocolError, UnservedRequest
@@ -159,7 +161,7 @@ class Dispatcher:
             is_long = len(frame) > LONG_FRAME_BYTES and header.api_key in SPLITS
             if not is_long or header.api_key == PRODUCE_KEY:
                 request = found.read(frame, position)
-                is_long = is_long and partition_count(request) > PART_ELEMENTS
+                is_long = self._is_long(header, request, is_long)
             if is_long:
                 self.long_requests.begin(LongRequest(self.broker, context, position, request))
             else:
@@ -184,6 +186,12 @@ class Dispatcher:
         else:
             metrics.before_wait.observe(ended_ns - began_ns)
             context.began_ns, context.waits_since_ns = began_ns, ended_ns
+
+    def _is_long(self, header: RequestHeader, request: Any, has_long_frame: bool) -> bool:
+        """True if a decoded request is to be handled in parts."""
+        if header.api_key == METADATA_KEY:
+            return has_long_answer(self.broker.image, header.api_version, request)
+        return has_long_frame and partition_count(request) > PART_ELEMENTS
 
     def _begin_long_fetch(self, context: RequestContext, position: int) -> None:
         from odradek.broker.handlers.fetch import LongFetch

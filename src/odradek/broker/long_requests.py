@@ -21,6 +21,9 @@ a commit is still decoded and encoded in slices. The partitions of a Fetch share
 a session, so a long one is no sequence of short ones: `handlers.fetch.LongFetch` takes its slices
 in turn with the others. `dispatch` refuses a frame that names more partitions than the cluster has.
 
+A short Metadata request may ask for all topics. One whose answer has more than `LONG_ANSWER`
+partitions is long, too, and its parts are as large as their answers allow.
+
 The connection's next request waits until the last part is handled. At most `ACTIVE_MAX` long
 requests are in progress and take turns; others wait as frames, so memory is bounded by them.
 
@@ -48,9 +51,14 @@ from odradek.protocol.schema import fields_of
 if TYPE_CHECKING:
     from odradek.broker.apis import Handle
     from odradek.broker.broker import Broker
+    from odradek.controller.image import MetadataImage
 
 LONG_FRAME_BYTES: Final = 4096
 ACTIVE_MAX: Final = 4
+LONG_ANSWER: Final = 1_000
+"""Partitions in the answer to a Metadata request that makes it long."""
+ANSWER_PARTITIONS: Final = 500
+"""Partitions in the answer to a part of it, if all topics have equally many."""
 PART_ELEMENTS: Final = 100
 
 Slices = Generator[None, None, Any]
@@ -115,13 +123,36 @@ ALTER_PARTITION_REASSIGNMENTS_KEY: Final = 45
 REFUSED_WHOLE: Final = (CREATE_TOPICS_KEY, ELECT_LEADERS_KEY, ALTER_PARTITION_REASSIGNMENTS_KEY)
 
 
-def limited(key: int, broker: Broker, request: Any) -> Slices:
+def has_long_answer(image: MetadataImage, version: int, request: Any) -> bool:
+    """True if the answer to a Metadata request has more than `LONG_ANSWER` partitions."""
+    from odradek.broker.handlers.metadata import asks_for_all
+
+    if asks_for_all(version, request):
+        return image.partition_count() > LONG_ANSWER
+    found = 0
+    for each in request.topics:
+        topic = image.topics.get(each.name) if each.name else image.topics_by_id.get(each.topic_id)
+        found += 1 if topic is None else len(topic.partitions)
+    return found > LONG_ANSWER
+
+
+def limited(key: int, version: int, broker: Broker, request: Any) -> Slices:
     """Return the request that is handled: limits hold for all its elements together."""
     if key != METADATA_KEY:
         return request
-    from odradek.broker.handlers.metadata import within_creation_limit
+    from odradek.broker.handlers.metadata import naming_all, within_creation_limit
 
-    return (yield from within_creation_limit(broker, request))
+    named = naming_all(broker.image, version, request)
+    return named if named is not None else (yield from within_creation_limit(broker, request))
+
+
+def split_of(split: Split, key: int, image: MetadataImage) -> Split:
+    """Return the split of a request: topics with many partitions are fewer in a part."""
+    if key != METADATA_KEY:
+        return split
+    mean = image.partition_count() // max(1, len(image.topics))
+    elements = max(1, min(split.elements, ANSWER_PARTITIONS // max(1, mean)))
+    return Split(split.request, split.response, elements)
 
 
 def refusal(key: int, broker: Broker, request: Any) -> Handle | None:
@@ -238,7 +269,7 @@ class LongRequest:
             request = yield from read(frame, position)
         context.exchange.frame = b""
         key = context.header.api_key
-        request = yield from limited(key, self._broker, request)
+        request = yield from limited(key, context.version, self._broker, request)
         handle = refusal(key, self._broker, request) or context.route.handle
         for part in self._parts(request):
             self._responses.append(None)
@@ -254,7 +285,8 @@ class LongRequest:
         for split in SPLITS[self.context.header.api_key]:
             if getattr(request, split.request[0]):
                 self._arrays = split.response
-                return parts_of(request, split)
+                key = self.context.header.api_key
+                return parts_of(request, split_of(split, key, self._broker.image))
         return iter((request,))
 
     def _handle_part(self, part: Any, handle: Handle) -> None:

@@ -11,7 +11,7 @@ from odradek.broker import dispatch
 from odradek.broker.apis import ROWS
 from odradek.broker.dispatch import FETCH_FRAME_BYTES
 from odradek.broker.handlers.metadata import NAMES_PER_SLICE, within_creation_limit
-from odradek.broker.long_requests import PART_ELEMENTS, SPLITS, parts_of
+from odradek.broker.long_requests import LONG_ANSWER, PART_ELEMENTS, SPLITS, parts_of
 from odradek.controller.topics import MAX_TOPICS_PER_REQUEST
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.api.alter_partition_reassignments import (
@@ -312,6 +312,29 @@ def test_a_metadata_request_with_too_many_new_topics_creates_none(
     assert len(answer.topics) == len(names) + 1
     assert set(serving.node.broker.image.topics) == before
     assert f"{len(names)} topics were not created; the first, new-0" in caplog.text
+
+
+@pytest.mark.parametrize("all_topics", [True, False])
+@pytest.mark.parametrize("version", [0, 13])
+def test_a_short_metadata_request_with_a_long_answer_takes_several_turns(
+    all_topics: bool, version: int
+) -> None:
+    serving = MemoryBroker()
+    names = [f"t{number}" for number in range(3)]
+    for name in names:
+        serving.create(name, partitions=LONG_ANSWER // 2)
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    asked_for = None if all_topics else topics
+    if version == 0 and all_topics:
+        asked_for = []
+    request = MetadataRequest(topics=asked_for)
+    asked = serving.send(request, version)
+    other = serving.send(ApiVersionsRequest(), 0)
+    assert (asked.parts is None, other.parts is None) == (True, False)
+    serving.run_until_idle()
+    found = asked.answer(MetadataResponse).topics
+    assert [topic.name for topic in found] == names
+    assert {len(topic.partitions) for topic in found} == {LONG_ANSWER // 2}
 
 
 def test_limit_of_new_topics_is_checked_in_slices(serving: MemoryBroker) -> None:

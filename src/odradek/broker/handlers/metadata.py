@@ -63,8 +63,8 @@ def found_topics(
     broker: Broker, version: int, request: MetadataRequest
 ) -> list[MetadataResponseTopic]:
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
-    asked = request.topics
-    if asked is None or (version == 0 and not asked):
+    asked = request.topics or []
+    if asks_for_all(version, request):
         return [
             topic_response(broker.image, topic, operations)
             for topic in broker.image.topics.values()
@@ -80,6 +80,27 @@ def found_topics(
     if unknown and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
         broker.auto_create_topics(unknown)
     return list(found.values())
+
+
+def asks_for_all(version: int, request: MetadataRequest) -> bool:
+    return request.topics is None or (version == 0 and not request.topics)
+
+
+def naming_all(
+    image: MetadataImage, version: int, request: MetadataRequest
+) -> MetadataRequest | None:
+    """Return a request for all topics as one that names each of them; None if it is another one.
+
+    One that is deleted before its part is handled is answered as unknown.
+    """
+    if not asks_for_all(version, request):
+        return None
+    return MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in image.topics],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=request.include_cluster_authorized_operations,
+        include_topic_authorized_operations=request.include_topic_authorized_operations,
+    )
 
 
 def within_creation_limit(
