@@ -62,6 +62,7 @@ class Partitions:
         self._queue = TimeSlicedQueue(broker.clock, broker.env.call_soon)
         self._left_in_round = OPEN_AT_ONCE
         self._configs: dict[str, TopicConfig] = {}  # of topics that are being opened
+        self._shared: tuple[TopicConfig, LogConfig, BatchRules] | None = None
         self._stopped = False
         self._starting = True
         self._unsettled = 0
@@ -230,13 +231,13 @@ class Partitions:
             if self._is_damaged(added):
                 self._give_up_log(added, registration)
         else:
-            added = replicas.open(key, topic.id, opened, batch_rules(config))
+            added = replicas.open(key, topic.id, opened, self._settings_of(config)[1])
             self._set_throttled(topic.id, config)
             replicas.apply(added, registration, config.min_insync_replicas)
 
     def _open(self, key: TopicIdPartition, name: TopicPartition, config: TopicConfig) -> Log | None:
         broker = self._broker
-        settings = log_config(config, broker.config, broker.random)
+        settings, _ = self._settings_of(config)
         try:
             opened, found = broker.directory.open_and_report(key, settings, broker.clock.wall_ms())
             self._unsettled += 1
@@ -412,6 +413,7 @@ class Partitions:
     def configs_changed(self, names: Iterable[str] | None = None) -> None:
         """Apply the settings of these topics to their partitions; None: of all topics."""
         self._configs.clear()
+        self._shared = None
         selected = None if names is None else set(names)
         configs: dict[str, TopicConfig] = {}
         for partition in self._broker.replicas:
@@ -421,10 +423,20 @@ class Partitions:
             config = configs.get(name)
             if config is None:
                 config = configs[name] = self.config_of(name)
-            partition.rules = batch_rules(config)
+            settings, partition.rules = self._settings_of(config)
             self._set_throttled(partition.topic_id, config)
             self._broker.replicas.set_min_isr(partition, config.min_insync_replicas)
-            partition.log.configure(log_config(config, self._broker.config, self._broker.random))
+            partition.log.configure(settings)
+
+    def _settings_of(self, config: TopicConfig) -> tuple[LogConfig, BatchRules]:
+        """The settings of a partition's log and of its batches. The partitions of a topic share
+        them, unless each log has a jitter of its own.
+        """
+        shared = self._shared
+        if shared is None or shared[0] is not config or config.segment_jitter_ms > 0:
+            own = log_config(config, self._broker.config, self._broker.random)
+            self._shared = shared = config, own, batch_rules(config)
+        return shared[1:]
 
     def _set_throttled(self, topic_id: UUID, config: TopicConfig) -> None:
         """Set which replicas of a topic are throttled; without followers none is."""
