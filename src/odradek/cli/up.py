@@ -503,11 +503,15 @@ def wanted_descriptors(soft: int, hard: int) -> int:
     return soft if soft == resource.RLIM_INFINITY else max(soft, wanted)
 
 
+NO_FULL_COLLECTION = 1_000_000
+
+
 def tune_garbage_collector() -> None:
     """Collect less often than the default (every 700 new objects): reference counting frees nearly
-    all objects of a broker. For the start of a node, which `freeze_loaded` ends.
+    all objects of a broker. What a start makes stays: only `freeze_loaded` lets the collector look
+    at old objects again.
     """
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(20_000, 20, NO_FULL_COLLECTION)
 
 
 def freeze_loaded() -> None:
@@ -519,6 +523,7 @@ def freeze_loaded() -> None:
     10,000 of them takes 200 ms.
     """
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 def keep_freed_memory() -> bool:

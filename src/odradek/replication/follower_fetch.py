@@ -42,7 +42,7 @@ INITIAL_EPOCH: Final = 0
 MAX_SESSION_EPOCH: Final = 2**31 - 1
 RESULTS_MAX: Final = 1000
 """The most partitions in a response to an incremental request."""
-FIRST_RECORDS_MAX: Final = 100
+FIRST_RECORDS_MAX: Final = 50
 """The most partitions of which it has the first records: the follower makes their files."""
 SESSIONS_OF_A_FOLLOWER: Final = 4
 """A follower has one session for each of its fetchers; an older one is left over from a restart."""

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from odradek.log.files import LocalDisk, descriptor_budget
+from odradek.log.files.local_disk import EVICTION_STEPS
 from odradek.log.files.local_file import IOV_MAX
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk
@@ -134,6 +135,17 @@ def test_descriptors_above_the_limit_close_cold_files(tmp_path: Path):
             assert disk.open_files <= 16
     for n, file in enumerate(many):
         assert file.read(0, 100) == b"".join(b"%d.%d " % (turn, n) for turn in range(3))
+
+
+def test_a_look_for_a_cold_file_among_thousands_is_short(tmp_path: Path):
+    limit = EVICTION_STEPS + 50
+    disk = LocalDisk(max_open=limit)
+    opened = []
+    for number in range(2 * limit):
+        disk.open(f"{tmp_path}/{number}", create=True).append([b"x"])
+        opened.append(disk.open_files)
+    assert opened[limit] == limit + 1, "all are used, and it has not looked at all of them"
+    assert opened[limit + 1 :] == [limit] * (limit - 1)
 
 
 def test_a_used_file_stays_open_while_others_are_closed(tmp_path: Path):

@@ -24,6 +24,8 @@ from odradek.log.files.local_file import WRITE_MODE, LocalFile, sync_descriptor,
 
 DEFAULT_MAX_OPEN = 768
 RESERVED_DESCRIPTORS = 4
+EVICTION_STEPS = 256
+"""Files looked at for a cold one: with thousands open and used, a look at all takes too long."""
 
 
 class Descriptors:
@@ -101,7 +103,7 @@ class Descriptors:
             self._files.pop(file, None)
 
     def _evict(self, newcomer: LocalFile) -> None:
-        for _ in range(2 * len(self._files)):
+        for _ in range(min(2 * len(self._files), EVICTION_STEPS)):
             if len(self._files) <= self.max_open:
                 return
             file = next(iter(self._files))
