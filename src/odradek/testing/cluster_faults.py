@@ -4,7 +4,8 @@
                         pause, a start, and the next one when it is ready
     lost disk           a machine is killed and comes back with an empty disk, if all replicas were
                         in sync, each partition has another one, and the quorum has a majority
-                        without it: the others have all that was acknowledged
+                        without it: the others have all that was acknowledged. Amid other faults it
+                        comes back when it is in no ISR: the others may be fenced before it
     controller killed   the active controller is killed
     controller paused   its process gets no time, as by SIGSTOP, and then goes on as if it led
     majority killed     more than half of the machines are killed
@@ -33,6 +34,7 @@ from odradek.testing.workload.schedule import CLUSTER_FAULTS, Fate, FaultPlan
 LOOK_NS = 100 * MS
 READY_LIMIT_NS = 20 * SECOND
 PATIENCE_NS = 10 * SECOND
+CALM_NS = 3 * SECOND
 
 
 @dataclass(slots=True, eq=False)
@@ -113,10 +115,39 @@ class ClusterFaults:
     def _lost_disk(self, fault: FaultPlan, chance: SplitMix64) -> None:
         machine = self.machines[fault.machine - 1]
         if self.is_whole() and self._data_outlives(machine):
+            is_calm = self._is_calm()
             self._note(fault.kind)
             machine.kill()
-            machine.wipe()
-            machine.restart(fault.length_ns)
+            self._replace_disk(machine, fault.length_ns, at_once=is_calm)
+
+    def _replace_disk(self, machine: SimMachine, delay_ns: int, *, at_once: bool) -> None:
+        """Boot a machine with an empty disk, later; `at_once`: though it may be in an ISR."""
+
+        def replace() -> None:
+            if machine.running:
+                return
+            if self._data_outlives(machine) and (at_once or not self._is_in_sync(machine)):
+                machine.wipe()
+                machine.boot()
+            else:
+                self._replace_disk(machine, LOOK_NS, at_once=at_once)
+
+        self._later(delay_ns, "another disk", replace)
+
+    def _is_calm(self) -> bool:
+        since_ns = self.scheduler.now_ns - CALM_NS
+        faults = self.machines[0].history.faults
+        return all(each.kind == "boot" or each.at_ns < since_ns for each in faults)
+
+    def _is_in_sync(self, machine: SimMachine) -> bool:
+        """True if the machine's broker is in an ISR, as far as the controller has decided."""
+        controller = self._controller()
+        if controller is None or not isinstance(controller.broker, Node):
+            return True
+        topics = controller.broker.metadata.committed.topics.values()
+        return any(
+            machine.number in each.isr for topic in topics for each in topic.partitions.values()
+        )
 
     def _data_outlives(self, lost: SimMachine) -> bool:
         """True if each partition has a replica elsewhere, and a majority of the voters its disks,

@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 from uuid import UUID
 
 from odradek.broker.node import Node
-from odradek.controller.image import MetadataImage
+from odradek.controller.image import MetadataImage, PartitionRegistration
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicIdPartition, TopicPartition
 from odradek.protocol import record_batch
@@ -27,11 +27,13 @@ from odradek.testing.disk import SimDisk
 from odradek.testing.machine import DATA_DIRECTORY, SimMachine
 from odradek.testing.rules import (
     CommittedRecord,
+    InSyncReplica,
     Leadership,
     ReplicaLog,
     Watermark,
     committed_logs_match,
     high_watermarks_rise,
+    in_sync_have_committed,
     one_leader_per_epoch,
 )
 
@@ -45,6 +47,7 @@ class PartitionView:
     epoch: int
     isr: tuple[int, ...]
     high_watermark: int
+    partition_epoch: int = -1
 
     @property
     def name(self) -> str:
@@ -80,6 +83,7 @@ def view_of(partition: Partition) -> PartitionView:
         partition.leader_epoch,
         (partition.node_id,) if leadership is None else leadership.isr,
         partition.high_watermark,
+        -1 if leadership is None else leadership.partition_epoch,
     )
 
 
@@ -96,6 +100,20 @@ def controller_image(nodes: Mapping[int, Node]) -> MetadataImage | None:
     """Return the committed image of the active controller, None if there is not exactly one."""
     active = [node for node in nodes.values() if node.metadata.controller.is_active]
     return active[0].metadata.committed if len(active) == 1 else None
+
+
+def newest_image(nodes: Mapping[int, Node]) -> MetadataImage | None:
+    """Return the committed image of the node that knows most; None without nodes."""
+    logs = [node.metadata for node in nodes.values()]
+    return max(logs, key=lambda each: each.committed_offset).committed if logs else None
+
+
+def registration_of(
+    image: MetadataImage | None, topic_id: UUID, number: int
+) -> PartitionRegistration | None:
+    """Return what an image says of a partition, None if it does not know it."""
+    topic = None if image is None else image.topic_by_id(topic_id)
+    return None if topic is None else topic.partitions.get(number)
 
 
 def unsettled(machines: Sequence[SimMachine], lost: Sequence[int] = ()) -> list[str]:
@@ -189,16 +207,21 @@ class Observer:
     now_ns: Callable[[], int]
     every: int = EVERY
     """The number of events between two looks at one machine."""
+    machines: list[SimMachine] = field(default_factory=list)
     leaderships: list[Leadership] = field(default_factory=list)
     watermarks: list[Watermark] = field(default_factory=list)
+    behind: list[InSyncReplica] = field(default_factory=list)
+    """The replicas in sync that lacked what is committed, once for each process."""
     committed: list[CommittedRecord] = field(default_factory=list)
     """The batches of the metadata log that each process takes for committed."""
     _metadata: dict[tuple[str, int], ReadMetadata] = field(default_factory=dict)
     _seen: dict[tuple[str, int, str], tuple[int, int]] = field(default_factory=dict)
+    _behind: set[tuple[str, int, str]] = field(default_factory=set)
     _turns: dict[str, int] = field(default_factory=dict)
 
     def watch(self, machine: SimMachine) -> None:
         """Look at this machine's brokers from now on."""
+        self.machines.append(machine)
 
         def event() -> None:
             turn = self._turns[machine.host] = self._turns.get(machine.host, 0) + 1
@@ -234,6 +257,50 @@ class Observer:
                 )
             )
 
+        if isinstance(machine.broker, Node) and len(self.machines) > 1:
+            self._look_at_followers(machine.number, machine.broker)
+
+    def _look_at_followers(self, number: int, node: Node) -> None:
+        """Compare the replicas on this node with those of their leaders or followers: who is in
+        sync, by the newest metadata of all nodes, has what the leader takes for committed.
+        """
+        nodes = nodes_of(self.machines)
+        image = newest_image(nodes)
+        for replica in node.replicas:
+            key = replica.topic_id, replica.topic_partition.partition
+            known = registration_of(image, *key)
+            leader = nodes.get(known.leader) if known is not None else None
+            led = None if leader is None else leader.replicas.by_id.get(key)
+            if (
+                known is None
+                or led is None
+                or led.leadership is None
+                or not serves(led)
+                or not led.durability.fsync
+                or led.leader_epoch != known.leader_epoch
+                or led.leadership.partition_epoch > known.partition_epoch
+            ):
+                continue
+            for follower in known.isr if known.leader == number else (number,):
+                if follower in known.isr and follower in nodes:
+                    self._compare(led, nodes[follower].replicas.by_id.get(key), follower)
+
+    def _compare(self, led: Partition, followed: Partition | None, node_id: int) -> None:
+        if followed is None or not followed.has_log or followed.failure is not ErrorCode.NONE:
+            return
+        end, committed = followed.log.log_end_offset, led.high_watermark
+        if end < committed:
+            name = f"{led.topic_partition}/{led.topic_id.hex[:8]}"
+            machine = self.machines[node_id - 1]
+            seen = (machine.host, machine.boots, name)
+            if seen not in self._behind:
+                self._behind.add(seen)
+                self.behind.append(
+                    InSyncReplica(
+                        self.now_ns(), name, led.leader_epoch, machine.host, end, committed
+                    )
+                )
+
     def _read_metadata(self, machine: SimMachine, end: int) -> None:
         """Note the batches that were committed since the last look."""
         read = self._metadata.setdefault((machine.host, machine.boots), ReadMetadata())
@@ -266,4 +333,5 @@ class Observer:
             *one_leader_per_epoch(self.leaderships),
             *committed_logs_match(self.committed),
             *high_watermarks_rise(self.watermarks),
+            *in_sync_have_committed(self.behind),
         ]

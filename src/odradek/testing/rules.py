@@ -4,14 +4,16 @@ Each takes observations in the order in which they were made and returns the vio
 text each. The observations come from running processes and from the disks' platters, so the same
 rules hold for a broker alone (one replica), a cluster, and a quorum without brokers.
 
-| rule                    | says                                                                   |
-|-------------------------|------------------------------------------------------------------------|
-| `one_leader_per_epoch`  | in one epoch a partition has one leader; the metadata log too          |
-| `one_vote_per_epoch`    | a replica of the quorum votes for one candidate in an epoch            |
-| `high_watermarks_rise`  | while one process leads in one epoch, its high watermark never falls   |
-| `acks_are_on_platters`  | an acknowledged batch is on the platter of every in-sync replica       |
-| `replicas_match`        | replicas have the same bytes below the least high watermark            |
-| `committed_logs_match`  | two replicas never commit different records at an offset               |
+| rule                     | says                                                                  |
+|--------------------------|-----------------------------------------------------------------------|
+| `one_leader_per_epoch`   | in one epoch a partition has one leader; the metadata log too         |
+| `one_vote_per_epoch`     | a replica of the quorum votes for one candidate in an epoch           |
+| `high_watermarks_rise`   | while one process leads in one epoch, its high watermark never falls  |
+| `acks_are_on_platters`   | an acknowledged batch is on the platter of every in-sync replica, and |
+|                          | of as many replicas as `min.insync.replicas` says                     |
+| `in_sync_have_committed` | a replica in sync has everything below its leader's high watermark    |
+| `replicas_match`         | replicas have the same bytes below the least high watermark           |
+| `committed_logs_match`   | two replicas never commit different records at an offset              |
 """
 
 from __future__ import annotations
@@ -53,6 +55,18 @@ class Watermark:
     node: str
     boot: int
     offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class InSyncReplica:
+    """The log end of a replica that is in sync, and the high watermark of its leader."""
+
+    at_ns: int
+    partition: str
+    epoch: int
+    node: str
+    end: int
+    high_watermark: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +147,16 @@ def high_watermarks_rise(seen: Iterable[Watermark]) -> list[str]:
             )
         last[key] = each
     return found
+
+
+def in_sync_have_committed(seen: Iterable[InSyncReplica]) -> list[str]:
+    """Return the replicas in sync whose logs ended below their leader's high watermark."""
+    return [
+        f"{each.partition}: {each.node} is in sync in epoch {each.epoch} and ends at {each.end},"
+        f" below the high watermark {each.high_watermark}, at {each.at_ns} ns"
+        for each in seen
+        if each.end < each.high_watermark
+    ]
 
 
 def acks_are_on_platters(acks: Iterable[DurableAck]) -> list[str]:

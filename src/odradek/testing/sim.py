@@ -192,6 +192,7 @@ def broker_world(options: argparse.Namespace, seed: int, brokers: int) -> World:
         engines=options.engines,
         brokers=brokers,
         kept=None if options.keep is None else split(options.keep),
+        brief=options.brief and brokers != 1,
     )
 
 
@@ -241,6 +242,9 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--voters", type=int, default=0, help="of a quorum; 0: as the seed decides")
     made.add_argument("--faults", default="", help="only these, separated by commas")
+    made.add_argument(
+        "--brief", action="store_true", help="of a cluster: its faults within a few seconds"
+    )
     made.add_argument("--plain", action="store_true", help="only producing and reading")
     made.add_argument(
         "--engines",

@@ -43,11 +43,19 @@ from odradek.testing.link_faults import LinkFaults
 from odradek.testing.machine import SimMachine, Wiring, host_of, real_broker
 from odradek.testing.nemesis import MAX_SKEW_MS, Nemesis
 from odradek.testing.network import Fabric
-from odradek.testing.probes import Observer, led_partitions, replica_logs, unsettled
+from odradek.testing.probes import (
+    Observer,
+    led_partitions,
+    newest_image,
+    nodes_of,
+    registration_of,
+    replica_logs,
+    unsettled,
+)
 from odradek.testing.rules import DurableAck, acks_are_on_platters, replicas_match
 from odradek.testing.scheduler import MS, SECOND, WALL_START_MS, Scheduler
 from odradek.testing.workload.clients import ScriptedClients
-from odradek.testing.workload.cluster_schedule import with_cluster
+from odradek.testing.workload.cluster_schedule import MIN_ISR, in_brief, with_cluster
 from odradek.testing.workload.reader import SimReader
 from odradek.testing.workload.schedule import (
     Schedule,
@@ -58,6 +66,8 @@ from odradek.testing.workload.schedule import (
 
 WORK_LIMIT_NS = 60 * SECOND
 QUIET_NS = 10 * SECOND
+BRIEF_QUIET_NS = 2 * SECOND
+"""Without retention, whose longest time is 4 s."""
 RETENTION_NS = 2 * SECOND
 """The delay that retention may have without faults: two passes, and the work of one."""
 READ_LIMIT_NS = 60 * SECOND
@@ -124,6 +134,8 @@ class World:
     brokers: int = 1
     kept: Sequence[str] | None = None
     """Only these parts of the plan, None for all."""
+    brief: bool = False
+    """Short virtual time: the faults of a cluster come close together."""
     is_toy: bool = False
     """True if `wire` makes brokers that are no cluster of real ones."""
     cluster: ClusterFaults = field(init=False)
@@ -149,6 +161,8 @@ class World:
             self.plan = with_machines(self.seed, self.plan, self.brokers, self.faults)
         elif self.brokers != 1:
             self.plan = with_cluster(self.seed, self.plan, self.brokers, self.faults)
+        if self.brief:
+            self.plan = in_brief(self.seed, self.plan)
         if self.engines != NO_ENGINES:
             alone = self.engines == ONLY_ENGINES
             self.plan = with_engines(self.seed, self.plan, self.steps, alone=alone)
@@ -229,6 +243,7 @@ class World:
         world = "broker" if self.brokers == 1 else f"cluster --brokers {self.brokers}"
         text = f"--world {world} --seed {self.seed} --steps {self.steps}"
         text += f" --faults '{','.join(self.faults)}'" if self.faults else ""
+        text += " --brief" if self.brief else ""
         text += "" if self.extras else " --plain"
         text += f" --engines {self.engines}" if self.engines != BOTH else ""
         return text + (f" --keep '{','.join(self.kept)}'" if self.kept is not None else "")
@@ -250,6 +265,7 @@ class World:
             self.engines,
             self.brokers,
             list(parts),
+            self.brief,
             self.is_toy,
         )
 
@@ -288,7 +304,7 @@ class World:
             stuck = self._cluster_settles()
         self.clients.stop()
         # Records acknowledged with acks=1 become visible later, when they are on disk.
-        self.scheduler.run(self.scheduler.now_ns + QUIET_NS)
+        self.scheduler.run(self.scheduler.now_ns + self._quiet_ns())
         self._quiet_ms = WALL_START_MS + (self.scheduler.now_ns - RETENTION_NS) // MS
         if not stuck:
             finals = self.clients.start_final_readers()
@@ -338,6 +354,10 @@ class World:
 
     def _work_limit_ns(self) -> int:
         return WORK_LIMIT_NS if self.engines == NO_ENGINES else SEND_LIMIT_NS
+
+    def _quiet_ns(self) -> int:
+        has_retention = any(topic.retention for topic in self.plan.topics)
+        return BRIEF_QUIET_NS if self.brief and not has_retention else QUIET_NS
 
     def _work_is_done(self) -> bool:
         return self.clients.work_is_done() and self.engine_clients.sending_is_done()
@@ -423,8 +443,9 @@ class World:
             )
 
     def _look_at_platters(self, send: Send, topic_id: UUID) -> None:
-        """Note on whose platters an acknowledged batch is, of the replicas in sync by the newest
-        leader that runs. Without one there is nobody to ask.
+        """Note on whose platters an acknowledged batch is: of the replicas in sync by the newest
+        leader that runs and by the newest metadata, and of all. Without a leader there is nobody to
+        ask.
         """
         views = [
             view
@@ -437,17 +458,30 @@ class World:
             return
         end = send.base_offset + len(send.contents)
         newest = max(views, key=lambda view: view.epoch)
-        platters = {}
-        for number in newest.isr:
-            machine = self.machines[number - 1]
-            disk = machine.disk
-            if machine.disks > 1 and not segments_of(disk, topic_id, send.partition.partition):
-                continue  # What it told the leader was of the disk that it lost.
-            there = is_durable(
-                disk, topic_id, send.partition.partition, send.base_offset, len(send.contents)
+        members, needed = set(newest.isr), 0
+        known = registration_of(
+            newest_image(nodes_of(self.machines)), topic_id, send.partition.partition
+        )
+        if known is not None:
+            least = int(self.plan.settings.get(MIN_ISR, "1"))
+            needed = min(least, len(known.replicas) - len(known.adding_replicas))
+            if known.partition_epoch >= newest.partition_epoch:
+                members.update(known.isr)
+        ends = {machine.number: self._end_on(machine, send, topic_id) for machine in self.machines}
+        for numbers, least in ((sorted(members), 0), (sorted(ends), needed)):
+            platters = {host_of(number): ends[number] for number in numbers}
+            self._acks.append(
+                DurableAck(self.scheduler.now_ns, str(send.partition), end, platters, least)
             )
-            platters[host_of(number)] = end if there else 0
-        self._acks.append(DurableAck(self.scheduler.now_ns, str(send.partition), end, platters))
+
+    def _end_on(self, machine: SimMachine, send: Send, topic_id: UUID) -> int:
+        """Return the end of an acknowledged batch if it is on this machine's platter, else 0. What
+        a machine told its leader of a disk that it lost counts.
+        """
+        partition, count, disk = send.partition.partition, len(send.contents), machine.disk
+        lost = machine.disks > 1 and not segments_of(disk, topic_id, partition)
+        there = lost or is_durable(disk, topic_id, partition, send.base_offset, count)
+        return send.base_offset + count if there else 0
 
     # What the checker has to know.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from odradek.testing.rules import (
     CommittedRecord,
     DurableAck,
+    InSyncReplica,
     Leadership,
     ReplicaLog,
     Vote,
@@ -12,6 +13,7 @@ from odradek.testing.rules import (
     acks_are_on_platters,
     committed_logs_match,
     high_watermarks_rise,
+    in_sync_have_committed,
     one_leader_per_epoch,
     one_vote_per_epoch,
     replicas_match,
@@ -108,3 +110,13 @@ def test_metadata_logs_match_below_the_commit() -> None:
 def test_different_committed_records_are_found() -> None:
     assert committed_logs_match([committed("a", 0, 1, "x"), committed("b", 0, 1, "y")])
     assert committed_logs_match([committed("a", 0, 1, "x"), committed("b", 0, 2, "x")])
+
+
+def test_a_replica_in_sync_that_ends_below_the_high_watermark_is_found() -> None:
+    seen = [
+        InSyncReplica(1, "t-0", 2, "a", end=5, high_watermark=5),
+        InSyncReplica(2, "t-0", 2, "b", end=4, high_watermark=5),
+    ]
+    assert in_sync_have_committed(seen) == [
+        "t-0: b is in sync in epoch 2 and ends at 4, below the high watermark 5, at 2 ns"
+    ]

@@ -68,6 +68,46 @@ def with_cluster(
     )
 
 
+BRIEF_NS = 2_500 * MS
+BRIEF_PAUSE_MS = 600
+BRIEF_SETTINGS = {
+    "broker.session.timeout.ms": 1_500,
+    "broker.heartbeat.interval.ms": 400,
+    "controller.quorum.fetch.timeout.ms": 600,
+    "controller.quorum.election.timeout.ms": 300,
+    "controller.quorum.election.backoff.max.ms": 200,
+}
+
+
+def in_brief(seed: int, plan: Schedule) -> Schedule:
+    """Return the schedule with its faults and operations compressed to the first seconds, with
+    clients that pause briefly, and settings by which a cluster notices faults of such lengths.
+    """
+    chance = stream(seed, "schedule/brief")
+    ends = [fault.at_ns + fault.length_ns for fault in plan.faults]
+    span_ns = max([BRIEF_NS, *ends, *(each.at_ns for each in plan.operations)])
+
+    def scaled(time_ns: int) -> int:
+        return time_ns * BRIEF_NS // span_ns
+
+    settings = BRIEF_SETTINGS | {"replica.lag.time.max.ms": chance.pick((700, 1_500, 5_000))}
+    return replace(
+        plan,
+        settings=plan.settings | {name: str(value) for name, value in settings.items()},
+        producers=[
+            replace(each, pause_ms=(1, min(each.pause_ms[1], BRIEF_PAUSE_MS)))
+            for each in plan.producers
+        ],
+        recreated=plan.recreated if chance.chance(300) else (),
+        faults=[
+            replace(each, at_ns=scaled(each.at_ns), length_ns=scaled(each.length_ns))
+            for each in plan.faults
+        ],
+        operations=[replace(each, at_ns=scaled(each.at_ns)) for each in plan.operations],
+        heal_ns=BRIEF_NS + 100 * MS,
+    )
+
+
 def with_replicas(
     chance: SplitMix64, topic: TopicPlan, machines: int, *, lasting: bool
 ) -> TopicPlan:
