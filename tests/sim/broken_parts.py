@@ -139,7 +139,7 @@ def cluster(
                 for each in plan.producers
             ],
             recreated=(),
-            voters=0,
+            voters=3 if recorded_voters else 0,
             recorded_voters=recorded_voters,
             faults=faults,
             operations=[

@@ -67,6 +67,9 @@ SESSION_LOST: Final = (
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 )
 
+UNTOLD: Final = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+"""What the leader was told of a partition that is to be told again: no position is this one."""
+
 Key = tuple[UUID, int]
 
 
@@ -217,6 +220,8 @@ class ReplicaFetcher:
         self._connection = 0  # a number for each session; answers of older ones are ignored
         self._in_flight = 0
         self._number = 0  # of the last request
+        self._unended: dict[int, None] = {}  # the requests without an answer, ignored ones too
+        self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._paused = False
         self._failures = 0  # requests in a row without an answer
         self._stopped = False
@@ -260,6 +265,29 @@ class ReplicaFetcher:
         if key in self.partitions:
             self._mark(key)
             self.fetch()
+
+    def tell_again(self, key: Key) -> None:
+        """Tell the leader the position of a partition, though it was told before."""
+        known = self.partitions.get(key)
+        if known is not None and known.told is not None:
+            known.told = UNTOLD
+            self._mark(key)
+            self.fetch()
+
+    def when_ended(self, function: Callable[[], None]) -> None:
+        """Call a function when all requests that were sent up to now have ended; at once if all
+        have. It is called after `stop`, too.
+        """
+        if self._unended:
+            self._waiting.append((self._number, function))
+        else:
+            function()
+
+    def _ended(self, number: int) -> None:
+        del self._unended[number]
+        first = next(iter(self._unended), self._number + 1)
+        while self._waiting and self._waiting[0][0] < first:
+            self._waiting.pop(0)[1]()
 
     def _mark(self, key: Key) -> None:
         self._changed[key] = None
@@ -366,7 +394,13 @@ class ReplicaFetcher:
             self._session_epoch = 1 if at_end else self._session_epoch + 1
         self._in_flight += 1
         connection, number = self._connection, self._number
-        self._environment.send(request, lambda answer: self._answered(connection, number, answer))
+        self._unended[number] = None
+
+        def answered(answer: FetchResponse | None) -> None:
+            self._answered(connection, number, answer)
+            self._ended(number)
+
+        self._environment.send(request, answered)
 
     # -- answers ---------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 
 from odradek.log.leader_epochs import EpochEndOffset
 from odradek.model.byte_ranges import ByteRange
@@ -102,7 +103,10 @@ class ReplicaFetcherManager:
         """Fetch from the partition's leader in its epoch, or stop if there is none."""
         kind = FetcherKind.IN_SYNC if in_sync else FetcherKind.CATCH_UP
         assigned = partition.leader_id, kind
-        if self._assigned.get(partition) not in (None, assigned):
+        before = self._assigned.get(partition)
+        moved_from = None
+        if before is not None and before != assigned:
+            moved_from = self.fetchers[before] if before[0] == assigned[0] else None
             self.forget(partition)
         if partition.leader_id == NO_LEADER:
             self.forget(partition)
@@ -122,6 +126,15 @@ class ReplicaFetcherManager:
             followed = self._followed[partition] = FollowedPartition(self._replicas, partition)
         self._assigned[partition] = assigned
         fetcher.add(followed)
+        if moved_from is not None:
+            # A request of the fetcher before may reach the leader after the first one of this
+            # fetcher: its older position would stay until there are more records.
+            moved_from.when_ended(partial(self._tell_again, partition))
+
+    def _tell_again(self, partition: Partition) -> None:
+        assigned, followed = self._assigned.get(partition), self._followed.get(partition)
+        if assigned is not None and followed is not None:
+            self.fetchers[assigned].tell_again(followed.key)
 
     def forget(self, partition: Partition) -> None:
         """Stop fetching a partition; a fetcher without partitions ends."""

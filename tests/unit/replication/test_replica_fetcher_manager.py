@@ -17,9 +17,11 @@ class Wire:
 
     def __init__(self) -> None:
         self.sent: list[FetchRequest] = []
+        self.answered: list[Callable[[FetchResponse | None], None]] = []
 
     def send(self, request: FetchRequest, answered: Callable[[FetchResponse | None], None]) -> None:
         self.sent.append(request)
+        self.answered.append(answered)
 
     def call_later(self, delay_ms: int, function: Callable[[], None]) -> None:
         """Nothing waits here."""
@@ -53,6 +55,19 @@ def test_an_in_sync_replica_and_one_that_catches_up_have_fetchers_of_their_own()
     following.change(leader=2, isr=(2, 3), partition_epoch=1)
     assert list(following.manager.fetchers) == [(2, CATCH_UP)]
     assert len(following.wires[2, CATCH_UP].sent) == 1
+
+
+def test_a_position_is_told_again_when_the_requests_of_the_fetcher_before_have_ended():
+    """One of them may reach the leader late, and would put the replica back to where it was."""
+    following = Following()
+    following.change(leader=2, isr=(2, 3), partition_epoch=1)
+    late, wire = following.wires[2, IN_SYNC], following.wires[2, CATCH_UP]
+    wire.answered[0](FetchResponse(session_id=5, responses=[]))
+    listed = [len(request.topics) for request in wire.sent]
+    assert listed == [1, 0]
+    late.answered[0](None)
+    assert [len(request.topics) for request in wire.sent] == [1, 0, 1]
+    assert wire.sent[2].topics == wire.sent[0].topics
 
 
 def test_a_partition_moves_to_its_new_leader():
