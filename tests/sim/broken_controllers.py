@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from odradek.controller import cluster_control
+from odradek.controller import alter_partition, cluster_control
 from odradek.controller.broker_sessions import BrokerSessions
 from odradek.controller.image import PartitionRegistration
 from odradek.controller.partition_change import Election, ElectionRules, PartitionChange
+from odradek.model.errors import ErrorCode
 
 
 def elects_anyone(patch: pytest.MonkeyPatch) -> None:
@@ -33,6 +34,11 @@ def elects_whom_it_prefers(patch: pytest.MonkeyPatch) -> None:
         return elect(self, rules, elr)
 
     patch.setattr(PartitionChange, "_elect", elected)
+
+
+def takes_any_isr(patch: pytest.MonkeyPatch) -> None:
+    """Proposals of old leaders and from old epochs are taken."""
+    patch.setattr(alter_partition, "_problem", lambda *_: ErrorCode.NONE)
 
 
 def leaves_epochs_as_they_are(patch: pytest.MonkeyPatch) -> None:

@@ -131,22 +131,6 @@ def forgets_producers_when_it_leads(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "make_leader", make_leader)
 
 
-def counts_followers_that_have_diverged(patch: pytest.MonkeyPatch) -> None:
-    """What a follower tells counts, though it has other records than its leader."""
-    refusal = FollowerFetches._refusal
-
-    def refused(self: FollowerFetches, position: Any, partition: Partition) -> Any:
-        result = refusal(self, position, partition)
-        leadership = partition.leadership
-        if result is not None and result.diverging is not None and leadership is not None:
-            replica = leadership.replicas[position.session.broker_id]
-            end = partition.log.log_end_offset
-            replica.update(end, end, 0, replica.broker_epoch, end, 0)
-        return result
-
-    patch.setattr(FollowerFetches, "_refusal", refused)
-
-
 def looks_at_no_isr(patch: pytest.MonkeyPatch) -> None:
     """Nobody checks who may be in sync again after a broker was unfenced."""
     patch.setattr(ReplicaManager, "check_isrs", lambda self: None)
@@ -167,8 +151,10 @@ def joins_the_isr_behind(patch: pytest.MonkeyPatch) -> None:
     """A replica is proposed for the ISR at its first fetch, and counts later."""
     propose = Leadership.propose_expansion
 
-    def expand(self: Leadership, replica: Replica, high_watermark: int) -> IsrProposal | None:
-        return propose(self, replica, NO_OFFSET)
+    def expand(
+        self: Leadership, replica: Replica, high_watermark: int, log_start: int
+    ) -> IsrProposal | None:
+        return propose(self, replica, NO_OFFSET, NO_OFFSET)
 
     def end(self: Leadership, leader_end: int) -> int:
         first = [each for each in self.isr[:2] if each in self.replicas]
