@@ -114,7 +114,20 @@ def test_a_small_run_passes_its_proof(tmp_path):
 @pytest.fixture
 def demo_here(spark, monkeypatch, tmp_path):
     """Run the command in this process and Spark session, with the first 2000 flights."""
-    monkeypatch.setattr(run, "new_session", lambda stack, log_file: spark)
+
+    class ThisSession:
+        def __init__(self, workers, log_file):
+            pass
+
+        def get(self):
+            return spark
+
+        def begin_stop(self):
+            pass
+
+        close = begin_stop
+
+    monkeypatch.setattr(run, "BackgroundSession", ThisSession)
 
     def invoke(*arguments):
         output = tmp_path / "demo"

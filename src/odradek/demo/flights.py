@@ -21,7 +21,6 @@ import csv
 import importlib.util
 import zipfile
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -33,8 +32,9 @@ TEXT_COLUMNS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
 MISSING = "NA"
 
 
-class Event(NamedTuple):
-    """One flight, ready to be produced."""
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One flight, ready to be produced. Without the garbage collector, which would look at all of
+    them again and again while they are made."""
 
     reported_ms: int
     carrier: str

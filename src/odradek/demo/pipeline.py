@@ -42,6 +42,9 @@ FLIGHT = """
     sched_arr_time int, arr_delay int, carrier string, flight int, tailnum string, origin string,
     dest string, air_time int, distance int, hour int, minute int, time_hour timestamp
 """
+UNUSED = ("flight", "tailnum", "dest")
+"""Fields that no rule and no result needs: they stay in the value and are not decoded."""
+DECODED = ",".join(field for field in FLIGHT.split(",") if field.split()[0] not in UNUSED)
 COLUMNS = {"delays": "data", "rejected": "key, value, data"}
 """The columns of the source that each query reads."""
 NEVER_MISSING = ("year", "month", "day", "hour", "minute", "sched_dep_time", "sched_arr_time")
@@ -71,7 +74,7 @@ def flights_options(locations: Locations) -> dict[str, str]:
         "kafka.bootstrap.servers": locations.bootstrap,
         "startingOffsets": "earliest",
         "valueFormat": "json",
-        "valueSchema": FLIGHT,
+        "valueSchema": DECODED,
     }
 
 
@@ -90,7 +93,7 @@ def read_flights(spark: SparkSession, locations: Locations, query: str) -> DataF
 
 
 def parse(records: DataFrame) -> DataFrame:
-    """Turn decoded records into flights: the columns of `FLIGHT`, null if they cannot be decoded,
+    """Turn decoded records into flights: the columns of `DECODED`, null if they cannot be decoded,
     and `event_time` (UTC)."""
     seconds = f.unix_seconds("time_hour") + f.col("minute") * 60
     flight = records.select("*", "data.*").drop("data")

@@ -1,22 +1,25 @@
 """Produces the flights with Odradek's own producer.
 
-`replay` sends as fast as the broker accepts them; with a `Pace` it sends each flight at its time on
-a faster clock. It counts the delivery callbacks: it returns when all flights are acknowledged, and
-raises `DeliveryFailed` if one was refused.
+`replay` sends as fast as the broker accepts them, as columns of many flights; with a `Pace` it
+sends each flight at its time on a faster clock, and counts the delivery callbacks. It returns when
+all flights are acknowledged, and raises `DeliveryFailed` if one was refused.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from odradek import Admin, KafkaError, Producer
-from odradek.client.producer.futures import Delivery
+from odradek.client.producer.futures import Deliveries, Delivery
 from odradek.demo.flights import Event
 
-REPORT_EVERY = 1000
+SLICE = 20_000
+"""The number of flights that are sent together."""
 # Full batches: fewer of them to make durable.
 BULK = {"batch.size": 262_144, "linger.ms": 50, "max.request.size": 8_388_608}
 FLUSH_TIMEOUT_SECONDS = 60
@@ -63,17 +66,16 @@ def create_topics(bootstrap: str, topics: dict[str, int]) -> None:
 
 def due_events(
     events: Sequence[Event],
-    pace: Pace | None,
+    pace: Pace,
     stopped: threading.Event,
     now: Callable[[], float] = time.monotonic,
 ) -> Iterator[Event]:
-    """Return each event at its time, without a `pace` at once; none after `stopped`."""
+    """Return each event at its time; none after `stopped`."""
     started = now()
     for event in events:
-        if pace is not None:
-            early_s = started + pace.due(event.reported_ms, events[0].reported_ms) - now()
-            if early_s > 0:
-                stopped.wait(early_s)
+        early_s = started + pace.due(event.reported_ms, events[0].reported_ms) - now()
+        if early_s > 0:
+            stopped.wait(early_s)
         if stopped.is_set():
             return
         yield event
@@ -94,26 +96,73 @@ def replay(
     replay early.
     """
     ended = stopped or threading.Event()
-    outcomes = Outcomes()
-    report = outcomes.report
     with Producer(BULK, brokers=bootstrap) as producer:
-        send = producer.send
-        for index, event in enumerate(due_events(events, pace, ended)):
-            if outcomes.failure is not None:
-                break
-            send(
-                topic,
-                event.value,
-                key=event.carrier,
-                timestamp=event.reported_ms,
-                on_delivery=report,
-            )
-            if index % REPORT_EVERY == 0 or pace is not None:
-                progress(outcomes.delivered)
-        unsent = producer.flush(FLUSH_TIMEOUT_SECONDS)
-        progress(outcomes.delivered)
+        if pace is None:
+            return send_together(producer, topic, events, progress, ended)
+        return send_paced(producer, topic, due_events(events, pace, ended), progress)
+
+
+def send_together(
+    producer: Producer[bytes | str, bytes | str],
+    topic: str,
+    events: Sequence[Event],
+    progress: Callable[[int], None],
+    stopped: threading.Event,
+) -> int:
+    """Produce `events` in slices until `stopped`; return the number acknowledged."""
+    slices: list[Deliveries] = []
+    for start in range(0, len(events), SLICE):
+        if stopped.is_set():
+            break
+        rows = columns_of(events[start : start + SLICE])
+        slices.append(producer.send_arrow(topic, rows, key="key", timestamp="timestamp"))
+        progress(sum(len(each) for each in slices if each.done()))
+    producer.flush(FLUSH_TIMEOUT_SECONDS)
+    delivered = 0
+    for each in slices:
+        try:
+            each.result(FLUSH_TIMEOUT_SECONDS)
+        except (KafkaError, TimeoutError) as error:
+            raise DeliveryFailed(f"{topic}: {error}") from error
+        delivered += len(each)
+        progress(delivered)
+    return delivered
+
+
+def columns_of(events: Sequence[Event]) -> pa.RecordBatch:
+    """Return the records of events as Arrow columns; timestamps in ms."""
+    return pa.record_batch(
+        {
+            "key": pa.array([event.carrier for event in events], pa.string()),
+            "value": pa.array([event.value for event in events], pa.binary()),
+            "timestamp": pa.array([event.reported_ms for event in events], pa.int64()),
+        }
+    )
+
+
+def send_paced(
+    producer: Producer[bytes | str, bytes | str],
+    topic: str,
+    events: Iterable[Event],
+    progress: Callable[[int], None],
+) -> int:
+    """Produce each event when it comes; return the number acknowledged."""
+    outcomes = Outcomes()
+    for event in events:
         if outcomes.failure is not None:
-            raise DeliveryFailed(f"{topic}: {outcomes.failure}") from outcomes.failure
-        if unsent:
-            raise DeliveryFailed(f"{topic}: {unsent} flights not acknowledged in time")
+            break
+        producer.send(
+            topic,
+            event.value,
+            key=event.carrier,
+            timestamp=event.reported_ms,
+            on_delivery=outcomes.report,
+        )
+        progress(outcomes.delivered)
+    unsent = producer.flush(FLUSH_TIMEOUT_SECONDS)
+    progress(outcomes.delivered)
+    if outcomes.failure is not None:
+        raise DeliveryFailed(f"{topic}: {outcomes.failure}") from outcomes.failure
+    if unsent:
+        raise DeliveryFailed(f"{topic}: {unsent} flights not acknowledged in time")
     return outcomes.delivered

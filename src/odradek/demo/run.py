@@ -1,7 +1,7 @@
 """The main job from start to end: broker, flights, pipeline, proof, result.
 
-    broker process ─► topics ─► replay ─┬─► queries to their end ─► proof ─► tables, page
-    Spark session (meanwhile) ──────────┘
+    broker process ─► topics ─► replay ─┬─► queries to their end ─┬─► proof ─► tables, page
+    Spark session (meanwhile) ──────────┘                         └─► Spark stops (meanwhile)
 
 With `follow`, the queries start first and keep running: they are warmed up with some flights, then
 the replay follows a faster clock, and a table shows the delays as they come out of the topic.
@@ -85,24 +85,27 @@ def run(settings: Settings) -> int:
         if settings.follow:
             stack.enter_context(first_interrupt(stopped, stderr_console))
         workers = stack.enter_context(ThreadPoolExecutor(3))
+        spark = BackgroundSession(workers, output / "spark.log")
+        stack.callback(spark.close)
         with stages.timed("broker ready"):
             broker = stack.enter_context(BrokerProcess(output / "broker", output / "broker.log"))
             replay.create_topics(broker.bootstrap, TOPICS)
         stderr_console.print(f"broker {broker.bootstrap}, data in {broker.data_dir}")
-        spark = workers.submit(new_session, stack, output / "spark.log")
+        stack.callback(spark.close)  # Before the broker stops.
         locations = Locations(broker.bootstrap, output)
         sent = DemoRun(settings, locations, stderr_console, stages, stopped, workers)
-        count, late = sent.follow(spark.result) if settings.follow else sent.once(spark.result)
+        count, late = sent.follow(spark.get) if settings.follow else sent.once(spark.get)
         if count == 0:
             stderr_console.print(
                 "stopped before the first flight was sent: there is nothing to prove"
             )
             return 0
+        spark.begin_stop()
         with stages.timed("reference and proof"), stderr_console.status("reading everything back"):
             expected = sent.expected(count)
             consumer = stack.enter_context(open_consumer(broker.bootstrap))
             proof = prove(consumer, output / "delays", expected, late)
-    show(proof, stages, sent.batches, output)
+        show(proof, stages, sent.batches, output)
     return 0 if proof.holds else 1
 
 
@@ -117,12 +120,38 @@ def prepare(output: Path) -> Path:
     return output.absolute()
 
 
-def new_session(stack: contextlib.ExitStack, log_file: Path) -> SparkSession:
-    spark = local_session(
-        "odradek demo", master=MASTER, quick_start=True, log_file=log_file, config=SPARK_SETTINGS
-    )
-    stack.callback(spark.stop)
-    return spark
+class BackgroundSession:
+    """A Spark session that starts, and stops, while other work goes on."""
+
+    def __init__(self, workers: Executor, log_file: Path) -> None:
+        self._workers = workers
+        self._started = workers.submit(
+            local_session,
+            "odradek demo",
+            master=MASTER,
+            quick_start=True,
+            log_file=log_file,
+            config=SPARK_SETTINGS,
+        )
+        self._stopped: Future[None] | None = None
+
+    def get(self) -> SparkSession:
+        """Return the session when it has started. Raises what its start raised."""
+        return self._started.result()
+
+    def begin_stop(self) -> Future[None]:
+        """Begin to stop the session; once."""
+        if self._stopped is None:
+            self._stopped = self._workers.submit(self._stop)
+        return self._stopped
+
+    def _stop(self) -> None:
+        if self._started.exception() is None:
+            self._started.result().stop()
+
+    def close(self) -> None:
+        """Stop the session, and wait for that. May be called again."""
+        self.begin_stop().result()
 
 
 class DemoRun:

@@ -1,9 +1,12 @@
-"""The pace of the replay, on a simulated clock."""
+"""The pace of the replay, on a simulated clock, and flights that are sent together."""
 
 import threading
+from typing import Any
 
 import pytest
 
+from odradek.client.errors import KafkaError
+from odradek.demo import replay
 from odradek.demo.flights import Event
 from odradek.demo.replay import Pace, due_events
 
@@ -68,12 +71,62 @@ def test_no_event_is_sent_after_a_stop():
     assert left == [b"0", b"1"]
 
 
-def test_without_a_pace_events_are_sent_at_once_until_a_stop():
-    time = SimulatedTime()
-    left = []
-    for event in due_events(events(0, 1, 2, 3), None, time, time.now):
-        left.append(event.value)
-        if event.value == b"1":
-            time.set()
-    assert left == [b"0", b"1"]
-    assert time.waited == []
+class Sent(list):
+    """The events of one slice, acknowledged or refused."""
+
+    refused = None
+
+    def done(self):
+        return True
+
+    def result(self, timeout):
+        if self.refused is not None:
+            raise self.refused
+
+
+class SlicesProducer:
+    """A producer that keeps the slices it is given; `stops_after` so many it sets the stop."""
+
+    def __init__(self, stopped, stops_after=0, refused=None):
+        self.stopped, self.stops_after, self.refused = stopped, stops_after, refused
+        self.slices = []
+
+    def send_arrow(self, topic, rows, key, timestamp):
+        self.slices.append(Sent(rows.to_pylist()))
+        self.slices[-1].refused = self.refused
+        if len(self.slices) == self.stops_after:
+            self.stopped.set()
+        return self.slices[-1]
+
+    def flush(self, timeout):
+        return 0
+
+
+def test_without_a_pace_all_events_are_sent_in_order_in_slices(monkeypatch):
+    monkeypatch.setattr(replay, "SLICE", 2)
+    producer: Any = SlicesProducer(threading.Event())
+    shown: list[int] = []
+    count = replay.send_together(
+        producer, "flights", events(0, 1, 2), shown.append, threading.Event()
+    )
+    assert count == shown[-1] == 3
+    assert [[row["value"] for row in rows] for rows in producer.slices] == [[b"0", b"1"], [b"2"]]
+    first = events(0)[0]
+    row = {"key": "UA", "value": b"0", "timestamp": first.reported_ms}
+    assert producer.slices[0][0] == row
+
+
+def test_no_slice_is_sent_after_a_stop(monkeypatch):
+    monkeypatch.setattr(replay, "SLICE", 1)
+    stopped = threading.Event()
+    producer: Any = SlicesProducer(stopped, stops_after=2)
+    sent = replay.send_together(producer, "flights", events(0, 1, 2, 3), lambda _: None, stopped)
+    assert sent == 2
+    assert len(producer.slices) == 2
+
+
+@pytest.mark.parametrize("error", [KafkaError("too large"), TimeoutError("no answer")])
+def test_a_refused_slice_is_a_failed_delivery(error):
+    producer: Any = SlicesProducer(threading.Event(), refused=error)
+    with pytest.raises(replay.DeliveryFailed, match=f"flights: {error}"):
+        replay.send_together(producer, "flights", events(0), lambda _: None, threading.Event())
