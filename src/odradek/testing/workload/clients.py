@@ -7,7 +7,7 @@ batches that were left, a reader by one that starts over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -68,12 +68,13 @@ class ScriptedClients:
             self.lives.append(lives)
             lives.start()
 
-    def _client(self, name: str) -> ClusterClient:
+    def _client(self, name: str, without: Collection[int] = ()) -> ClusterClient:
         process = SimProcess(self.scheduler, name, SimClock(self.scheduler))
         network = self.fabric.network(process, name)
         chance = self.scheduler.stream(f"client/{name}")
         timeout_ms = chance.pick((700, 2000, 5000))
-        hosts = [host_of(number) for number in range(1, self.plan.machines + 1)]
+        numbers = range(1, self.plan.machines + 1)
+        hosts = [host_of(number) for number in numbers if number not in without]
         if len(hosts) > 1:
             chance.shuffle(hosts)
         return ClusterClient(process, network, chance, hosts, PORT, self.topics, timeout_ms)
@@ -128,7 +129,9 @@ class ScriptedClients:
         producer.start()
 
     def _start_reader(self, plan: ReaderPlan) -> SimReader:
-        reader = SimReader(self._client(plan.name), self.history, plan, self.topics)
+        # A machine that is disturbed for ever may take itself for a leader: it shows an old end.
+        lost = [fate.machine for fate in self.plan.fates] if plan.final else []
+        reader = SimReader(self._client(plan.name, lost), self.history, plan, self.topics)
         self.readers.append(reader)
         reader.start()
         return reader
