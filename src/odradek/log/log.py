@@ -177,7 +177,7 @@ class Log:
         self.log_start_offset = log_start_offset
         self.durable_log_start = 0
         self.log_end_offset = log_end_offset
-        self.first_new_offset = log_end_offset  # appended records are those from here on
+        self.first_new_offset = log_end_offset  # `appended_records` counts from here
         self.appended_bytes = 0
         self._captured_bytes = 0  # those of them that the last flush began to write
         self.flushed_offset = log_end_offset
@@ -737,7 +737,7 @@ class Log:
             return False
         return (
             self.checkpoint_due
-            or self.log_end_offset - self.flushed_offset >= self.config.flush_messages
+            or self.log_end_offset - self.flushed_offset >= self.flush_messages
             or now_ms - self.unflushed_since_ms >= self.config.flush_ms
         )
 

@@ -321,7 +321,8 @@ class Leadership:
 
     def _propose(self, isr: tuple[int, ...]) -> IsrProposal:
         members = tuple((broker_id, self._broker_epoch(broker_id)) for broker_id in isr)
-        # The leader is recovered from an unclean election as soon as it proposes anything.
+        # By proposing anything a leader says that it has recovered from an unclean election: that
+        # is the default of `IsrProposal`.
         self.pending = IsrProposal(members, self.leader_epoch, self.partition_epoch)
         return self.pending
 

@@ -274,7 +274,7 @@ class Partition:
         """Raise a leader's high watermark to the end of the in-sync replicas. True if it moved."""
         log = self.log
         end = log.log_end_offset
-        if self.durability.fsync or end - log.flushed_offset >= log.config.flush_messages:
+        if self.durability.fsync or end - log.flushed_offset >= log.flush_messages:
             end = log.flushed_offset
         if self.leadership is not None:
             end = self.leadership.committed_end(end)

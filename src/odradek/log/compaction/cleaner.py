@@ -10,8 +10,8 @@ in `cleaner-offset-checkpoint`.
 recovery point on); segments with a record younger than `min.compaction.lag.ms`. A pass cleans whole
 segments only.
 
-A log is worth a pass if the dirty part is more than `min.cleanable.dirty.ratio` of the cleanable
-part, or if its oldest dirty segment has waited longer than `max.compaction.lag.ms`.
+A log is worth a pass if the dirty part is more than `min.cleanable.dirty.ratio` of clean and dirty
+part together, or if its oldest dirty segment has waited longer than `max.compaction.lag.ms`.
 
 **A pass.** Afterwards no key is twice in the cleaned part.
 
@@ -60,8 +60,8 @@ from odradek.protocol.records import InvalidRecords
 class LogToClean:
     """The part of `log` that a pass would clean (Kafka's class of that name).
 
-    Bytes are of whole segments. A segment in which the last pass stopped counts as clean and as
-    cleanable, as in Kafka.
+    Bytes are of whole segments: `cleanable_bytes` of those with dirty records. A segment in which
+    the last pass stopped counts as clean and as dirty, as in Kafka.
     """
 
     log: Log
