@@ -383,16 +383,17 @@ class Fetcher(ConnectionListener):
             self._failed(node, requested, call.error)
         else:
             self._handle_response(node, requested, call.response)
-        if self._incoming:
-            # The application's thread wakes while the next fetch is being sent.
-            self._arrived()
         if call.error is None:
+            # Before the application wakes: it may look at the metrics of what it has received.
             now_ms = self._engine.now_ms
             throttle_ms = call.response.throttle_time_ms
             self.metrics.fetch_completed(now_ms - call.sent_ms, throttle_ms, now_ms)
             node_metrics = self._engine.client.node_metrics(call.node_id)
             if node_metrics is not None:
                 node_metrics.request_latency.record(now_ms - call.sent_ms, now_ms)
+        if self._incoming:
+            # The application's thread wakes while the next fetch is being sent.
+            self._arrived()
         self.pump()
 
     def _handle_response(
