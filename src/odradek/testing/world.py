@@ -114,7 +114,7 @@ class Report:
         )
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class World:
     """One run. `steps`: batches to produce; `faults`: only these kinds, if any are given.
 
@@ -468,7 +468,10 @@ class World:
             if known.partition_epoch >= newest.partition_epoch:
                 members.update(known.isr)
         ends = {machine.number: self._end_on(machine, send, topic_id) for machine in self.machines}
-        for numbers, least in ((sorted(members), 0), (sorted(ends), needed)):
+        counted = [(sorted(members), len(members))]
+        if needed:
+            counted.append((sorted(ends), needed))
+        for numbers, least in counted:
             platters = {host_of(number): ends[number] for number in numbers}
             self._acks.append(
                 DurableAck(self.scheduler.now_ns, str(send.partition), end, platters, least)
