@@ -216,7 +216,7 @@ BREAKS: dict[str, tuple[Callable[[], None], Adjust, int]] = {
     "without_idempotence": (no_patch, without_idempotence, 1),
     "renumber_retries": (renumber_retries, only_senders, 1),
     "leave_gaps": (leave_gaps, only_senders, 0),
-    "renumber_unanswered": (renumber_unanswered, short_timeouts, 235),
+    "renumber_unanswered": (renumber_unanswered, short_timeouts, 517),
     "drain_all_at_once": (drain_all_at_once, only_senders, 15),
     "call_back_twice": (call_back_twice, only_senders, 0),
     "commit_unread": (commit_unread, only_groups, 15),
