@@ -18,6 +18,7 @@ FACTS = {
     "controller.listener.names": "checked against listeners",
     "advertised.listeners": "read through BrokerConfig.effective_advertised_listeners",
     "listeners": "read through BrokerConfig.parsed_listeners",
+    "process.roles": "read through BrokerConfig.has_controller_role",
     "controller.quorum.moved.voters": "read through QuorumSettings.moved_voters",
 }
 NO_EFFECT = {
@@ -26,10 +27,6 @@ NO_EFFECT = {
     "remote.storage.enable": "true is refused, as in a Kafka without it",
     "remote.log.copy.disable": "of tiered storage, which is refused, as in a Kafka without it",
     "remote.log.delete.on.disable": "of tiered storage, which is refused",
-    "follower.replication.throttled.replicas": "nothing is replicated by one node",
-    "leader.replication.throttled.replicas": "nothing is replicated by one node",
-    "unclean.leader.election.enable": "one node's replica is always in sync",
-    "min.insync.replicas": "never more than there are replicas, as in Kafka: one",
     "preallocate": "a hint; its documentation says that it changes nothing",
     "segment.bytes": "read through TopicConfig.roll_bytes",
     "internal.segment.bytes": "read through TopicConfig.roll_bytes",
