@@ -8,7 +8,7 @@ import pytest
 
 from cli.piping import Run, lines
 from odradek import Admin
-from odradek.cli.cluster import partition_summary, quorum_roles
+from odradek.cli.cluster import controllers_alone, partition_summary, quorum_roles
 from odradek.cli.exits import FAILED, NOT_FOUND
 from odradek.client.admin.results import Partition, Quorum, QuorumReplica, Reassignment, Topic
 from odradek.model.topics import ZERO_UUID, TopicPartition
@@ -93,6 +93,17 @@ def test_nodes_of_the_quorum_are_behind_by_the_records_they_lack() -> None:
 def test_only_the_leader_of_the_quorum_is_shown_as_one() -> None:
     quorum = Quorum(1, 5, 90, (replica(1, 90), replica(2, 90)), ())
     assert [role for _, role, _ in quorum_roles(quorum)] == ["leader", "voter"]
+
+
+def test_a_voter_that_is_no_broker_and_fetches_is_shown_with_its_address() -> None:
+    voters = tuple(
+        QuorumReplica(number, ZERO_UUID, 90, fetched_ms, -1)
+        for number, fetched_ms in ((1, 20_000), (2, 19_000), (3, 9_000), (4, 20_000))
+    )
+    addresses = {number: {"CLUSTER": f"ctl{number}:19092"} for number in (1, 2, 3, 4)}
+    quorum = Quorum(1, 5, 90, voters, (), addresses)
+    assert quorum.silent_voters() == {3}
+    assert controllers_alone(quorum, {4}) == {1: "ctl1:19092", 2: "ctl2:19092"}
 
 
 def test_partitions_that_need_attention_are_counted() -> None:

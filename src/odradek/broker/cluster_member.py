@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Final
 
 from odradek.broker.broker import Broker
+from odradek.broker.controller_lifecycle import ControllerLifecycle
 from odradek.broker.controller_service import ControllerService
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.lifecycle import BrokerLifecycle, LifecycleConfig
@@ -114,31 +115,17 @@ class ClusterMember:
         """The address of the CLUSTER listener."""
         advertised = config.advertised_cluster_listener() or listener
         port = advertised.port or self.address[1]
-        taken_after_ms = None
-        if broker.directory.is_new:
-            taken_after_ms = 0 if id_was_free else config.broker_session_timeout_ms + LATE_MS
-        self.registration = self._registration(
-            endpoint, Endpoint(CLUSTER, advertised.host, port, endpoint.security_protocol)
-        )
-        """What this node registers with."""
-        self._lifecycle = BrokerLifecycleManager(
-            broker,
-            self.connections.client(Purpose.CONTROLLER),
-            BrokerLifecycle(
-                self.registration,
-                LifecycleConfig(
-                    config.broker_heartbeat_interval_ms,
-                    config.broker_session_timeout_ms,
-                    config.initial_broker_registration_timeout_ms,
-                    taken_after_ms=taken_after_ms,
-                ),
-                ExponentialBackoff(
-                    REGISTRATION_BACKOFF_MS, REGISTRATION_BACKOFF_MS, broker.env.random
-                ),
-            ),
-            caught_up=self._caught_up,
-            ready=self._may_serve,
-            refused=self._cannot_join,
+        self.registration: BrokerRegistrationRequest | None = None
+        """The request by which this node registers with the controller; None for one that is a
+        controller alone."""
+        self._lifecycle = (
+            self._broker_lifecycle(
+                endpoint,
+                Endpoint(CLUSTER, advertised.host, port, endpoint.security_protocol),
+                id_was_free,
+            )
+            if config.has_broker_role
+            else ControllerLifecycle(broker, caught_up=self._caught_up, ready=self._may_serve)
         )
         controllers, forwarding = broker.join_cluster(self.connections, self._active_controller)
         self._replication = ReplicationService(
@@ -164,6 +151,34 @@ class ClusterMember:
             dispatcher,
             clients.limits,
             clients.on_bug,
+        )
+
+    def _broker_lifecycle(
+        self, endpoint: Endpoint, cluster_endpoint: Endpoint, id_was_free: bool
+    ) -> BrokerLifecycleManager:
+        broker, config = self._broker, self._broker.config
+        taken_after_ms = None
+        if broker.directory.is_new:
+            taken_after_ms = 0 if id_was_free else config.broker_session_timeout_ms + LATE_MS
+        self.registration = self._registration(endpoint, cluster_endpoint)
+        return BrokerLifecycleManager(
+            broker,
+            self.connections.client(Purpose.CONTROLLER),
+            BrokerLifecycle(
+                self.registration,
+                LifecycleConfig(
+                    config.broker_heartbeat_interval_ms,
+                    config.broker_session_timeout_ms,
+                    config.initial_broker_registration_timeout_ms,
+                    taken_after_ms=taken_after_ms,
+                ),
+                ExponentialBackoff(
+                    REGISTRATION_BACKOFF_MS, REGISTRATION_BACKOFF_MS, broker.env.random
+                ),
+            ),
+            caught_up=self._caught_up,
+            ready=self._may_serve,
+            refused=self._cannot_join,
         )
 
     def _registration(self, *endpoints: Endpoint) -> BrokerRegistrationRequest:

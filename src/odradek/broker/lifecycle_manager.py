@@ -146,40 +146,39 @@ class BrokerLifecycleManager(ConnectionListener):
         if self._stopped:
             return
         for effect in effects:
-            match effect:
-                case SendToController(request):
-                    self._send(request)
-                case CaughtUp():
-                    self._caught_up()
-                case FenceChanged(fenced):
-                    if fenced:
-                        logger.warning("the controller fenced this broker")
-                    else:
-                        self._ready()
-                case SessionEnded() | SessionResumed():
-                    self._session_changed()
-                case MayShutDown(relieved):
-                    if not relieved:
-                        logger.warning("this broker stops while it still leads partitions")
-                    self._may_stop()
-                case RegistrationRefused(message, id_is_taken):
-                    self._refused(message, id_is_taken)
+            self._carry_out(effect)
         deadline = self._lifecycle.deadline
         self._alarm.cancel()
         if deadline is not None and not self._stopped:
             self._alarm = CallTask(0, self._tick)
             self._broker.timer.schedule(self._alarm, deadline)
 
-    def _session_changed(self) -> None:
-        if self._lifecycle.session_ended:
-            logger.warning(
-                "the controller was not heard for broker.session.timeout.ms: others may lead the "
-                "partitions of this broker now"
-            )
-            self._broker.replicas.check_isrs()
-        else:
-            logger.info("the controller is heard again")
-            self._broker.replicas.session_resumed()
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case SendToController(request):
+                self._send(request)
+            case CaughtUp():
+                self._caught_up()
+            case FenceChanged(fenced):
+                if fenced:
+                    logger.warning("the controller fenced this broker")
+                else:
+                    self._ready()
+            case SessionEnded():
+                logger.warning(
+                    "the controller was not heard for broker.session.timeout.ms: others may "
+                    "lead the partitions of this broker now"
+                )
+                self._broker.replicas.check_isrs()
+            case SessionResumed():
+                logger.info("the controller is heard again")
+                self._broker.replicas.session_resumed()
+            case MayShutDown(relieved):
+                if not relieved:
+                    logger.warning("this broker stops while it still leads partitions")
+                self._may_stop()
+            case RegistrationRefused(message, id_is_taken):
+                self._refused(message, id_is_taken)
 
     # The controller
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -78,12 +78,16 @@ def status(ctx: click.Context, pause_s: float | None, as_json: bool) -> None:
             )
             roles = {node: (role, behind) for node, role, behind in quorum_roles(quorum)}
             nodes = {node.id: node for node in found.nodes}
+            registered = {node.id for node in client.cluster(include_fenced=True).nodes}
+            controllers = controllers_alone(quorum, registered)
             for node_id in sorted({*nodes, *roles, *replicas}):
                 node = nodes.get(node_id)
                 role, behind = roles.get(node_id, (None, None))
                 brokers.add(
                     node_id,
-                    "down" if node is None else f"{node.host}:{node.port}",
+                    controllers.get(node_id, "down")
+                    if node is None
+                    else f"{node.host}:{node.port}",
                     None if node is None else node.rack,
                     leaders[node_id],
                     replicas[node_id],
@@ -114,6 +118,16 @@ def quorum_roles(quorum: Quorum) -> list[tuple[int, str, int | None]]:
         for role, nodes in (("voter", quorum.voters), ("observer", quorum.observers))
         for each in nodes
     ]
+
+
+def controllers_alone(quorum: Quorum, brokers: Collection[int]) -> dict[int, str]:
+    """Return the running voters that are none of the `brokers`, and where nodes reach them."""
+    elsewhere = quorum.silent_voters().union(brokers)
+    return {
+        node_id: next(iter(listeners.values()))
+        for node_id, listeners in quorum.listeners.items()
+        if listeners and node_id not in elsewhere
+    }
 
 
 def directory_sizes(client: Admin) -> dict[int, int]:
@@ -209,7 +223,11 @@ def remove(ctx: click.Context, broker: int, yes: bool, dry_run: bool, as_json: b
             )
         quorum = client.quorum()
         voter = next((each for each in quorum.voters if each.node_id == broker), None)
-        runs = any(node.id == broker for node in client.cluster().nodes)
+        is_registered = any(n.id == broker for n in client.cluster(include_fenced=True).nodes)
+        if is_registered or voter is None:
+            runs = any(node.id == broker for node in client.cluster().nodes)
+        else:
+            runs = broker not in quorum.silent_voters()
         if runs and (voter is None or len(quorum.voters) > LEAST_VOTERS):
             # A node that joins the quorum by itself would be a voter again.
             raise click.ClickException(
@@ -224,7 +242,8 @@ def remove(ctx: click.Context, broker: int, yes: bool, dry_run: bool, as_json: b
                     "another node first"
                 )
             steps.add("remove the voter", broker)
-        steps.add("unregister" if not runs else "unregister, once it is stopped", broker)
+        if is_registered or voter is None:
+            steps.add("unregister" if not runs else "unregister, once it is stopped", broker)
         if not confirm(steps, "Remove", yes=yes, dry_run=dry_run, as_json=as_json):
             return
         if voter is not None:
@@ -237,7 +256,8 @@ def remove(ctx: click.Context, broker: int, yes: bool, dry_run: bool, as_json: b
                 f"broker {broker} runs, and would register again. What to do: stop it, then "
                 f"odradek cluster remove {broker}"
             )
-        client.unregister_broker(broker)
+        if is_registered or voter is None:
+            client.unregister_broker(broker)
         report_done(f"broker {broker}: removed", as_json=as_json, broker=broker, removed=True)
 
 

@@ -4,6 +4,7 @@
         port=9093                   of its clients
         cluster.port=19093          of other nodes: the CLUSTER listener
         bootstrap=10.0.0.1:19092    CLUSTER addresses of nodes that know the quorum; may be absent
+        roles=controller            of a node that is a controller alone; else absent
 
 A node that is alone has no such file. The file is written before a node first takes part in a
 cluster, so that from then on it starts as a part of it, whatever the command line says.
@@ -61,6 +62,8 @@ class KeptPlace:
     port: int
     cluster_port: int
     bootstrap: tuple[str, ...] = ()
+    roles: str = ""
+    """`process.roles`, of a node that is a controller alone."""
 
     def write(self, directory: Path) -> None:
         """Write the file durably, into a directory that is made if it is missing."""
@@ -68,6 +71,8 @@ class KeptPlace:
         text = f"#\nport={self.port}\ncluster.port={self.cluster_port}\n"
         if self.bootstrap:
             text += f"bootstrap={','.join(self.bootstrap)}\n"
+        if self.roles:
+            text += f"roles={self.roles}\n"
         temporary = directory / f"{CLUSTER_FILE}.tmp"
         with temporary.open("w") as file:
             file.write(text)
@@ -90,7 +95,8 @@ def kept_place(directory: Path) -> KeptPlace | None:
     values = dict(line.partition("=")[::2] for line in lines if not line.startswith("#"))
     try:
         bootstrap = tuple(each for each in values.get("bootstrap", "").split(",") if each)
-        return KeptPlace(int(values["port"]), int(values["cluster.port"]), bootstrap)
+        ports = int(values["port"]), int(values["cluster.port"])
+        return KeptPlace(*ports, bootstrap, values.get("roles", ""))
     except (KeyError, ValueError) as error:
         raise CannotPlace(
             f"{path} cannot be read ({error}). What to do: write port= and cluster.port= into it, "
@@ -102,10 +108,9 @@ def node_settings(
     node_id: int, host: str, place: KeptPlace, given: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the broker settings of a node with this place; those `given` by the user win."""
-    listeners = (
-        Listener("PLAINTEXT", host, place.port),
-        Listener(CLUSTER, host, place.cluster_port),
-    )
+    listeners = [Listener(CLUSTER, host, place.cluster_port)]
+    if not is_controller_alone(given):
+        listeners.insert(0, Listener("PLAINTEXT", host, place.port))
     settings = {
         "node.id": str(node_id),
         "listeners": ",".join(map(str, listeners)),
@@ -119,6 +124,11 @@ def node_settings(
     if place.bootstrap:
         settings.setdefault("controller.quorum.bootstrap.servers", ",".join(place.bootstrap))
     return settings
+
+
+def is_controller_alone(given: Mapping[str, str]) -> bool:
+    """True if the settings make a node that serves no clients."""
+    return given.get("process.roles", "").strip() == "controller"
 
 
 def reached_host(host: str, given: Mapping[str, str]) -> str:

@@ -29,8 +29,6 @@ PATIENCE_S = 30.0
 PAUSE_S = 1.0
 ASK_MS = 5_000
 PROBE_S = 2.0
-SILENT_MS = 10_000
-"""A voter that has not fetched for this long is said to be down."""
 
 
 class NotJoined(CannotPlace):
@@ -102,12 +100,6 @@ def _ask(brokers: str) -> FoundCluster:
         running = {node.id: address_text(node.host, node.port) for node in admin.cluster().nodes}
         quorum = admin.quorum()
     replicas = (*quorum.voters, *quorum.observers)
-    latest_ms = max((each.last_fetch_ms for each in replicas), default=0)
-    silent = {
-        each.node_id
-        for each in quorum.voters
-        if each.node_id != quorum.leader and each.last_fetch_ms < latest_ms - SILENT_MS
-    }
     known = {node.id for node in everyone.nodes}
     return FoundCluster(
         everyone.cluster_id,
@@ -118,7 +110,7 @@ def _ask(brokers: str) -> FoundCluster:
             for node_id, listeners in sorted(quorum.listeners.items())
             if CLUSTER in listeners
         ),
-        tuple(sorted((known - running.keys()) | silent)),
+        tuple(sorted((known - running.keys()) | quorum.silent_voters())),
     )
 
 

@@ -44,6 +44,7 @@ OF_ONE_NODE = (
     "listeners",
     "advertised.listeners",
     "log.dirs",
+    "process.roles",
     "controller.quorum.voters",
     "controller.quorum.bootstrap.servers",
     "controller.quorum.moved.voters",

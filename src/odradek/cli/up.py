@@ -46,6 +46,7 @@ from odradek.cli.cluster_place import (
     MadeDirectories,
     cluster_port,
     free_ports,
+    is_controller_alone,
     is_reachable,
     kept_place,
     node_settings,
@@ -221,14 +222,22 @@ def one_node(
     settings = dict(given)
     if identity is not None and not {"node.id", "broker.id"} & given.keys():
         settings["node.id"] = str(identity.node_id)
-    if kept is None and not cluster:
+    if kept is not None and kept.roles:
+        settings.setdefault("process.roles", kept.roles)
+    alone_in_role = is_controller_alone(settings)
+    makes_place = cluster or (alone_in_role and "listeners" not in settings)
+    if kept is None and not makes_place:
         return OneNode(DEFAULT_PORT if port is None else port, settings, None)
     if kept is None or (port and port != kept.port):
         first = DEFAULT_PORT if port is None else port
         (chosen,) = free_ports(host, first, 1, exact=True, taken=())
         before = () if kept is None else kept.bootstrap
         kept = KeptPlace(chosen, cluster_port(chosen), before)
-    kept = replace(kept, bootstrap=bootstrap or kept.bootstrap)
+    kept = replace(
+        kept,
+        bootstrap=bootstrap or kept.bootstrap,
+        roles=settings["process.roles"] if alone_in_role else "",
+    )
     node_id = int(settings.get("node.id", settings.get("broker.id", "1")))
     return OneNode(kept.port, node_settings(node_id, host, kept, settings), kept)
 
@@ -429,7 +438,7 @@ def ready_line(server: Server, as_json: bool) -> str:
     url = None if server.http is None else server.http.url
     if as_json:
         line = {
-            "bootstrap": server.bootstrap,
+            "bootstrap": server.bootstrap if server.config.has_broker_role else None,
             "data_dir": server.data_dir,
             "http": url,
             "pid": os.getpid(),
@@ -440,6 +449,11 @@ def ready_line(server: Server, as_json: bool) -> str:
         return json.dumps(line)
     bootstrap = server.bootstrap
     metrics = "" if url is None else f"  metrics: {url}/metrics"
+    if not server.config.has_broker_role:
+        return (
+            f"Odradek {odradek.__version__} is ready: a controller, for other nodes at {bootstrap}"
+            f"{metrics}  data: {where}"
+        )
     return (
         f"Odradek {odradek.__version__} is ready: bootstrap.servers={bootstrap}"
         f"{metrics}  data: {where}\n"

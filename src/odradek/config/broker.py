@@ -35,6 +35,7 @@ from odradek.config.setting import (
     strings,
 )
 from odradek.config.settings import ConfigSource, DescribedConfig, Layer, Settings
+from odradek.config.transactions import TransactionCoordinatorSettings
 from odradek.config.without_effect import SettingsWithoutEffect
 
 
@@ -276,7 +277,7 @@ class IdentitySettings(Settings):
         one_of("broker", "controller"),
         doc="The roles of this process. A `broker` alone never votes in the quorum: it follows the "
         "one that controller.quorum.bootstrap.servers or controller.quorum.voters name. A "
-        "`controller` alone is refused: every node serves clients.",
+        "`controller` alone has no partitions and serves no clients: its only listener is CLUSTER.",
     )
 
 
@@ -368,6 +369,7 @@ class BrokerConfig(
     QuorumSettings,
     ReplicationSettings,
     GroupCoordinatorSettings,
+    TransactionCoordinatorSettings,
     MetadataLogSettings,
     ClusterSettings,
     SettingsWithoutEffect,
@@ -422,10 +424,7 @@ class BrokerConfig(
                     f"address of each"
                 )
         self._check_quorum()
-        if not self.parsed_listeners():
-            raise ConfigError(
-                "listeners is empty: give an address, such as PLAINTEXT://127.0.0.1:9092"
-            )
+        self._check_roles()
         for text in self.advertised_listeners:
             host = parse_listener(text).host
             if host and parse_listener(text).is_wildcard:
@@ -436,11 +435,6 @@ class BrokerConfig(
                 )
 
     def _check_quorum(self) -> None:
-        if "broker" not in self.process_roles:
-            raise ConfigError(
-                "process.roles has no broker, but every node serves clients: give "
-                "process.roles=broker,controller"
-            )
         named = self.controller_listener_names
         given = {text.strip().partition("://")[0] for text in self.listeners}
         if named and not given.intersection(named):
@@ -461,6 +455,28 @@ class BrokerConfig(
                     f"other nodes cannot connect to {advertised}: give advertised.listeners a "
                     f"CLUSTER address with the name or address by which they reach this machine"
                 )
+
+    def _check_roles(self) -> None:
+        if not self.process_roles:
+            raise ConfigError("process.roles is empty: give broker, controller or both")
+        of_clients = self.parsed_listeners()
+        if self.has_broker_role:
+            if not of_clients:
+                raise ConfigError(
+                    "listeners has no address for clients: give one, such as "
+                    "PLAINTEXT://127.0.0.1:9092"
+                )
+            return
+        if of_clients:
+            raise ConfigError(
+                f"process.roles=controller serves no clients: leave {of_clients[0]} out of "
+                "listeners, or give process.roles=broker,controller"
+            )
+        if self.cluster_listener() is None:
+            raise ConfigError(
+                "process.roles=controller serves other nodes, and listeners has no address for "
+                "them: add CLUSTER://HOST:PORT"
+            )
 
     @classmethod
     def load(cls, given: Mapping[str, str], where: Mapping[str, str] | str = "") -> BrokerConfig:
@@ -534,6 +550,11 @@ class BrokerConfig(
         return _of_clients(self.listeners)
 
     @property
+    def has_broker_role(self) -> bool:
+        """True if this node has partitions and serves clients."""
+        return "broker" in self.process_roles
+
+    @property
     def has_controller_role(self) -> bool:
         """True if this node may be a voter of the quorum, and so the active controller."""
         return "controller" in self.process_roles
@@ -542,6 +563,12 @@ class BrokerConfig(
         """The listener of other nodes; None for a node that is alone."""
         found = [each for each in map(parse_listener, self.listeners) if each.name == CLUSTER]
         return found[0] if found else None
+
+    def main_listener(self) -> Listener:
+        """The listener of clients; of a controller alone, which has none, that of other nodes."""
+        found = self.parsed_listeners() or (self.cluster_listener(),)
+        assert found[0] is not None, "checked by `_check_roles`"
+        return found[0]
 
     def effective_advertised_listeners(self) -> tuple[Listener, ...]:
         """Return where clients reach it: by `advertised.listeners`, or else by `listeners`."""

@@ -9,7 +9,11 @@ from uuid import UUID
 
 from odradek.config.broker import BrokerConfig
 from odradek.controller.decision import Decision
-from odradek.controller.features import SUPPORTED_FEATURES
+from odradek.controller.features import (
+    SUPPORTED_FEATURES,
+    TRANSACTION_VERSION,
+    TRANSACTION_VERSION_FEATURE,
+)
 from odradek.controller.image import (
     BrokerRegistration,
     ConfigResource,
@@ -44,14 +48,18 @@ class ProducerIdsBlock(NamedTuple):
 def bootstrap(image: MetadataImage, broker: BrokerConfig) -> list[object]:
     """Return the first records of a new cluster; none for an existing one.
 
-    They are its metadata version and the least number of in-sync replicas: like Kafka, a cluster
-    has one value of it for all brokers, at first that of the broker that starts it. A cluster that
-    was made before gets it, too, and loses other values of single brokers.
+    They are its metadata and transaction versions, and the least number of in-sync replicas: like
+    Kafka, a cluster has one value of it for all brokers, at first that of the broker that starts
+    it. A cluster that was made before gets that number, too, and loses other values of single
+    brokers; its transaction version is 0 until UpdateFeatures raises it.
     """
     records: list[object] = []
     if METADATA_VERSION_FEATURE not in image.features:
         records.append(
             FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION)
+        )
+        records.append(
+            FeatureLevelRecord(name=TRANSACTION_VERSION_FEATURE, feature_level=TRANSACTION_VERSION)
         )
     least = BrokerConfig.min_insync_replicas
     if least.name not in image.broker_config(None):

@@ -15,6 +15,7 @@ from odradek.cli.cluster_place import (
     MadeDirectories,
     cluster_port,
     kept_place,
+    node_settings,
 )
 from odradek.cli.nodes_plan import NodesPlan, plan_nodes
 from odradek.config.broker import BrokerConfig
@@ -165,9 +166,16 @@ def test_all_ports_may_be_any() -> None:
 
 def test_a_place_is_kept_in_a_file(tmp_path: Path) -> None:
     assert kept_place(tmp_path) is None
-    place = KeptPlace(9093, 19093, ("10.0.0.1:19092", "10.0.0.2:19092"))
+    place = KeptPlace(9093, 19093, ("10.0.0.1:19092", "10.0.0.2:19092"), "controller")
     place.write(tmp_path / "new")
     assert kept_place(tmp_path / "new") == place
+
+
+def test_a_controller_alone_has_the_listener_for_nodes_only() -> None:
+    place = KeptPlace(9093, 19093, roles="controller")
+    settings = node_settings(1, "127.0.0.1", place, {"process.roles": "controller"})
+    assert settings["listeners"] == "CLUSTER://127.0.0.1:19093"
+    assert BrokerConfig.load(settings).main_listener().port == 19093
 
 
 def test_the_cluster_port_is_a_port() -> None:

@@ -2,8 +2,9 @@
 
 Versions: 2 may ask for fenced brokers, too, which are registered and do not run (KIP-1073).
 
-A broker listener describes brokers only: a request for controllers (version 1, KIP-919) gets
-MISMATCHED_ENDPOINT_TYPE.
+The listener of clients describes brokers only: a request for controllers (version 1, KIP-919) gets
+MISMATCHED_ENDPOINT_TYPE. The one of other nodes describes the voters of the quorum too, which tools
+ask for with `--bootstrap-controller`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ BROKERS, CONTROLLERS = 1, 2
 def handle(
     broker: Broker, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
+    if request.endpoint_type == CONTROLLERS and context.from_node:
+        return voters_of(broker)
     if request.endpoint_type != BROKERS:
         known = request.endpoint_type == CONTROLLERS
         return DescribeClusterResponse(
@@ -57,4 +60,21 @@ def handle(
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
         ),
+    )
+
+
+def voters_of(broker: Broker) -> DescribeClusterResponse:
+    """Describe the voters of the quorum, at the listeners of other nodes."""
+    core = broker.metadata.raft.core
+    return DescribeClusterResponse(
+        error_code=0,
+        endpoint_type=CONTROLLERS,
+        cluster_id=broker.image.cluster_id,
+        controller_id=-1 if core.leader_id is None else core.leader_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=voter.key.id, host=each.host, port=each.port)
+            for voter in core.log.voters
+            for each in voter.endpoints[:1]
+        ],
+        cluster_authorized_operations=NOT_REQUESTED,
     )
