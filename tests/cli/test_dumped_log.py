@@ -11,6 +11,18 @@ from click.testing import CliRunner, Result
 
 from odradek import Admin, Producer
 from odradek.cli.main import main
+from odradek.coordinator.records import CoordinatorRecord
+from odradek.coordinator.transaction.transaction_records import (
+    TRANSACTION_RECORDS,
+    TransactionLogKey,
+    TransactionLogValue,
+    TransactionPartitions,
+)
+from odradek.log.producer_snapshot import encode as encode_snapshot
+from odradek.log.producer_state import SnapshotEntry
+from odradek.log.transaction_index import ENTRY
+from odradek.protocol.control_records import end_transaction_batch
+from odradek.protocol.record_batch_builder import build
 from odradek.testing.broker import Broker
 
 
@@ -111,5 +123,82 @@ def test_other_files_are_refused_before_any_is_shown(
     other = tmp_path / name
     other.touch()
     shown = dump(str(segment), str(other), code=2)
-    assert "give .log, .index or .timeindex files" in shown.stderr
+    assert "give .log, .index, .timeindex, .txnindex or .snapshot files" in shown.stderr
     assert shown.stdout == ""
+
+
+class TestTransactions:
+    def test_aborted_transactions_are_lines(self, tmp_path: Path) -> None:
+        index = tmp_path / "00000000000000000000.txnindex"
+        index.write_bytes(ENTRY.pack(0, 7, 2, 5, 6))
+        _, line = dump(str(index)).stdout.splitlines()
+        assert line == "version: 0 producerId: 7 firstOffset: 2 lastOffset: 5 lastStableOffset: 6"
+        (entry,) = objects(dump(str(index), "--json"))
+        assert entry == {
+            "file": str(index),
+            "version": 0,
+            "producer_id": 7,
+            "first_offset": 2,
+            "last_offset": 5,
+            "last_stable_offset": 6,
+        }
+
+    def test_a_snapshot_shows_open_transactions(self, tmp_path: Path) -> None:
+        snapshot = tmp_path / "00000000000000000009.snapshot"
+        rows = [SnapshotEntry(7, 3, 4, 8, 0, 1000, 5, 6)]
+        snapshot.write_bytes(encode_snapshot(rows))
+        _, line = dump(str(snapshot)).stdout.splitlines()
+        assert line == (
+            "producerId: 7 producerEpoch: 3 coordinatorEpoch: 5 currentTxnFirstOffset: 6 "
+            "lastTimestamp: 1000 lastSequence: 4 lastOffset: 8 offsetDelta: 0"
+        )
+        (entry,) = objects(dump(str(snapshot), "--json"))
+        assert (entry["coordinator_epoch"], entry["current_txn_first_offset"]) == (5, 6)
+
+    def test_a_damaged_snapshot_fails_the_check(self, tmp_path: Path) -> None:
+        snapshot = tmp_path / "00000000000000000009.snapshot"
+        snapshot.write_bytes(encode_snapshot([SnapshotEntry(7, 3, 4, 8, 0, 1000)])[:-1])
+        assert "checksum mismatch" in dump(str(snapshot), code=6).stderr
+
+    def test_markers_show_their_type_and_coordinator_epoch(self, tmp_path: Path) -> None:
+        segment = tmp_path / "00000000000000000000.log"
+        commit = end_transaction_batch(7, 0, 5, True, 1000)
+        abort = (1).to_bytes(8, "big") + end_transaction_batch(7, 0, 6, False, 2000)[8:]
+        segment.write_bytes(commit + abort)
+        shown = dump(str(segment), "--records").stdout.splitlines()
+        assert shown[-2:] == [
+            "| offset: 0 timestamp: 1000 endTxnMarker: COMMIT coordinatorEpoch: 5",
+            "| offset: 1 timestamp: 2000 endTxnMarker: ABORT coordinatorEpoch: 6",
+        ]
+        last = objects(dump(str(segment), "--records", "--json"))[-1]
+        assert (last["control_type"], last["coordinator_epoch"]) == ("ABORT", 6)
+
+    def test_records_of_the_coordinator_show_their_fields(self, tmp_path: Path) -> None:
+        segment = tmp_path / "00000000000000000000.log"
+        value = TransactionLogValue(
+            producer_id=7,
+            producer_epoch=3,
+            transaction_timeout_ms=60_000,
+            transaction_status=1,
+            transaction_partitions=[TransactionPartitions(topic="t", partition_ids=[0, 2])],
+            transaction_last_update_timestamp_ms=2000,
+            transaction_start_timestamp_ms=1000,
+        )
+        key = TransactionLogKey(transactional_id="x")
+        written = [CoordinatorRecord(key, value), CoordinatorRecord(key, None)]
+        codec = TRANSACTION_RECORDS
+        segment.write_bytes(
+            build([(codec.key_bytes(each), codec.value_bytes(each), [], 5) for each in written])
+        )
+        _, _, known, deleted = dump(str(segment), "--transaction-log-decoder").stdout.splitlines()
+        assert known.startswith(
+            "| offset: 0 timestamp: 5 transactionalId: x state: Ongoing producerId: 7 "
+            "producerEpoch: 3 "
+        )
+        assert deleted == "| offset: 1 timestamp: 5 transactionalId: x state: deleted"
+        *_, first, _ = objects(dump(str(segment), "--transaction-log-decoder", "--json"))
+        assert (first["state"], first["partitions"]) == ("Ongoing", ["t-0", "t-2"])
+
+    def test_other_records_are_no_records_of_the_coordinator(self, segment: Path) -> None:
+        shown = dump(str(segment), "--transaction-log-decoder", code=6)
+        assert "without a key" in shown.stderr

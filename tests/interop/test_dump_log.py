@@ -11,8 +11,14 @@ from confluent_kafka import Producer
 
 from clients.killing import killed_over_and_over
 from odradek.log import dump
+from odradek.log.fence import Fence
 from odradek.log.files import LocalDisk
+from odradek.log.index import IndexCache
+from odradek.log.log_config import LogConfig
+from odradek.log.recovery import open_log
 from odradek.testing.broker import Broker
+from unit.log.log_making import fill
+from unit.log.transactions import Transactional
 
 pytestmark = pytest.mark.interop
 
@@ -112,6 +118,61 @@ def test_producer_snapshots_have_the_same_producers(data_dir: Path, run_tool: Ru
     found = re.findall(pattern, told)
     assert sorted(tuple(map(int, row)) for row in found) == sorted(ours)
     assert len({row[0] for row in ours}) == 2
+
+
+def test_transactions_are_what_kafka_finds_in_the_files(tmp_path: Path, run_tool: RunTool) -> None:
+    """Markers, the index of aborted transactions, and open ones in a producer snapshot."""
+    directory = str(tmp_path / "t-0")
+    disk = LocalDisk()
+    disk.make_directory(directory)
+    config = LogConfig(index_interval_bytes=100)
+    log, _ = open_log(disk, directory, config, Fence("data"), IndexCache(), now_ms=0)
+    first, second, third = (Transactional(log, number) for number in (1, 2, 3))
+    first.send(2)
+    second.send()
+    fill(log, 1)
+    second.end(committed=False, coordinator_epoch=5)
+    first.end(committed=True, coordinator_epoch=6, version=2)
+    third.send(3)
+    first.send()
+    third.end(committed=False)
+    second.send()
+    log.close()
+    logs, indexes = files_of(tmp_path, ".log"), files_of(tmp_path, ".txnindex")
+    told = dumped(run_tool, logs, "--deep-iteration", "--print-data-log")
+    (segment,) = logs
+    theirs = [line.strip() for line in told.splitlines() if line.startswith("baseOffset")]
+    assert theirs == [str(line) for line in dump.batches(disk, str(segment))]
+    markers = [row for row in dump.records(disk, str(segment)) if isinstance(row, dump.Marker)]
+    assert re.findall(r"\| offset: (\d+) .*endTxnMarker: (\w+) coordinatorEpoch: (\d+)", told) == [
+        (str(row.offset), row.control_type, str(row.coordinator_epoch)) for row in markers
+    ]
+    assert [row.control_type for row in markers] == ["ABORT", "COMMIT", "ABORT"]
+    (index,) = indexes
+    told = dumped(run_tool, indexes)
+    pattern = (
+        r"version: (\d+) producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) "
+        r"lastStableOffset: (\d+)"
+    )
+    assert [tuple(map(int, row)) for row in re.findall(pattern, told)] == [
+        (version, *row) for version, row in dump.transaction_index(disk, str(index))
+    ]
+    (snapshot,) = files_of(tmp_path, ".snapshot")
+    told = dumped(run_tool, [snapshot])
+    pattern = (
+        r"producerId: (\d+) producerEpoch: (\d+) coordinatorEpoch: (-?\d+) "
+        r"currentTxnFirstOffset: OptionalLong(?:\.empty|\[(\d+)\]) lastTimestamp: (\d+)"
+    )
+    assert [tuple(int(part or -1) for part in row) for row in re.findall(pattern, told)] == [
+        (
+            row.producer_id,
+            row.producer_epoch,
+            row.coordinator_epoch,
+            row.current_txn_first_offset,
+            row.timestamp,
+        )
+        for row in dump.snapshot(disk, str(snapshot))
+    ]
 
 
 def test_our_metadata_log_is_decoded_by_kafka(data_dir: Path, run_tool: RunTool) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from odradek.log.compaction import cleaner, segment_swap
 from odradek.log.compaction.batch_retention import OffsetMap, cursor_over
+from odradek.log.compaction.transaction_outcomes import TransactionOutcomes
 from odradek.protocol.record_batch import RecordBatchHeader
 from sim.compaction_world import CompactionWorld
 
@@ -48,7 +49,13 @@ def first_violation(faults: tuple[str, ...] = ()) -> list[str]:
 
 
 def test_a_compaction_map_that_is_off_by_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def off_by_one(data: bytes, header: RecordBatchHeader, start: int, into: OffsetMap) -> int:
+    def off_by_one(
+        data: bytes,
+        header: RecordBatchHeader,
+        start: int,
+        into: OffsetMap,
+        outcomes: TransactionOutcomes,
+    ) -> int:
         cursor = cursor_over(data, header)
         while cursor.advance():
             key = cursor.data[cursor.key : cursor.key + cursor.key_size]

@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 from odradek.log import producer_snapshot
 from odradek.log.index import OFFSET_ENTRY, TIME_ENTRY
-from odradek.log.producer_state import SnapshotEntry
+from odradek.log.producer_state import SnapshotEntry, marker_of
 from odradek.log.scan import walk
+from odradek.log.transaction_index import ENTRY as TRANSACTION_ENTRY
+from odradek.log.transaction_index import AbortedTransaction
 from odradek.model.env import Disk
 from odradek.protocol import record_batch
 from odradek.protocol.compression import CompressionType
@@ -99,13 +101,28 @@ def _line(position: int, header: RecordBatchHeader, is_valid: bool) -> BatchLine
     )
 
 
-def records(disk: Disk, path: str) -> Iterator[Record]:
+class Marker(NamedTuple):
+    """The record that ends a transaction."""
+
+    offset: int
+    timestamp: int
+    control_type: str
+    coordinator_epoch: int
+
+
+def records(disk: Disk, path: str) -> Iterator[Record | Marker]:
     """Yield the records of a `.log` file, decompressed."""
     file = disk.open(path)
     try:
         for position, header in walk(file, 0, file.size(), 0):
             data = file.read(position, header.size)
-            yield from record_batch.records_of(data, RecordBatchHeader(data, 0))
+            batch = RecordBatchHeader(data, 0)
+            marker = marker_of(data, batch) if batch.is_control else None
+            if marker is None:
+                yield from record_batch.records_of(data, batch)
+            else:
+                kind = "COMMIT" if marker.committed else "ABORT"
+                yield Marker(batch.base_offset, batch.max_timestamp, kind, marker.coordinator_epoch)
     finally:
         file.close()
 
@@ -127,6 +144,16 @@ def time_index(disk: Disk, path: str) -> list[tuple[int, int]]:
     whole = data[: len(data) // TIME_ENTRY.size * TIME_ENTRY.size]
     return [
         (timestamp, base_offset + relative) for timestamp, relative in TIME_ENTRY.iter_unpack(whole)
+    ]
+
+
+def transaction_index(disk: Disk, path: str) -> list[tuple[int, AbortedTransaction]]:
+    """Return the (version, entry) pairs of a `.txnindex` file."""
+    data = disk.read_file(path)
+    whole = data[: len(data) // TRANSACTION_ENTRY.size * TRANSACTION_ENTRY.size]
+    return [
+        (version, AbortedTransaction(*row))
+        for version, *row in TRANSACTION_ENTRY.iter_unpack(whole)
     ]
 
 

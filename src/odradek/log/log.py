@@ -64,15 +64,24 @@ from odradek.log.leader_epochs import EpochEndOffset, LeaderEpochs
 from odradek.log.log_config import LogConfig
 from odradek.log.log_reader import LogOffsetMetadata, LogRead, LogReader
 from odradek.log.log_segments import LogSegments
-from odradek.log.producer_state import ProducerState
+from odradek.log.producer_state import ProducerState, marker_of
 from odradek.log.scan import MAX_RELATIVE_OFFSET, BadBatch
 from odradek.log.segment import Segment
+from odradek.log.transaction_index import AbortedTransaction
 from odradek.log.truncation import LogTruncation
+from odradek.log.verification import VerificationGuard
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.env import Buffer, Disk, File
 from odradek.model.errors import ErrorCode
 from odradek.protocol.compression import CorruptCompression, SectionTooLarge
-from odradek.protocol.record_batch import NO_PRODUCER_EPOCH, RecordBatchHeader, stamp
+from odradek.protocol.control_records import end_transaction_batch
+from odradek.protocol.record_batch import (
+    CONTROL_BIT,
+    NO_PRODUCER_EPOCH,
+    TRANSACTIONAL_BIT,
+    RecordBatchHeader,
+    stamp,
+)
 from odradek.protocol.records import InvalidRecords
 from odradek.protocol.validate import RecordError, ValidBatch
 
@@ -202,6 +211,8 @@ class Log:
         self.swapping = False  # compaction has replaced segments and is about to rename their files
         self.truncating = False  # see `truncation`
         self.has_gaps = False  # a batch was appended that does not begin at the log end
+        self.verifies_transactions = False
+        """A transaction's first batch needs the guard of a verification: see `append`."""
         self.configure(config)
 
     def configure(self, config: LogConfig) -> None:
@@ -217,13 +228,23 @@ class Log:
 
     # Appending
 
-    def append(self, batch: ValidBatch, leader_epoch: int, now_ms: int) -> AppendInfo:
-        """Append one batch as the leader of `leader_epoch`; `now_ms` is wall time."""
+    def append(
+        self,
+        batch: ValidBatch,
+        leader_epoch: int,
+        now_ms: int,
+        guard: VerificationGuard | None = None,
+    ) -> AppendInfo:
+        """Append one batch as the leader of `leader_epoch`; `now_ms` is wall time.
+
+        `guard`: of the verification that a transaction's first batch needs. A control batch is not
+        checked: see `append_marker`.
+        """
         if self.fence.failure is not None:
             raise self.fence.failure
         header = batch.header
-        if header.producer_id >= 0:
-            answer = self.check_producer(header)
+        if header.producer_id >= 0 and not header.attributes & CONTROL_BIT:
+            answer = self.check_producer(header, guard)
             if answer is not None:
                 return answer
         size = batch.size
@@ -242,7 +263,8 @@ class Log:
         else:
             parts = [head, memoryview(data)[start + STAMP_BYTES : batch.end]]
         self.write_batch(active, parts, size, now_ms)
-        self.update_after_append(active, header, base_offset, active.size - size, leader_epoch)
+        at = active.size - size
+        self.update_after_append(active, header, base_offset, at, leader_epoch, data)
         return AppendInfo(
             NONE,
             base_offset,
@@ -251,6 +273,32 @@ class Log:
             self.log_start_offset,
             False,
         )
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        committed: bool,
+        transaction_version: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> AppendInfo:
+        """Append the marker that ends a producer's transaction, as its coordinator asks.
+
+        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED: see `producer_state`. A marker of a
+        producer without an open transaction is appended too, as in Kafka.
+        """
+        entry = self.producers.entry(producer_id)
+        if entry is not None:
+            error = entry.check_marker(producer_epoch, coordinator_epoch, transaction_version)
+            if error is not NONE:
+                return self._refused(error)
+        data = end_transaction_batch(
+            producer_id, producer_epoch, coordinator_epoch, committed, now_ms
+        )
+        batch = ValidBatch(data, RecordBatchHeader(data, 0), 0, True)
+        return self.append(batch, leader_epoch, now_ms)
 
     def append_as_follower(self, records: ByteRange, leader_epoch: int, now_ms: int) -> AppendInfo:
         """Append the batches that the leader of `leader_epoch` sent, as they are.
@@ -300,7 +348,7 @@ class Log:
                 self.has_gaps = True
             at = position + header.position - start
             epoch = header.partition_leader_epoch
-            self.update_after_append(active, header, base_offset, at, epoch)
+            self.update_after_append(active, header, base_offset, at, epoch, data)
         return count
 
     def _group_size(self, active: Segment, headers: list[RecordBatchHeader], number: int) -> int:
@@ -365,8 +413,12 @@ class Log:
         base_offset: int,
         position: int,
         leader_epoch: int,
+        data: bytes,
     ) -> None:
-        """Take an appended batch into the indexes, epochs, producers and log end offset."""
+        """Take an appended batch into the indexes, epochs, producers and log end offset.
+
+        `data` has the batch at the position of its header.
+        """
         last_offset = base_offset + header.last_offset_delta
         active.update_after_append(
             base_offset, last_offset, position, header.size, header.max_timestamp
@@ -375,26 +427,42 @@ class Log:
             self.epochs.assign(leader_epoch, base_offset)
         if header.producer_id >= 0:
             self.producers.append(header, base_offset)
+            if header.attributes & CONTROL_BIT:
+                self._end_transaction(header, base_offset, data)
         self.log_end_offset = last_offset + 1
 
-    def check_producer(self, header: RecordBatchHeader) -> AppendInfo | None:
+    def _end_transaction(self, header: RecordBatchHeader, base_offset: int, data: bytes) -> None:
+        """Take an appended marker into the producers."""
+        marker = marker_of(data, header)
+        if marker is not None:
+            completed = self.producers.append_marker(header, base_offset, marker)
+            if completed is not None:
+                self.segments.add_completed(completed)
+
+    def check_producer(
+        self, header: RecordBatchHeader, guard: VerificationGuard | None
+    ) -> AppendInfo | None:
         """Return None if the batch is its producer's next one, else the result without an append:
         a duplicate or an error.
         """
         entry = self.producers.entry(header.producer_id)
+        if entry is not None:
+            known = entry.find_duplicate(header)
+            if known is not None:
+                return AppendInfo(
+                    NONE,
+                    known.first_offset,
+                    known.last_offset,
+                    known.timestamp,
+                    self.log_start_offset,
+                    True,
+                )
+        if header.attributes & TRANSACTIONAL_BIT:
+            error = self.producers.check_transactional(header, guard, self.verifies_transactions)
+            return None if error == NONE else self._refused(error)
         if entry is None:
             valid = header.producer_epoch >= NO_PRODUCER_EPOCH
             return None if valid else self._refused(ErrorCode.INVALID_PRODUCER_EPOCH)
-        known = entry.find_duplicate(header)
-        if known is not None:
-            return AppendInfo(
-                NONE,
-                known.first_offset,
-                known.last_offset,
-                known.timestamp,
-                self.log_start_offset,
-                True,
-            )
         error = entry.check(header)
         return None if error == NONE else self._refused(error)
 
@@ -465,6 +533,17 @@ class Log:
             )
         except BadBatch as bad:
             raise LogDamaged(self.directory, str(bad)) from bad
+
+    def aborted_transactions(self, read: LogRead, end_offset: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions of which a read up to `end_offset` may have records.
+
+        `LogDamaged`: an index has changed on the disk.
+        """
+        if not read.slices or read.start is None:
+            return []
+        return self.segments.aborted_transactions(
+            read.start.offset, self.reader.end_of(read, end_offset)
+        )
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
         """Return the position of the batch that holds `offset`, or of the log end."""
@@ -561,6 +640,7 @@ class Log:
         self.high_watermark = min(self.high_watermark, offset)
         self.epochs.truncate_from_end(offset)
         self.snapshot_base = NO_SEGMENT
+        truncation.producers.transactions.truncate_from(self.producers.transactions, offset)
         self.producers = truncation.producers
 
     def _take_restarted(self, truncation: LogTruncation) -> None:
@@ -770,11 +850,13 @@ class Log:
         again = [s for s in self.unsynced_segments if s in there and s not in unsynced]
         files = [segment.file for segment in (*again, *unsynced)]
         sealed = [segment for segment in self.sealed if segment in there]
-        files += [index.file() for s in sealed for index in (s.offset_index, s.time_index)]
+        files += [index.file() for s in sealed for index in s.indexes()]
         if checkpoint:
             indexes = self._written_indexes()
             checkpoint = indexes is not None
             files += [file for file in indexes or () if file not in files]
+            if checkpoint:
+                self._name_transaction_indexes()
         try:
             flush = LogFlush(
                 self.disk, self.fence, self.directory, self.durable, files, end, self.recovery_point
@@ -825,7 +907,7 @@ class Log:
         files = []
         try:
             for segment in self.segments.from_offset(self.recovery_point):
-                for index in (segment.offset_index, segment.time_index):
+                for index in segment.indexes():
                     if segment is not self.segments.active:
                         files.append(index.file())
                     elif index.needs_file():
@@ -838,6 +920,14 @@ class Log:
             self.rolled = True  # due again
             return None
         return files
+
+    def _name_transaction_indexes(self) -> None:
+        """Let the flush sync the directory if an index of aborted transactions is new in it."""
+        for segment in self.segments.from_offset(self.recovery_point):
+            index = segment.transaction_index
+            if index is not None and not index.is_named:
+                index.is_named = True
+                self.directory_changed()
 
     def end_flush(self, flush: LogFlush) -> int:
         """Take over the result of a flush and return the flushed offset. `LogDirFailure` if it

@@ -234,6 +234,7 @@ class DirectoryOffsets:
         known_end = self._durable_ends.get(key)
         durable = self._durable_ends.slot(key)
         known = RecordedState(clean=clean, compacted=key in self.first_dirty)
+        known.high_watermark = self.high_watermark(key)
         written = durable.log_start
         if self._starts_known:
             known.log_start_offset = self._log_starts.get(key, 0)

@@ -163,6 +163,22 @@ class LogReader:
             self._known_end, self._known_base = end_offset, segment.base_offset
         return self._known_position
 
+    def end_of(self, read: LogRead, end_offset: int) -> int:
+        """Return an offset that is after the batches of a read, and at most `end_offset`.
+
+        It is the first one known without reading: of the last batches appended, or of an index
+        entry.
+        """
+        start, last = read.start, read.slices[-1]
+        number = self._segments.number_of(start.offset) if start is not None else 0
+        items = self._segments.items
+        while number < len(items) - 1 and items[number].file is not last.file:
+            number += 1
+        known = items[number].offset_after(last.offset + last.length)
+        if known < 0:
+            known = self._segments.end_of(number) if number < len(items) - 1 else end_offset
+        return min(known, end_offset)
+
     def metadata(self, offset: int) -> LogOffsetMetadata:
         """Return the position of the batch that holds `offset`, which is below the log end."""
         segment = self._segments.loaded(self._segments.number_of(offset))

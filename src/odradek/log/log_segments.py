@@ -21,8 +21,10 @@ from collections.abc import Iterator
 
 from odradek.log.fence import LogDamaged
 from odradek.log.index import IndexCache
+from odradek.log.open_transactions import CompletedTransaction
 from odradek.log.scan import BadBatch, walk
 from odradek.log.segment import Segment
+from odradek.log.transaction_index import AbortedTransaction, TransactionIndex
 
 
 def load_indexes(segment: Segment, cache: IndexCache, next_base: int) -> None:
@@ -124,6 +126,7 @@ def truncate_segment(segment: Segment, offset: int, position: int) -> None:
     segment.size = position
     segment.recent.truncate(position)
     segment.clear_indexes(position, offset)
+    segment.truncate_transactions(offset)
     slot = segment.offset_index.lookup(offset)
     start = segment.offset_index.at(slot)[1] if slot >= 0 else 0
     for _, header in walk(segment.file, start, position, segment.base_offset):
@@ -141,13 +144,16 @@ def remove_segment(segment: Segment) -> None:
 class LogSegments:
     """At least one segment, by ascending base offset."""
 
-    __slots__ = ("_bases", "_cache", "active", "items")
+    __slots__ = ("_bases", "_cache", "_with_aborted", "active", "has_aborted", "items")
 
     def __init__(self, items: list[Segment], cache: IndexCache) -> None:
         self.items = items
         self.active = items[-1]
         self._bases = [segment.base_offset for segment in items]
         self._cache = cache
+        self._with_aborted: list[Segment] | None = None  # None: look which these are
+        self.has_aborted = len(self.with_aborted) > 0
+        """False if no transaction was aborted, which a reader can tell by this alone."""
 
     def __len__(self) -> int:
         return len(self.items)
@@ -185,10 +191,53 @@ class LogSegments:
         for number in range(len(self.items)):
             yield self.loaded(number)
 
+    # Aborted transactions
+
+    @property
+    def with_aborted(self) -> list[Segment]:
+        """The segments that have an index of aborted transactions."""
+        found = self._with_aborted
+        if found is None:
+            found = [segment for segment in self.items if segment.transaction_index is not None]
+            self._with_aborted = found
+            self.has_aborted = len(found) > 0
+        return found
+
+    def add_completed(self, transaction: CompletedTransaction) -> None:
+        """Note that a marker in the active segment has ended a transaction."""
+        if transaction.aborted and self.active.transaction_index is None:
+            self._with_aborted = None
+            self.has_aborted = True
+        self.active.add_completed(transaction)
+
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions that overlap the offsets `start..end`.
+
+        Raises `LogDamaged` if an index has changed since the log was opened.
+        """
+        found: list[AbortedTransaction] = []
+        segments = self.with_aborted
+        first = bisect_right(segments, start, key=lambda segment: segment.base_offset) - 1
+        for number in range(max(0, first), len(segments)):
+            index = segments[number].transaction_index
+            if index is not None and index.may_overlap(start, end):
+                self._load_transactions(index)
+                if index.collect(start, end, found):
+                    break
+        return found
+
+    def _load_transactions(self, index: TransactionIndex) -> None:
+        if index is self.active.transaction_index:
+            return
+        if not index.loaded and not (index.load() and index.is_as_before()):
+            index.discard()
+            raise LogDamaged(index.path, "has changed since it was opened; a restart mends it")
+        self._cache.add(index)
+
     def add(self, segment: Segment) -> None:
         """Append a new active segment."""
-        self._cache.add(self.active.offset_index)
-        self._cache.add(self.active.time_index)
+        for index in self.active.indexes():
+            self._cache.add(index)
         self.items.append(segment)
         self._bases.append(segment.base_offset)
         self.active = segment
@@ -199,6 +248,7 @@ class LogSegments:
         taken = self.items[:count]
         del self.items[:count]
         del self._bases[:count]
+        self._with_aborted = None
         self._forget(taken)
         return taken
 
@@ -207,6 +257,7 @@ class LogSegments:
         taken = self.items[number + 1 :]
         del self.items[number + 1 :]
         del self._bases[number + 1 :]
+        self._with_aborted = None
         self.active = self.items[number]
         self._forget([self.active, *taken])
         return taken
@@ -217,12 +268,14 @@ class LogSegments:
         old = self.items[first : first + count]
         self.items[first : first + count] = [segment]
         self._bases[first : first + count] = [segment.base_offset]
+        self._with_aborted = None
         self._forget(old)
 
     def restart(self, segment: Segment) -> None:
         """Replace all segments, whose files are gone, by an empty one."""
         self.items[:] = [segment]
         self._bases[:] = [segment.base_offset]
+        self._with_aborted = None
         self.active = segment
 
     def leave_cache(self) -> None:
@@ -232,14 +285,14 @@ class LogSegments:
     def enter_cache(self) -> None:
         """Count the loaded indexes of inactive segments again."""
         for segment in self.items[:-1]:
-            for index in (segment.offset_index, segment.time_index):
+            for index in segment.indexes():
                 if index.loaded:
                     self._cache.add(index)
 
     def _forget(self, segments: list[Segment]) -> None:
         for segment in segments:
-            self._cache.remove(segment.offset_index)
-            self._cache.remove(segment.time_index)
+            for index in segment.indexes():
+                self._cache.remove(index)
 
     def close(self) -> None:
         self._forget(self.items)

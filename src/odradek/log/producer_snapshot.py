@@ -30,10 +30,11 @@ from struct import error as StructError
 
 import google_crc32c
 
-from odradek.log.producer_state import ProducerState, SnapshotEntry
+from odradek.log.open_transactions import NO_OFFSET, CompletedTransaction
+from odradek.log.producer_state import ProducerState, SnapshotEntry, marker_of
 from odradek.log.scan import BadBatch, walk
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, segment_file_name
-from odradek.model.env import Disk
+from odradek.model.env import Disk, File
 from odradek.protocol.record_batch import RecordBatchHeader
 
 VERSION = 1
@@ -95,12 +96,20 @@ def snapshot_offsets(names: list[str]) -> list[int]:
 
 
 def load_newest(
-    disk: Disk, directory: str, names: list[str], at_most: int, state: ProducerState
+    disk: Disk,
+    directory: str,
+    names: list[str],
+    at_most: int,
+    state: ProducerState,
+    high_watermark: int,
 ) -> int:
     """Reset `state` to the newest sound snapshot at or before `at_most`; return its offset or -1.
 
-    Removes later snapshots, which belong to a truncated part of the log, and unsound ones.
+    If there are transactions, the one before it is taken if it is above the high watermark: which
+    of them ended there is in no snapshot, and holds the last stable offset. Removes later
+    snapshots, which belong to a truncated part of the log, and unsound ones.
     """
+    newest = -1
     for offset in reversed(snapshot_offsets(names)):
         path = snapshot_path(directory, offset)
         if offset <= at_most:
@@ -109,11 +118,16 @@ def load_newest(
             except BadProducerSnapshot:
                 disk.remove(path)
                 continue
-            state.snapshot_offset = offset
-            return offset
+            newest = max(newest, offset)
+            if offset > high_watermark and state.has_markers:
+                continue
+            break
         disk.remove(path)
-    state.reset()
-    return -1
+    else:
+        if newest < 0:
+            state.reset()
+    state.snapshot_offset = newest
+    return state.end_offset if newest >= 0 else -1
 
 
 def restore(
@@ -123,24 +137,42 @@ def restore(
     segments: list[Segment],
     end: int,
     names: list[str],
+    high_watermark: int = NO_OFFSET,
 ) -> None:
     """Restore the `state` at `end` from a snapshot and the headers of the batches after it.
 
+    `high_watermark`: a known one; transactions that end above it hold the last stable offset.
     Raises `BadBatch` if a batch between them is not sound.
     """
-    start = max(load_newest(disk, directory, names, end, state), segments[0].base_offset)
+    loaded = load_newest(disk, directory, names, end, state, high_watermark)
+    start = max(loaded, segments[0].base_offset)
     if len(state) > 0:
         state.restore_earlier_batches(_headers_before(segments, start))
     for number, segment in enumerate(segments):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else end
         if following <= start or segment.base_offset >= end:
             continue
-        for _, header in segment.headers_from(start):
+        for position, header in segment.headers_from(start):
             if header.base_offset >= state.end_offset and header.base_offset < end:
-                state.append(header, header.base_offset)
+                replay(state, segment.file, position, header)
             if header.next_offset >= end:  # after it there may be a torn tail
                 break
     state.end_offset = max(state.end_offset, end)
+
+
+def replay(
+    state: ProducerState, file: File, position: int, header: RecordBatchHeader
+) -> CompletedTransaction | None:
+    """Take a batch of the log, at this position of its file, into the producers.
+
+    Returns the transaction that it has ended, if any.
+    """
+    state.append(header, header.base_offset)
+    if header.producer_id < 0 or not header.is_control:
+        return None
+    data = file.read(position, header.size)
+    marker = marker_of(data, RecordBatchHeader(data, 0))
+    return None if marker is None else state.append_marker(header, header.base_offset, marker)
 
 
 def _headers_before(segments: list[Segment], offset: int) -> Iterator[RecordBatchHeader]:

@@ -41,9 +41,11 @@ last batch must end with the file and just before the next segment, and index en
 batches they name), and clients verify every batch they fetch.
 
 **Derived files.** Indexes are kept up to R and rebuilt from there; if they are missing or do not
-match the log, from the start of their segment. Producers start from the newest sound snapshot at or
-below R and the batches after it. The leader epochs' file is rebuilt from the log if it is not
-sound.
+match the log, from the start of their segment. An index of aborted transactions that has impossible
+entries, or may be missing as the other indexes of its segment are, is made again by replaying the
+whole log, as its transactions may have begun anywhere before. Producers start from the newest sound
+snapshot at or below R and the batches after it. The leader epochs' file is rebuilt from the log if
+it is not sound.
 
 **Records above K** are written again, byte for byte, before they are synced. They were read from
 the page cache. If the last process ended because an fsync failed, the kernel keeps those pages
@@ -79,9 +81,17 @@ from odradek.log.log_segments import (
     remove_segment,
     truncate_segment,
 )
+from odradek.log.open_transactions import NO_OFFSET
 from odradek.log.producer_state import ProducerState
 from odradek.log.scan import SCAN_BYTES, BadBatch, walk
-from odradek.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, Segment
+from odradek.log.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Segment,
+)
 from odradek.model.env import Disk
 
 MAX_OFFSET = (1 << 63) - 1
@@ -130,6 +140,8 @@ class RecordedState:
 
     `synced_log_start`: a log start that survives a power loss.
 
+    `high_watermark`: from its checkpoint; it may have been higher.
+
     `restarted`: the log was being restarted at `deleted_before`, or was and has no durable records
     since.
     """
@@ -143,6 +155,7 @@ class RecordedState:
     exact: bool = False
     restarted: bool = False
     synced_log_start: int = 0
+    high_watermark: int = NO_OFFSET
 
     @property
     def is_of_new_log(self) -> bool:
@@ -174,6 +187,8 @@ class LogLoader:
         self.producers = ProducerState()
         self.names: list[str] = []
         self.sealed: list[Segment] = []  # their indexes may not be on the disk
+        self.lost_transactions = False
+        """An index of aborted transactions is damaged or missing."""
 
     def find_segments(self) -> list[Segment]:
         """Return the segments; complete or undo compaction swaps and remove leftovers of deletions
@@ -191,6 +206,7 @@ class LogLoader:
         segments = [
             Segment(self.disk, self.directory, int(name[:20]), create=False) for name in logs
         ]
+        self._find_transactions(segments, set(names))
         start = self._recorded_start()
         if self.known.restarted and segments and segments[0].base_offset > start:
             self.complete_restart(segments)
@@ -206,6 +222,38 @@ class LogLoader:
         for segment in segments:
             segment.index_interval_bytes = self.config.index_interval_bytes
         return segments
+
+    def _find_transactions(self, segments: list[Segment], names: set[str]) -> None:
+        """Load and check the indexes of aborted transactions."""
+        bases = [*(segment.base_offset for segment in segments[1:]), MAX_OFFSET]
+        for segment, next_base in zip(segments, bases, strict=False):
+            stem = f"{segment.base_offset:020d}"
+            if stem + TRANSACTION_INDEX_SUFFIX in names:
+                index = segment.use_transaction_index()
+                if not index.load_and_summarise() or not index.is_sound(next_base):
+                    self.lost_transactions = True
+            elif (
+                stem + INDEX_SUFFIX not in names
+                and next_base < MAX_OFFSET
+                and segment.base_offset < self.known.recovery_point
+                and not self.lost_transactions
+            ):
+                self.lost_transactions = _has_markers(segment)
+
+    def complete_transactions(self, segments: list[Segment]) -> None:
+        """Make the indexes of aborted transactions again if they are lost, and unload all but that
+        of the active segment.
+
+        Raises `BadBatch` if a batch is not sound.
+        """
+        if self.lost_transactions:
+            rebuild_transaction_indexes(segments)
+        for segment in segments[:-1]:
+            index = segment.transaction_index
+            if index is not None and index.loaded:
+                if index.written < len(index.entries):
+                    index.write_out()
+                index.unload()
 
     def complete_restart(self, segments: list[Segment]) -> None:
         """Remove the segments of the time before a restart, which a crash has left."""
@@ -293,6 +341,9 @@ class LogLoader:
             end = load_active(segments[-1])
             self.check_durable_end(segments[0].base_offset, end, end)
             self.restore_producers(segments, end)
+            # A power loss may bring back what a truncation has cut off the index.
+            segments[-1].truncate_transactions(end)
+            self.complete_transactions(segments)
             known_epochs = self.epochs.load(self.disk)
             self.epochs.truncate_from_end(end)
             if not known_epochs or self.epochs_incomplete(segments, end):
@@ -304,7 +355,13 @@ class LogLoader:
     def restore_producers(self, segments: list[Segment], end: int) -> None:
         """Restore the producers from the newest sound snapshot and the batches after it."""
         producer_snapshot.restore(
-            self.disk, self.directory, self.producers, segments, end, self.names
+            self.disk,
+            self.directory,
+            self.producers,
+            segments,
+            end,
+            self.names,
+            self.known.high_watermark,
         )
 
     def epochs_incomplete(self, segments: list[Segment], end: int) -> bool:
@@ -357,6 +414,7 @@ class LogVerifier:
         try:
             end = self._verify_all()
             self._rewrite_unsynced()
+            self.loader.complete_transactions(self.segments)
             read_all = self.known.recovery_point <= self.segments[0].base_offset
             if not (known_epochs or read_all) or self.loader.epochs_incomplete(self.segments, end):
                 self.loader.rebuild_epochs(self.segments)
@@ -373,6 +431,8 @@ class LogVerifier:
         reading = self.loader.from_recovery_point(self.segments)
         position, offset = self._begin(reading[0])
         start = offset
+        for segment in reading:
+            segment.truncate_transactions(point)
         before = len(self.segments) - len(reading)
         if before > 0 and reading[0].base_offset == point:
             complete_indexes(self.segments[before - 1])
@@ -460,7 +520,9 @@ class LogVerifier:
             if epoch != epochs.latest and header.base_offset >= point:
                 epochs.assign(epoch, header.base_offset)
             if header.producer_id >= 0 and header.base_offset >= producers.end_offset:
-                producers.append(header, header.base_offset)
+                completed = producer_snapshot.replay(producers, segment.file, start, header)
+                if completed is not None:
+                    segment.add_completed(completed)
             offset = header.next_offset
             self.stats.scanned_bytes += size
         producers.end_offset = max(producers.end_offset, offset)
@@ -505,6 +567,42 @@ class LogVerifier:
             remove_segment(later)
         del self.segments[number + 1 :]
         return offset
+
+
+def _has_markers(segment: Segment) -> bool:
+    """True if the segment has markers of transactions. Damage is not reported here."""
+    try:
+        return any(
+            header.is_control and header.producer_id >= 0
+            for _, header in walk(segment.file, 0, segment.size, segment.base_offset)
+        )
+    except BadBatch:
+        return False
+
+
+def rebuild_transaction_indexes(segments: list[Segment]) -> None:
+    """Make the indexes of aborted transactions again from all batches, and sync them.
+
+    Raises `BadBatch` if a batch is not sound.
+    """
+    producers = ProducerState()
+    for segment in segments:
+        if segment.transaction_index is not None:
+            segment.transaction_index.clear()
+        for position, header in walk(segment.file, 0, segment.size, segment.base_offset):
+            if header.producer_id >= 0:
+                completed = producer_snapshot.replay(producers, segment.file, position, header)
+                if completed is not None:
+                    segment.add_completed(completed)
+        index = segment.transaction_index
+        if index is not None:
+            index.write_out()
+            index.file().pin()
+            try:
+                index.file().sync()
+            finally:
+                index.file().unpin()
+    segments[0].disk.sync_directory(segments[0].directory)
 
 
 def open_log(

@@ -1,8 +1,9 @@
-"""A segment: `<base offset, 20 digits>.log`, which is batches as on the wire, and its two indexes.
+"""A segment: `<base offset, 20 digits>.log`, which is batches as on the wire, and its indexes.
 
     00000000000000000000.log        record batches, one after the other (see protocol.record_batch)
     00000000000000000000.index      see `index`
     00000000000000000000.timeindex  see `index`
+    00000000000000000000.txnindex   see `transaction_index`; only if a transaction was aborted
     00000000000000000000.snapshot   producer state before this offset, see `producer_snapshot`
 
 Invariants: batches lie in ascending order of offset, the first at or after the base offset; every
@@ -23,14 +24,17 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from odradek.log.fence import LogDamaged
-from odradek.log.index import OffsetIndex, TimeIndex
+from odradek.log.index import OffsetIndex, SparseIndex, TimeIndex
+from odradek.log.open_transactions import CompletedTransaction
 from odradek.log.scan import HEADER, SCAN_BYTES, BadBatch, walk
+from odradek.log.transaction_index import TransactionIndex
 from odradek.model.env import Buffer, Disk, File
 from odradek.protocol.record_batch import RecordBatchHeader
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
 INDEX_INTERVAL_BYTES: Final = 4096
@@ -86,6 +90,17 @@ class RecentBatches:
         offsets = self._offsets
         slot = bisect_left(offsets, offset)
         return self._positions[slot] if slot < len(offsets) and offsets[slot] == offset else -1
+
+    def first_from(self, position: int) -> int:
+        """Base offset of the first batch that starts at or after `position`, or -1.
+
+        -1 too if `position` is before the first batch in memory.
+        """
+        positions = self._positions
+        if not positions or position < positions[0]:
+            return -1
+        slot = bisect_left(positions, position)
+        return self._offsets[slot] if slot < len(positions) else -1
 
     def last_start(self, position: int) -> int:
         """The last start of a batch at or before `position`, or -1."""
@@ -158,6 +173,7 @@ class Segment:
         "recent",
         "size",
         "time_index",
+        "transaction_index",
         "unindexed_bytes",
     )
 
@@ -187,6 +203,7 @@ class Segment:
         self.offset_index = OffsetIndex(disk, stem + INDEX_SUFFIX + suffix, base_offset)
         self.time_index = TimeIndex(disk, stem + TIME_INDEX_SUFFIX + suffix, base_offset)
         self.offset_index.loaded = self.time_index.loaded = create
+        self.transaction_index: TransactionIndex | None = None  # None: nothing was aborted
         self.size = self.file.size()
         self.unindexed_bytes = 0
         self.max_timestamp = -1  # ms; -1: no record has one
@@ -229,6 +246,34 @@ class Segment:
             self.unindexed_bytes = 0
         self.unindexed_bytes += size
 
+    def use_transaction_index(self) -> TransactionIndex:
+        """Return the index of aborted transactions, a new one if there was none."""
+        if self.transaction_index is None:
+            stem = f"{self.directory}/{self.base_offset:020d}"
+            suffix = self.file.path[len(stem) + len(LOG_SUFFIX) :]
+            path = stem + TRANSACTION_INDEX_SUFFIX + suffix
+            self.transaction_index = TransactionIndex(self.disk, path, self.base_offset)
+        return self.transaction_index
+
+    def add_completed(self, transaction: CompletedTransaction) -> None:
+        """Note that a marker in this segment has ended a transaction."""
+        if transaction.aborted:
+            self.use_transaction_index().append(transaction)
+
+    def truncate_transactions(self, offset: int) -> None:
+        """Remove the transactions whose markers are at or after `offset`, and load the index."""
+        index = self.transaction_index
+        if index is not None:
+            if not index.loaded:
+                index.load()
+            index.truncate_from(offset)
+
+    def indexes(self) -> list[SparseIndex]:
+        """Return the indexes that the segment has."""
+        if self.transaction_index is None:
+            return [self.offset_index, self.time_index]
+        return [self.offset_index, self.time_index, self.transaction_index]
+
     def seal(self) -> None:
         """Stop being the active segment: add the last time index entry, write the indexes."""
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
@@ -237,13 +282,14 @@ class Segment:
 
     def unload_indexes(self) -> None:
         """Unload the indexes of a sealed segment until they are needed."""
-        self.offset_index.unload()
-        self.time_index.unload()
+        for index in self.indexes():
+            if index.loaded:
+                index.unload()
 
     def write_indexes(self, *, needed: bool = False) -> None:
         """Write the indexes to their files, with `needed` only those that need one. Not synced."""
-        for index in (self.offset_index, self.time_index):
-            if not needed or index.needs_file():
+        for index in self.indexes():
+            if index.loaded and (not needed or index.needs_file()):
                 index.write_out()
 
     # Looking up
@@ -317,6 +363,21 @@ class Segment:
         """Position of the batch that holds `offset`, or the end of the segment."""
         known = self.recent.start_of(offset)
         return known if known >= 0 else self.locate(offset)[1]
+
+    def offset_after(self, position: int) -> int:
+        """An offset of a batch that starts at or after `position`, or -1 if none is known."""
+        known = self.recent.first_from(position)
+        if known >= 0:
+            return known
+        index = self.offset_index
+        slot = index.slot_at(position - 1) + 1
+        if slot >= len(index):
+            return -1
+        last_offset, start = index.at(slot)
+        if self.entry_matches(last_offset, start):
+            return last_offset
+        self.rebuild_indexes()
+        return self.offset_after(position)
 
     def align(self, position: int) -> int:
         """Position of the last batch known to start at or before `position`, or 0."""
@@ -406,9 +467,12 @@ class Segment:
     def files(self) -> list[str]:
         """Paths of the segment's files."""
         stem = f"{self.directory}/{self.base_offset:020d}"
-        return [stem + suffix for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
+        paths = [stem + suffix for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
+        if self.transaction_index is not None:
+            paths.append(stem + TRANSACTION_INDEX_SUFFIX)
+        return paths
 
     def close(self) -> None:
         self.file.close()
-        self.offset_index.close()
-        self.time_index.close()
+        for index in self.indexes():
+            index.close()

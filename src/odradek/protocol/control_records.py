@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from odradek.protocol.record_batch import RecordBatchHeader, records_of
+from odradek.protocol.record_batch_builder import RecordBatchBuilder
 from odradek.protocol.records import InvalidRecords
 
 ABORT_KEY = b"\x00\x00"
@@ -73,3 +74,19 @@ def marker_key(kind: ControlRecordType) -> bytes:
 def marker_value(coordinator_epoch: int) -> bytes:
     """Return the value of an ABORT or COMMIT record."""
     return b"\x00\x00" + coordinator_epoch.to_bytes(4, "big", signed=True)
+
+
+def end_transaction_batch(
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    committed: bool,
+    timestamp_ms: int,
+) -> bytes:
+    """Return the control batch of a COMMIT or ABORT marker."""
+    builder = RecordBatchBuilder(
+        producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True
+    )
+    kind = ControlRecordType.COMMIT if committed else ControlRecordType.ABORT
+    builder.append(marker_key(kind), marker_value(coordinator_epoch), timestamp=timestamp_ms)
+    return builder.build()

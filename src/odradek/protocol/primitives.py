@@ -27,6 +27,7 @@ MAX_STRING_BYTES: Final = 32767
 REQUEST_OBJECTS_MAX: Final = 200_000
 RESPONSE_OBJECTS_MAX: Final = 2_000_000
 UNDIVIDED_OBJECTS_MAX: Final = {
+    "AddPartitionsToTxnRequest": 20_000,
     "AddRaftVoterRequest": 10_000,
     "AlterPartitionRequest": 20_000,
     "BeginQuorumEpochRequest": 10_000,
@@ -39,6 +40,7 @@ UNDIVIDED_OBJECTS_MAX: Final = {
     "DescribeMetricsRequest": 10_000,
     "DescribeQuorumRequest": 10_000,
     "DescribeTopicPartitionsRequest": 10_000,
+    "DescribeTransactionsRequest": 10_000,
     "DescribeUserScramCredentialsRequest": 10_000,
     "DescribeWaitingRequest": 10_000,
     "EndQuorumEpochRequest": 10_000,
@@ -52,9 +54,11 @@ UNDIVIDED_OBJECTS_MAX: Final = {
     "OffsetCommitRequest": 20_000,
     "ProduceRequest": 20_000,
     "SyncGroupRequest": 10_000,
+    "TxnOffsetCommitRequest": 20_000,
     "UpdateFeaturesRequest": 10_000,
     "UpdateRaftVoterRequest": 10_000,
     "VoteRequest": 10_000,
+    "WriteTxnMarkersRequest": 20_000,
 }
 """The limits of requests that a broker has to handle at once, because their elements belong
 together: members or protocols of one group, topics of which one response shows a page; or because

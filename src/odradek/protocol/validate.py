@@ -154,15 +154,23 @@ TIMESTAMPS_REFUSED: Final = "One or more records have been rejected due to inval
 
 
 def validate(
-    span: ByteRange, rules: BatchRules, now_ms: int, produce_version: int = NEWEST_PRODUCE_VERSION
+    span: ByteRange,
+    rules: BatchRules,
+    now_ms: int,
+    produce_version: int = NEWEST_PRODUCE_VERSION,
+    by_coordinator: bool = False,
 ) -> ValidBatch | InvalidBatch:
-    """Check the records of one partition in a Produce request, at the time `now_ms`."""
+    """Check the records of one partition in a Produce request, at the time `now_ms`.
+
+    `by_coordinator`: a coordinator of this broker made the batch; with a producer id it needs no
+    sequence.
+    """
     data, start, end = span.data, span.start, span.end
     refusal = _check_framing(data, start, end, produce_version)
     if refusal is not None:
         return refusal
     header = RecordBatchHeader(data, start)
-    refusal = _check_header(data, header, rules)
+    refusal = _check_header(data, header, rules, by_coordinator)
     if refusal is not None:
         return refusal
     try:
@@ -236,7 +244,9 @@ def _check_framing(data: bytes, start: i64, end: i64, produce_version: i64) -> I
     return None
 
 
-def _check_header(data: bytes, header: RecordBatchHeader, rules: BatchRules) -> InvalidBatch | None:
+def _check_header(
+    data: bytes, header: RecordBatchHeader, rules: BatchRules, by_coordinator: bool
+) -> InvalidBatch | None:
     if header.base_offset != 0:
         return _invalid(f"The base offset must be 0, not {header.base_offset}")
     if header.size > rules.max_message_bytes:
@@ -257,7 +267,7 @@ def _check_header(data: bytes, header: RecordBatchHeader, rules: BatchRules) -> 
         )
     if header.is_control:
         return _invalid("Clients may not write control records")
-    if header.has_producer_id and header.base_sequence < 0:
+    if header.has_producer_id and header.base_sequence < 0 and not by_coordinator:
         return _invalid(
             f"Invalid sequence {header.base_sequence} with producer id {header.producer_id}"
         )

@@ -11,9 +11,6 @@ from odradek.log.log import Log
 from odradek.log.memory_disk import MemoryDisk
 from odradek.log.scan import BadBatch
 from odradek.protocol.compression import CompressionType
-from odradek.protocol.record_batch import RecordBatchHeader
-from odradek.protocol.record_batch_builder import RecordBatchBuilder
-from odradek.protocol.validate import ValidBatch
 from unit.log.compacting import (
     COMPACTED,
     a_pass,
@@ -242,32 +239,6 @@ def test_records_without_a_key_are_removed():
     roll_and_commit(log)
     clean(log)
     assert shown(log) == [(1, A, b"1")]
-
-
-class TestTransactions:
-    def test_control_batches_are_retained(self):
-        log = a_log()
-        builder = RecordBatchBuilder(control=True, transactional=True, producer_id=9)
-        builder.append(b"\0\0\0\1", b"\0\0\0\0\0\0")
-        data = builder.build()
-        header = RecordBatchHeader(data, 0)
-        log.append(ValidBatch(data, header, 0, False), 0, now_ms=0)
-        write(log, [(b"\0\0\0\1", b"as if it were the key")], [(A, b"1")])
-        roll_and_commit(log)
-        clean(log)
-        assert [h.is_control for h in headers(read(log, 0))] == [True, False, False]
-
-    def test_a_transactional_record_removes_no_other_record(self):
-        log = a_log()
-        write(log, [(A, b"committed")])
-        log.append(keyed([(A, b"perhaps")], producer=(7, 0, 0), transactional=True), 0, now_ms=0)
-        roll_and_commit(log)
-        clean(log)
-        assert [value for _, _, value in shown(log)] == [b"committed", b"perhaps"]
-        write(log, [(A, b"later")])
-        roll_and_commit(log)
-        clean(log, 2)
-        assert [value for _, _, value in shown(log)] == [b"later"]
 
 
 class TestMemory:

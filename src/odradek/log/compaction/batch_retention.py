@@ -15,9 +15,10 @@ A **batch** without retained records is removed, but its header is retained if i
     the end of a new segment: every closed segment must end just before the next one begins, which
     distinguishes a compacted segment from one that has lost its end
 
-**Control batches** are retained, and records of **transactional batches** replace no others: there
-is no transaction coordinator yet that knows which transactions were committed, and an aborted
-record must not remove another.
+Records of **aborted transactions** are removed, and replace no others. A **marker** is retained
+until the delete horizon of its batch, which is set by the first pass that reads no batch of its
+transaction any more (`transaction_outcomes`); its key is no key of a record (KAFKA-14055). The last
+marker of a producer without data batches stays, for its epoch.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from odradek.log.compaction.transaction_outcomes import TransactionOutcomes
+from odradek.log.producer_state import LastRecord
 from odradek.protocol import record_batch
 from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.protocol.record_batch_builder import empty_batch, rebuild_batch
@@ -94,12 +97,21 @@ def cursor_over(data: bytes, header: RecordBatchHeader) -> RecordCursor:
     )
 
 
-def add_keys(data: bytes, header: RecordBatchHeader, start_offset: int, into: OffsetMap) -> int:
+def add_keys(
+    data: bytes,
+    header: RecordBatchHeader,
+    start_offset: int,
+    into: OffsetMap,
+    outcomes: TransactionOutcomes,
+) -> int:
     """Add the keys of a batch's records from `start_offset` on to the map.
 
     Returns how many records the batch has. Raises what `cursor_over` does.
     """
-    if header.is_control or header.is_transactional or header.count == 0:
+    if header.is_control:
+        outcomes.needs_marker(data, header)
+        return 0
+    if outcomes.is_aborted(header) or header.count == 0:
         return 0
     cursor = cursor_over(data, header)
     section = cursor.data
@@ -115,13 +127,15 @@ class BatchRetention:
     def __init__(
         self,
         offset_map: OffsetMap,
-        last_offsets: Mapping[int, int],
+        last_records: Mapping[int, LastRecord],
         now_ms: int,
         delete_retention_ms: int,
+        outcomes: TransactionOutcomes,
     ) -> None:
-        """`last_offsets`: by producer id, of its last batch. Times are wall time."""
+        """`last_records`: by producer id. Times are wall time."""
         self._offset_map = offset_map
-        self._last_offsets = last_offsets
+        self._last_records = last_records
+        self._outcomes = outcomes
         self._now_ms = now_ms
         horizon_ms = now_ms + delete_retention_ms
         self._horizon_ms = horizon_ms if horizon_ms <= LATEST_HORIZON_MS else -1
@@ -133,16 +147,13 @@ class BatchRetention:
         """Return the bytes to write for a batch, or nothing. Raises what `cursor_over` does."""
         self.records_read += header.count
         if header.is_control:
-            self.records_kept += header.count
-            return _batch_bytes(data, header)
+            return self._retained_marker(data, header, ends_segment)
+        if self._outcomes.is_aborted(header):
+            return self._without_records(data, header, ends_segment)
         kept, tombstones, max_timestamp, section = self._split_records(data, header)
         self.records_kept += len(kept)
         if not kept:
-            keeps_header = ends_segment or self._is_last_of_producer(header)
-            if keeps_header and header.count == 0:
-                return _batch_bytes(data, header)
-            self.batches_changed += 1
-            return empty_batch(header) if keeps_header else b""
+            return self._without_records(data, header, ends_segment)
         horizon_ms = header.base_timestamp if header.has_delete_horizon else -1
         sets_horizon = tombstones and horizon_ms < 0 and self._horizon_ms >= 0
         if len(kept) == header.count and not sets_horizon:
@@ -151,6 +162,31 @@ class BatchRetention:
             horizon_ms = self._horizon_ms
         self.batches_changed += 1
         return rebuild_batch(header, section, kept, max_timestamp, horizon_ms)
+
+    def _without_records(self, data: bytes, header: RecordBatchHeader, ends_segment: bool) -> bytes:
+        """Return the header of a batch that has no records any more, or nothing."""
+        keeps_header = ends_segment or self._is_last_of_producer(header)
+        if keeps_header and header.count == 0:
+            return _batch_bytes(data, header)
+        self.batches_changed += 1
+        return empty_batch(header) if keeps_header else b""
+
+    def _retained_marker(self, data: bytes, header: RecordBatchHeader, ends_segment: bool) -> bytes:
+        """Return the bytes to write for a control batch, or nothing."""
+        needed = self._outcomes.needs_marker(data, header)
+        if not needed and header.count == 0:
+            return self._without_records(data, header, ends_segment)
+        passed = header.has_delete_horizon and header.base_timestamp <= self._now_ms
+        if not needed and passed and not self._is_last_of_producer(header):
+            return self._without_records(data, header, ends_segment)
+        self.records_kept += header.count
+        if needed or header.has_delete_horizon or self._horizon_ms < 0:
+            return _batch_bytes(data, header)
+        self.batches_changed += 1
+        section, start, end = record_batch.records_section(data, header)
+        return rebuild_batch(
+            header, section, [(start, end)], header.max_timestamp, self._horizon_ms
+        )
 
     def _split_records(
         self, data: bytes, header: RecordBatchHeader
@@ -182,10 +218,12 @@ class BatchRetention:
         )
 
     def _is_last_of_producer(self, header: RecordBatchHeader) -> bool:
-        return (
-            header.has_producer_id
-            and self._last_offsets.get(header.producer_id) == header.last_offset
-        )
+        last = self._last_records.get(header.producer_id) if header.has_producer_id else None
+        if last is None:
+            return False
+        if last.offset >= 0:
+            return last.offset == header.last_offset
+        return header.is_control and last.producer_epoch == header.producer_epoch
 
 
 def _batch_bytes(data: bytes, header: RecordBatchHeader) -> bytes:

@@ -6,9 +6,9 @@
 *Clean*: earlier passes have seen it, so no key is in it twice. The first dirty offset is recorded
 in `cleaner-offset-checkpoint`.
 
-*Uncleanable*: the active segment; what is not committed; what a recovery would read again (from the
-recovery point on); segments with a record younger than `min.compaction.lag.ms`. A pass cleans whole
-segments only.
+*Uncleanable*: the active segment; what is not committed, or of a transaction that is not (from the
+last stable offset on); what a recovery would read again (from the recovery point on); segments
+with a record younger than `min.compaction.lag.ms`. A pass cleans whole segments only.
 
 A log is worth a pass if the dirty part is more than `min.cleanable.dirty.ratio` of clean and dirty
 part together, or if its oldest dirty segment has waited longer than `max.compaction.lag.ms`.
@@ -28,7 +28,7 @@ that were read and written since the last step, for a throttle, or a function th
 calls with the log before the next step. A pass may be dropped between two steps: unfinished files
 are removed, or completed, when the log is cleaned or opened again. A step reads at most one chunk
 of the log and looks at a few thousand records, or at one batch with more. The memory of a pass is
-the offset map, two chunks and the largest batch.
+the offset map, two chunks, the largest batch and the indexes of aborted transactions.
 
 Every batch is verified before it is rewritten, so that damage does not get a new checksum.
 `UNCLEANABLE` errors mean that this log cannot be cleaned; nothing of it was changed.
@@ -45,11 +45,13 @@ from dataclasses import dataclass
 
 from odradek.log.compaction.batch_retention import BatchRetention, OffsetMap, add_keys
 from odradek.log.compaction.segment_swap import CLEANED_SUFFIX, SegmentSwap, remove_unfinished_swaps
+from odradek.log.compaction.transaction_outcomes import AbortedTransactions, TransactionOutcomes
 from odradek.log.log import Log
 from odradek.log.log_config import NEVER
 from odradek.log.retention import Deletion
 from odradek.log.scan import MAX_RELATIVE_OFFSET, BadBatch, read_batches
-from odradek.log.segment import Segment
+from odradek.log.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
+from odradek.log.transaction_index import TransactionIndex
 from odradek.model.env import Buffer, Disk, File
 from odradek.protocol.compression import CorruptCompression, SectionTooLarge
 from odradek.protocol.record_batch import RecordBatchHeader
@@ -94,7 +96,8 @@ def log_to_clean(log: Log, clean_offset: int | None, now_ms: int) -> LogToClean:
     first_dirty = clean_offset if clean_offset is not None else log.log_start_offset
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
         first_dirty = log.log_start_offset
-    segments = _before(log, min(log.high_watermark, log.recovery_point))
+    undecided = log.producers.transactions.first_unstable
+    segments = _before(log, min(log.high_watermark, undecided, log.recovery_point))
     dirty = [s for n, s in enumerate(segments) if log.segments.end_of(n) > first_dirty]
     young = _first_younger(dirty, now_ms, log.config.min_compaction_lag_ms)
     if young is not None:
@@ -141,13 +144,21 @@ class SourceSegment:
     size: int
     base_offset: int
     end_offset: int
+    has_aborted: bool
 
 
 def source_segments(plan: LogToClean) -> list[SourceSegment]:
     """Return the segments of a plan, each with its end."""
     ends = [segment.base_offset for segment in plan.segments[1:]]
     return [
-        SourceSegment(segment, segment.file.path, segment.size, segment.base_offset, end)
+        SourceSegment(
+            segment,
+            segment.file.path,
+            segment.size,
+            segment.base_offset,
+            end,
+            segment.transaction_index is not None,
+        )
         for segment, end in zip(plan.segments, [*ends, plan.first_uncleanable_offset])
     ]
 
@@ -216,9 +227,13 @@ class Cleaner:
         self._config = plan.log.config
         self._directory = plan.log.directory
         self._sources = source_segments(plan)
-        self._retention = BatchRetention(
-            offset_map, plan.log.producers.last_offsets(), now_ms, self._config.delete_retention_ms
-        )
+        end = plan.first_uncleanable_offset
+        self._spanning = plan.log.segments.aborted_transactions(end, end)
+        """Aborted transactions that began in the segments, whose markers are in later ones."""
+        self._aborted = AbortedTransactions([], self._spanning)
+        self._outcomes = TransactionOutcomes(self._aborted)
+        self._last_records = plan.log.producers.last_records()
+        self._now_ms = now_ms
         self.stats = CleanerStats()
         self.deletions: list[Deletion] = []
         """Replaced segments, whose files are removed after their delay."""
@@ -233,21 +248,48 @@ class Cleaner:
         read or a full disk.
         """
         remove_unfinished_swaps(self._disk, self._directory)
+        yield from self._load_aborted()
         yield from self._map_keys()
+        outcomes = self._outcomes = TransactionOutcomes(self._aborted)
+        self._retention = BatchRetention(
+            self._offset_map,
+            self._last_records,
+            self._now_ms,
+            self._config.delete_retention_ms,
+            outcomes,
+        )
         sources = [source for source in self._sources if source.base_offset < self.end_offset]
         for group in group_segments(sources, self._config.segment_bytes):
             yield from self._replace(group)
         self.stats.records_read = self._retention.records_read
         self.stats.records_kept = self._retention.records_kept
 
+    # Transactions
+
+    def _load_aborted(self) -> Iterator[Step]:
+        """Read the indexes of aborted transactions."""
+        indexes: list[TransactionIndex] = []
+        for source in self._sources:
+            if source.has_aborted:
+                stem, suffix = source.path.rsplit(LOG_SUFFIX, 1)
+                path = stem + TRANSACTION_INDEX_SUFFIX + suffix
+                index = TransactionIndex(self._disk, path, source.base_offset)
+                if not index.load_and_summarise() or not index.is_sound(source.end_offset):
+                    raise BadBatch(0, source.base_offset, f"{path} is not sound")
+                indexes.append(index)
+                yield index.size
+        self._aborted = AbortedTransactions(indexes, self._spanning)
+
     # The offset map
 
     def _map_keys(self) -> Iterator[Step]:
         start, offset_map = self._first_dirty_offset, self._offset_map
         offset_map.latest_offset = start - 1
+        outcomes = TransactionOutcomes(self._aborted)
         for source in self._sources:
             if source.end_offset <= start:
                 continue
+            outcomes.enter(max(start, source.base_offset), source.end_offset)
             with opened(self._disk, source.path) as file:
                 for data, headers in self._read(file, source):
                     for chunk in batches_per_step(headers):
@@ -256,7 +298,7 @@ class Cleaner:
                                 continue
                             if offset_map.full:
                                 return
-                            add_keys(data, header, start, offset_map)
+                            add_keys(data, header, start, offset_map, outcomes)
                             offset_map.latest_offset = header.last_offset
                         size = sum(header.size for header in chunk)
                         self.stats.map_bytes_read += size
@@ -324,6 +366,7 @@ class Cleaner:
         end_offset = group[-1].end_offset
         with pinned(cleaned.file):
             for source in group:
+                self._outcomes.enter(source.base_offset, source.end_offset)
                 with opened(self._disk, source.path) as file:
                     for data, headers in self._read(file, source):
                         for chunk in batches_per_step(headers):
@@ -359,6 +402,9 @@ class Cleaner:
                 cleaned.append(parts, size)
             for header, start in notes:
                 cleaned.index(header.last_offset, start, header.size, header.max_timestamp)
+        for aborted in self._outcomes.kept_aborted:
+            cleaned.use_transaction_index().add(aborted)
+        self._outcomes.kept_aborted = []
         return size
 
 

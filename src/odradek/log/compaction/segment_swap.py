@@ -7,7 +7,8 @@ The files of a compacted segment X that replaces X and maybe later segments Y:
     X.log          in its place
     Y.log.deleted  replaced (X itself, or one after it), for readers that still have it open
 
-The same for `.index` and `.timeindex`, as in Kafka. Of the three files the log is renamed last, so
+The same for `.index`, `.timeindex` and, if there is one, `.txnindex`, as in Kafka. The log is the
+last of these files to be renamed, so
 `.log.swap` without a `.cleaned` of the same base offset means that all of it is durable.
 
 `SegmentSwap` takes these steps:
@@ -46,6 +47,7 @@ from odradek.log.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     Segment,
     segment_file_name,
 )
@@ -53,14 +55,15 @@ from odradek.model.env import Disk
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
-LOG_LAST = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
+LOG_LAST = (TRANSACTION_INDEX_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
 
 
 def rename_files(disk: Disk, directory: str, base_offset: int, source: str, target: str) -> None:
-    """Change the suffix of the three files of a segment, the log last."""
+    """Change the suffix of the files of a segment, the log last."""
     for kind in LOG_LAST:
         path = f"{directory}/{segment_file_name(base_offset, kind)}"
-        disk.rename(path + source, path + target)
+        if kind != TRANSACTION_INDEX_SUFFIX or disk.exists(path + source):
+            disk.rename(path + source, path + target)
 
 
 def remove_files(disk: Disk, directory: str, base_offset: int, suffix: str) -> None:
@@ -148,7 +151,7 @@ class SegmentSwap:
     def commit(self) -> None:
         """Make the new segment durable under its `.swap` names. Worker."""
         cleaned = self._cleaned
-        for file in (cleaned.file, cleaned.offset_index.file(), cleaned.time_index.file()):
+        for file in (cleaned.file, *(index.file() for index in cleaned.indexes())):
             file.pin()
             try:
                 file.sync()
@@ -199,6 +202,8 @@ class SegmentSwap:
             self._disk, self._directory, self._base_offset, create=False, suffix=suffix
         )
         segment.index_interval_bytes = log.config.index_interval_bytes
+        if self._cleaned.transaction_index is not None:
+            segment.use_transaction_index().describe(self._cleaned.transaction_index)
         log.segments.replace(first, count, segment)
         log.reader.clear_position()
         return segment
