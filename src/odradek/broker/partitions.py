@@ -65,7 +65,7 @@ class Partitions:
         self._shared: tuple[TopicConfig, LogConfig, BatchRules] | None = None
         self._stopped = False
         self._starting = True
-        self._unsettled = 0
+        self._opened = 0
         """Logs that were opened since `Env.many_made` was called."""
         self._torn_at_start = 0
         self._refused: dict[TopicIdPartition, None] = {}
@@ -121,14 +121,7 @@ class Partitions:
             further = self._torn_at_start - TORN_LOGGED
             log.warning("%d further logs were truncated after an unclean stop", further)
         self._starting = False
-        self._all_settled()
         self._delete_strays()
-
-    def _all_settled(self) -> None:
-        """No more partitions are queued to be opened."""
-        if self._unsettled >= MANY_OPENED:
-            self._unsettled = 0
-            self._broker.env.many_made()
 
     def stop(self) -> None:
         """Rename the files of deleted partitions now. Partitions that are queued to be opened, and
@@ -212,8 +205,6 @@ class Partitions:
                 del opening[topic_id]
                 self._configs.clear()
                 self._broker.commit_advanced()
-                if not opening:
-                    self._all_settled()
 
     def _open_replica(
         self,
@@ -224,23 +215,26 @@ class Partitions:
     ) -> None:
         replicas = self._broker.replicas
         key = TopicPartition(topic.name, number)
-        opened = self._open(TopicIdPartition(topic.id, number), key, config)
+        settings, rules = self._settings_of(config)
+        opened = self._open(TopicIdPartition(topic.id, number), key, settings)
         if opened is None:
             added = replicas.add_offline(key, topic.id)
             replicas.apply(added, registration, config.min_insync_replicas)
             if self._is_damaged(added):
                 self._give_up_log(added, registration)
         else:
-            added = replicas.open(key, topic.id, opened, self._settings_of(config)[1])
+            added = replicas.open(key, topic.id, opened, rules)
             self._set_throttled(topic.id, config)
             replicas.apply(added, registration, config.min_insync_replicas)
+        self._opened += 1
+        if self._opened == MANY_OPENED:
+            self._opened = 0
+            self._broker.env.many_made()
 
-    def _open(self, key: TopicIdPartition, name: TopicPartition, config: TopicConfig) -> Log | None:
+    def _open(self, key: TopicIdPartition, name: TopicPartition, settings: LogConfig) -> Log | None:
         broker = self._broker
-        settings, _ = self._settings_of(config)
         try:
             opened, found = broker.directory.open_and_report(key, settings, broker.clock.wall_ms())
-            self._unsettled += 1
             if found.torn:
                 self._torn_at_start += self._starting
                 if not self._starting or self._torn_at_start <= TORN_LOGGED:

@@ -23,8 +23,9 @@ from collections.abc import Callable
 from typing import Final
 
 from odradek.log.log_reader import LogOffsetMetadata, LogRead
+from odradek.log.transaction_index import AbortedTransaction
 from odradek.model.errors import ErrorCode
-from odradek.replication.partition import LOG_END, Isolation, Partition
+from odradek.replication.partition import COMMITTED, LOG_END, Isolation, Partition
 from odradek.timing import DelayedOperation
 
 NO_EPOCH: Final = -1
@@ -76,10 +77,12 @@ class FetchParams:
 class FetchResult:
     """The result for one partition.
 
+    `aborted`: for read_committed, the aborted transactions among the records that were read.
     `diverging` is (epoch, end offset) of the largest epoch that both sides share.
     """
 
     __slots__ = (
+        "aborted",
         "diverging",
         "error",
         "high_watermark",
@@ -100,6 +103,7 @@ class FetchResult:
         self.last_stable_offset = last_stable_offset
         self.log_start_offset = log_start_offset
         self.read: LogRead | None = None
+        self.aborted: list[AbortedTransaction] | None = None
         self.diverging: tuple[int, int] | None = None
 
     @property
@@ -197,6 +201,13 @@ def read_target(
         read.release()
         partition.failed_fetches += 1
         return FetchResult(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if params.isolation is COMMITTED and partition.log.segments.has_aborted and read.size > 0:
+        aborted = partition.aborted_transactions(read)
+        if isinstance(aborted, ErrorCode):
+            read.release()
+            partition.failed_fetches += 1
+            return FetchResult(aborted)
+        result.aborted = aborted
     target.start = read.start
     result.read = read
     return result

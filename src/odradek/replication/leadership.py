@@ -51,14 +51,12 @@ class Replica:
         "broker_id",
         "durable_end",
         "fetch_offset",
-        "heard_ms",
         "last_caught_up_ms",
         "log_start_offset",
     )
 
-    def __init__(self, broker_id: int, last_caught_up_ms: int, heard_ms: int) -> None:
+    def __init__(self, broker_id: int, last_caught_up_ms: int) -> None:
         self.broker_id = broker_id
-        self.heard_ms = heard_ms
         self.broker_epoch = NO_BROKER_EPOCH
         self.fetch_offset = NO_OFFSET
         self.durable_end = NO_OFFSET
@@ -77,7 +75,6 @@ class Replica:
         now_ms: int,
     ) -> None:
         """Take what a fetch tells; `leader_end` is the leader's log end now."""
-        self.heard_ms = now_ms
         self.fetch_offset = fetch_offset
         self.durable_end = durable_end
         self.log_start_offset = log_start_offset
@@ -124,13 +121,14 @@ class Leadership:
     """
 
     __slots__ = (
+        "_began_ms",
+        "_heard_ms",
         "_is_alive",
         "_now_ms",
         "_session_ended",
         "_silent_ms",
         "adding",
         "epoch_start",
-        "heard_ms",
         "isr",
         "lag_ms",
         "leader_epoch",
@@ -157,11 +155,15 @@ class Leadership:
         session_ended: Callable[[], bool],
         silent_ms: int,
         now_ms: Callable[[], int],
+        heard_ms: Mapping[int, int],
     ) -> None:
         """`epoch_start`: the leader's log end when it began to lead. `silent_ms`: a follower that
-        does not fetch for so long is silent. `now_ms`: monotonic time.
+        does not fetch for so long is silent. `now_ms`: monotonic time. `heard_ms`: when each broker
+        last fetched anything from this one.
         """
         self._now_ms = now_ms
+        self._began_ms = now_ms()
+        self._heard_ms = heard_ms
         self._session_ended = session_ended
         self._silent_ms = silent_ms
         self.local_id = local_id
@@ -172,8 +174,6 @@ class Leadership:
         self.may_join = may_join
         self._is_alive = is_alive
         self.replicas: dict[int, Replica] = {}
-        self.heard_ms: Mapping[int, int] = {}
-        """When each broker last fetched anything from this one; monotonic time."""
         self.adding = 0
         """How many of the replicas a reassignment adds."""
         self.isr: tuple[int, ...] = ()
@@ -197,7 +197,7 @@ class Leadership:
             if broker_id != self.local_id:
                 known = self.replicas.get(broker_id)
                 caught_up_ms = now_ms if broker_id in isr else NEVER_MS
-                states[broker_id] = known or Replica(broker_id, caught_up_ms, now_ms)
+                states[broker_id] = known or Replica(broker_id, caught_up_ms)
         self.replicas = states
         self.adding = len(set(adding))
 
@@ -244,8 +244,7 @@ class Leadership:
         since_ms = self._now_ms() - self._silent_ms
         return any(
             broker_id in self.replicas
-            and self.replicas[broker_id].heard_ms <= since_ms
-            and self.heard_ms.get(broker_id, NEVER_MS) <= since_ms
+            and max(self._began_ms, self._heard_ms.get(broker_id, NEVER_MS)) <= since_ms
             for broker_id in self.isr
         )
 

@@ -40,6 +40,8 @@ from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged
 from odradek.log.leader_epochs import EpochEndOffset
 from odradek.log.log import AppendInfo, Log, TimestampAndOffset
 from odradek.log.log_reader import LogOffsetMetadata, LogRead
+from odradek.log.transaction_index import AbortedTransaction
+from odradek.log.verification import VerificationGuard
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.model.topics import TopicPartition
@@ -172,6 +174,7 @@ class Partition:
         self.leader_error = NOT_LEADER
         self.high_watermark = max(log.log_start_offset, min(log.high_watermark, self.durable_end))
         log.high_watermark = self.high_watermark
+        log.producers.transactions.replicated_to(self.high_watermark)
 
     # -- role ----------------------------------------------------------------------------------
 
@@ -259,8 +262,15 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The end for read_committed: without transactions the high watermark."""
-        return self.high_watermark
+        """The end for read_committed: without transactions the high watermark.
+
+        It is not below the log start, which may pass an open transaction's first offset.
+        """
+        log = self.log
+        unstable = log.producers.transactions.first_unstable
+        if unstable >= self.high_watermark:
+            return self.high_watermark
+        return unstable if unstable > log.log_start_offset else log.log_start_offset
 
     def readable_end(self, isolation: Isolation) -> int:
         """The offset up to which a reader of this isolation may read, exclusive."""
@@ -282,6 +292,8 @@ class Partition:
             return False
         self.high_watermark = end
         log.high_watermark = end
+        if log.producers.transactions.has_unreplicated:
+            log.producers.transactions.replicated_to(end)
         return True
 
     def follow_high_watermark(self, leader_high_watermark: int) -> bool:
@@ -293,6 +305,8 @@ class Partition:
         if end <= self.high_watermark:
             return False
         self.high_watermark = self.log.high_watermark = end
+        if self.log.producers.transactions.has_unreplicated:
+            self.log.producers.transactions.replicated_to(end)
         return True
 
     @property
@@ -339,11 +353,22 @@ class Partition:
 
     # -- append and read -----------------------------------------------------------------------
 
-    def append(self, span: ByteRange, produce_version: int, wall_ms: int) -> AppendInfo:
-        """Validate a produced batch and append it. The high watermark does not move."""
+    def append(
+        self,
+        span: ByteRange,
+        produce_version: int,
+        wall_ms: int,
+        guard: VerificationGuard | None = None,
+        by_coordinator: bool = False,
+    ) -> AppendInfo:
+        """Validate a produced batch and append it. The high watermark does not move.
+
+        `guard`: from `start_verification`, for a transactional batch; None if its transaction is
+        open. `by_coordinator`: a coordinator of this broker made the batch.
+        """
         if self.leader_error is not NONE:
             return AppendInfo(self.leader_error)
-        batch = validate(span, self.rules, wall_ms, produce_version)
+        batch = validate(span, self.rules, wall_ms, produce_version, by_coordinator)
         if isinstance(batch, InvalidBatch):
             return AppendInfo(
                 batch.error,
@@ -351,10 +376,49 @@ class Partition:
                 record_errors=batch.record_errors,
                 error_message=batch.message,
             )
-        info = self.log.append(batch, self.leader_epoch, wall_ms)
+        info = self.log.append(batch, self.leader_epoch, wall_ms, guard)
         if info.error is ErrorCode.RECORD_LIST_TOO_LARGE:
             info.log_start_offset = NO_OFFSET  # Kafka leaves it out of this answer.
         return info
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        committed: bool,
+        transaction_version: int,
+        wall_ms: int,
+    ) -> AppendInfo:
+        """Append a COMMIT or ABORT marker, for which the transaction's coordinator asks (see
+        `Log.append_marker`).
+        """
+        error = self.leader_error if self.leader_error is not NONE else self.append_error()
+        if error is not NONE:
+            return AppendInfo(error)
+        return self.log.append_marker(
+            producer_id,
+            producer_epoch,
+            coordinator_epoch,
+            committed,
+            transaction_version,
+            self.leader_epoch,
+            wall_ms,
+        )
+
+    def start_verification(
+        self, producer_id: int, producer_epoch: int, sequence: int, supports_epoch_bump: bool
+    ) -> VerificationGuard | ErrorCode | None:
+        """Begin to verify a transaction: the guard is needed to append its first batch.
+
+        None: it is open already. An error: the batch is refused. `supports_epoch_bump`: the client
+        uses transaction version 2.
+        """
+        if self.leader_error is not NONE:
+            return self.leader_error
+        return self.log.producers.start_verification(
+            producer_id, producer_epoch, sequence, supports_epoch_bump
+        )
 
     def append_as_follower(self, records: ByteRange, leader_epoch: int, now_ms: int) -> AppendInfo:
         """Append what the leader of this epoch has sent; see `Log.append_as_follower`."""
@@ -368,6 +432,13 @@ class Partition:
             return self.log.read(offset, max_bytes, self.readable_end(isolation), min_one)
         except (LogDamaged, OSError) as error:
             return LogRead(self.handle_read_error(error), [], 0, None)
+
+    def aborted_transactions(self, read: LogRead) -> list[AbortedTransaction] | ErrorCode:
+        """The aborted transactions of which a read for read_committed may have records."""
+        try:
+            return self.log.aborted_transactions(read, self.last_stable_offset)
+        except (LogDamaged, OSError) as error:
+            return self.handle_read_error(error)
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata | None:
         """The segment and position of an offset; None if it cannot be read."""

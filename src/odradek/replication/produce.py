@@ -16,6 +16,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from mypy_extensions import mypyc_attr
+
 from odradek.model.errors import ErrorCode
 from odradek.protocol.hot_produce import PartitionProduceResponse
 from odradek.replication.partition import Partition
@@ -35,6 +37,7 @@ def already_answered(statuses: object) -> None:
     """Replaces `respond` after its call."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DelayedByPartition(DelayedOperation, Generic[S]):
     """Completes when no partition is pending; `respond` is called once with all statuses."""
 

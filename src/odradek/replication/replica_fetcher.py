@@ -68,7 +68,7 @@ SESSION_LOST: Final = (
 )
 
 UNTOLD: Final = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
-"""What the leader was told of a partition that is to be told again: no position is this one."""
+"""Stands for the position that the leader was told, so that it is told again: equals none."""
 
 Key = tuple[UUID, int]
 

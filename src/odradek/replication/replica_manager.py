@@ -28,8 +28,9 @@ from uuid import UUID
 from odradek.controller.image import PartitionRegistration
 from odradek.log.fence import NO_ROOM, LogDamaged, LogDirFailure
 from odradek.log.log import AppendInfo, Log
+from odradek.log.verification import VerificationGuard
 from odradek.model.byte_ranges import ByteRange
-from odradek.model.env import Env
+from odradek.model.env import Env, do_nothing
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.protocol.validate import BatchRules
@@ -58,10 +59,6 @@ TRUNCATION_RETRY_MS = 2
 WITHDRAWN_CHECK_MS = 500
 REFUSED_LOG_MS = 10_000
 """At most one log line about refused appends in this time."""
-
-
-def do_nothing() -> None:
-    """The default callback."""
 
 
 def do_nothing_with(partition: Partition) -> None:
@@ -163,6 +160,7 @@ class ReplicaManager:
         self.heard_ms: dict[int, int] = {}
         """When each broker last fetched anything from this one; monotonic time."""
         self.directory_failed = False
+        self._verifies_transactions = True
         self.removed = PartitionTotals()
         """The counts of partitions that are gone, so that sums over all never go down."""
         self._refused = 0
@@ -187,6 +185,7 @@ class ReplicaManager:
     ) -> Partition:
         """Add a partition with its opened log, which has no role until `apply`."""
         partition = Partition(key, topic_id, self.node_id, self._went_offline)
+        opened.verifies_transactions = self._verifies_transactions
         partition.open(opened, rules, self.durability)
         self._register(partition)
         if self.directory_failed:
@@ -194,6 +193,19 @@ class ReplicaManager:
         elif opened.dirty:
             self.flusher.request(partition)
         return partition
+
+    @property
+    def verifies_transactions(self) -> bool:
+        """True if transactional batches are taken only with the guard of a verification."""
+        return self._verifies_transactions
+
+    def verify_transactions(self, required: bool) -> None:
+        """Take transactional batches only with the guard of a verification, or without."""
+        if required != self._verifies_transactions:
+            self._verifies_transactions = required
+            for partition in self:
+                if partition.has_log:
+                    partition.log.verifies_transactions = required
 
     def add_offline(self, key: TopicPartition, topic_id: UUID) -> Partition:
         """Add a partition whose log could not be opened: requests get KAFKA_STORAGE_ERROR."""
@@ -295,7 +307,7 @@ class ReplicaManager:
     def _leadership(self, partition: Partition, leader_epoch: int, new: bool) -> Leadership:
         replication = self.replication
         assert replication is not None, f"{partition.topic_partition} has replicas elsewhere"
-        leadership = Leadership(
+        return Leadership(
             self.node_id,
             leader_epoch,
             # A leader that was alone has committed what it has appended in its epoch.
@@ -307,9 +319,8 @@ class ReplicaManager:
             session_ended=replication.session_ended,
             silent_ms=replication.silent_ms,
             now_ms=self.env.clock.monotonic_ms,
+            heard_ms=self.heard_ms,
         )
-        leadership.heard_ms = self.heard_ms
-        return leadership
 
     def _make_follower(self, partition: Partition, registration: PartitionRegistration) -> None:
         replication = self.replication
@@ -586,6 +597,7 @@ class ReplicaManager:
 
     def _truncated(self, partition: Partition, done: Callable[[], None]) -> None:
         partition.high_watermark = partition.log.high_watermark
+        partition.log.producers.transactions.replicated_to(partition.high_watermark)
         if partition.log.dirty:
             self.flusher.request(partition)
         done()
@@ -595,16 +607,53 @@ class ReplicaManager:
 
     # -- produce ---------------------------------------------------------------------------------
 
-    def append(self, partition: Partition, records: ByteRange, produce_version: int) -> AppendInfo:
-        """Validate and append one batch. Call `appended` when all of a request are done."""
+    def append(
+        self,
+        partition: Partition,
+        records: ByteRange,
+        produce_version: int,
+        guard: VerificationGuard | None = None,
+        by_coordinator: bool = False,
+    ) -> AppendInfo:
+        """Validate and append one batch. Call `appended` when all of a request are done.
+
+        `guard`: from `start_verification`, for a transactional batch.
+        """
         partition.produces += 1
         try:
-            info = partition.append(records, produce_version, self._wall_ms())
+            info = partition.append(
+                records, produce_version, self._wall_ms(), guard, by_coordinator
+            )
             if info.error is not NONE:
                 partition.failed_produces += 1
             return info
         except (LogDamaged, OSError) as error:
             partition.failed_produces += 1
+            return AppendInfo(self._append_failed(partition, error))
+
+    def append_marker(
+        self,
+        partition: Partition,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        committed: bool,
+        transaction_version: int,
+    ) -> AppendInfo:
+        """Append the marker that ends a transaction; call `appended` afterwards.
+
+        It is committed when the high watermark has reached `required_offset` of the result.
+        """
+        try:
+            return partition.append_marker(
+                producer_id,
+                producer_epoch,
+                coordinator_epoch,
+                committed,
+                transaction_version,
+                self._wall_ms(),
+            )
+        except (LogDamaged, OSError) as error:
             return AppendInfo(self._append_failed(partition, error))
 
     def _append_failed(self, partition: Partition, error: LogDamaged | OSError) -> ErrorCode:

@@ -16,6 +16,7 @@ class Leading:
         self.now_ms = 0
         self.fenced: set[int] = set()
         self.session_ended = False
+        self.heard_ms: dict[int, int] = {}
         self.leadership = Leadership(
             1,
             5,
@@ -27,11 +28,13 @@ class Leading:
             session_ended=lambda: self.session_ended,
             silent_ms=SILENT_MS,
             now_ms=lambda: self.now_ms,
+            heard_ms=self.heard_ms,
         )
         self.leadership.assign((1, 2, 3), isr)
         self.leadership.committed(isr, 7)
 
     def fetch(self, broker: int, durable: int, end: int, *, log_start: int = 0) -> Replica:
+        self.heard_ms[broker] = self.now_ms
         replica = self.leadership.replicas[broker]
         replica.update(durable, durable, log_start, 100 + broker, end, self.now_ms)
         return replica

@@ -30,6 +30,7 @@ from odradek.broker.fetch_sessions import (
     add_requested,
 )
 from odradek.broker.leader_hints import CUT_OFF, LeaderHints, error_if_missing, is_cut_off
+from odradek.model.env import do_nothing
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.fetch import EpochEndOffset, LeaderIdAndEpoch, NodeEndpoint
@@ -305,11 +306,15 @@ def topic_response(topic: str | UUID) -> FetchableTopicResponse:
 def partition_data(index: int, result: FetchResult, isolation: Isolation) -> PartitionData:
     """The response for one partition.
 
-    Aborted transactions are null only for read_uncommitted, and if the partition is known.
+    Aborted transactions are null for read_uncommitted, and where nothing was read; but if the
+    partition is unknown, as in Kafka, there are none.
     """
-    listed = isolation is COMMITTED or (result.error is not NONE and result.error in UNKNOWN)
+    listed = isolation is COMMITTED
+    if result.error is not NONE:
+        listed = result.error in UNKNOWN
     diverging = None
     if result.diverging is not None:
+        listed = False
         diverging = EpochEndOffset(epoch=result.diverging[0], end_offset=result.diverging[1])
     return PartitionData(
         partition_index=index,
@@ -318,7 +323,7 @@ def partition_data(index: int, result: FetchResult, isolation: Isolation) -> Par
         last_stable_offset=result.last_stable_offset,
         log_start_offset=result.log_start_offset,
         diverging_epoch=diverging,
-        aborted_transactions=[] if listed else None,
+        aborted_transactions=(result.aborted or []) if listed else None,
         records=b"" if result.read is None else result.read.slices or b"",
     )
 
@@ -507,7 +512,3 @@ class DelayedLongFetch(DelayedFetch):
         self.targets, read_again = [], self._read_again
         self._read_again = do_nothing
         read_again()
-
-
-def do_nothing() -> None:
-    """Replaces callbacks that were called, or are not set yet."""

@@ -11,8 +11,10 @@ Versions: 7 allows zstd; 8 reports refused records one by one (KIP-467); 13 name
 another broker (KIP-951). Versions below 3 are advertised but not served (see
 `apis`).
 
-Transactional records need a transaction coordinator, which this broker does not have: they are
-refused. A transactional id without such records changes nothing.
+Transactional batches need a transactional id, and all those of a request are of one producer. They
+are appended when the coordinator of the id knows that their partitions are in the transaction
+(`transaction_verification`): at once, unless they are the first ones of a transaction. Other
+batches of such a request wait for them, and are appended like all others.
 """
 
 from __future__ import annotations
@@ -21,8 +23,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from odradek.broker.context import NO_RESPONSE, DelayedResponse, NoResponse
+from odradek.broker.context import (
+    CALLBACK_RESPONSE,
+    NO_RESPONSE,
+    CallbackResponse,
+    DelayedResponse,
+    NoResponse,
+)
 from odradek.broker.leader_hints import CUT_OFF, LeaderHints, error_if_missing, is_cut_off
+from odradek.broker.transaction_verification import (
+    ADD_PARTITION,
+    TransactionalBatches,
+    Verified,
+    operation_of_produce,
+)
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
@@ -35,7 +49,12 @@ from odradek.protocol.hot_produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from odradek.protocol.record_batch import HEADER_BYTES, MAGIC, TRANSACTIONAL_BIT
+from odradek.protocol.record_batch import (
+    HEADER_BYTES,
+    MAGIC,
+    TRANSACTIONAL_BIT,
+    RecordBatchHeader,
+)
 from odradek.replication.partition import Partition
 from odradek.replication.produce import DelayedProduce, ProduceStatus, update_produce_status
 
@@ -57,23 +76,123 @@ DISK_TIMEOUT_MS: Final = 30_000
 MAGIC_AT: Final = 16
 ATTRIBUTES_LOW_AT: Final = 22
 
+UNREACHABLE: Final = (
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+"""Errors of a coordinator that clients try again as NOT_ENOUGH_REPLICAS: it makes no old client
+fail, and none ask for metadata."""
+
+SEVERAL_PRODUCERS: Final = "Transactional records contained more than one producer ID"
+
 RequestedPartition = tuple[TopicProduceData, PartitionProduceData]
 
 
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | DelayedResponse | NoResponse:
+) -> ProduceResponse | DelayedResponse | NoResponse | CallbackResponse:
     asked = requested(request)
-    allowed = request.transactional_id is not None or not any_transactional(asked)
+    if request.transactional_id is not None:
+        return handle_transactional(broker, context, request, asked)
+    if any_transactional(asked):
+        refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return refuse_all(broker, context, request, asked, refusal)
+    return append_all(broker, context, request, asked, None)
+
+
+def handle_transactional(
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    asked: list[RequestedPartition],
+) -> ProduceResponse | DelayedResponse | NoResponse | CallbackResponse:
+    """Have the coordinator verify the transactional batches, then append all."""
+    transactional = [(t, d, batch_header(d)) for t, d in asked if is_transactional(d)]
+    if not transactional:
+        return append_all(broker, context, request, asked, None)
+    producers = {(each.producer_id, each.producer_epoch) for _, _, each in transactional}
+    if len(producers) > 1:
+        refusal = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return refuse_all(broker, context, request, asked, refusal, SEVERAL_PRODUCERS)
+    found = [
+        (partition, header.base_sequence)
+        for topic, data, header in transactional
+        if (partition := requested_partition(broker, context.version, topic, data)) is not None
+        and partition.topic_partition.topic not in broker.replicas.listeners
+    ]
+    producer_id, producer_epoch = producers.pop()
+    batches = TransactionalBatches(
+        request.transactional_id or "",
+        producer_id,
+        producer_epoch,
+        found,
+        operation_of_produce(context.version),
+    )
+
+    def answered(verified: Verified) -> None:
+        deliver(context, append_all(broker, context, request, asked, verified))
+
+    at_once = broker.transaction_verification.verify(batches, answered)
+    if at_once is None:
+        return CALLBACK_RESPONSE
+    return append_all(broker, context, request, asked, at_once)
+
+
+def deliver(
+    context: RequestContext, answer: ProduceResponse | DelayedResponse | NoResponse
+) -> None:
+    """Answer a request that has waited for its coordinator, or let it wait for its commit."""
+    if isinstance(answer, NoResponse):
+        context.no_response()
+        return
+    if not isinstance(answer, DelayedResponse):
+        context.respond(answer)
+        return
+    exchange, operation = context.exchange, answer.operation
+    done = answer.purgatory.try_complete_else_watch(operation, answer.keys)
+    if not done and context.collect is None and not exchange.answered:
+        exchange.frame = b""
+        exchange.abandoned = operation.expire
+        answer.context = context
+        exchange.waiting = answer
+
+
+def refuse_all(
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    asked: list[RequestedPartition],
+    error: ErrorCode,
+    message: str | None = None,
+) -> ProduceResponse | NoResponse:
+    """Refuse the request as a whole."""
+    responses = [refused(data.index, error) for _, data in asked]
+    for each in responses:
+        each.error_message = message
+    if request.acks == NOBODY:
+        return no_response(context, responses)
+    return response(broker, context, asked, responses)
+
+
+def append_all(
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    asked: list[RequestedPartition],
+    verified: Verified | None,
+) -> ProduceResponse | DelayedResponse | NoResponse:
+    """Append the batches and respond, or wait for their commit. `verified`: what the coordinator of
+    the transaction says.
+    """
     responses: list[PartitionProduceResponse] = []
     appended: list[Partition] = []
     statuses: list[ProduceStatus] = []
     for topic, data in asked:  # each on its own: an error of one does not affect the others
-        if allowed:
-            answer = append(broker, context.version, request, topic, data, appended, statuses)
-        else:
-            answer = refused(data.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        responses.append(answer)
+        responses.append(
+            append(broker, context.version, request, topic, data, appended, statuses, verified)
+        )
     replicas = broker.replicas
     for partition in appended:
         replicas.appended(partition)
@@ -151,6 +270,13 @@ def is_transactional(data: PartitionProduceData) -> bool:
     )
 
 
+def batch_header(data: PartitionProduceData) -> RecordBatchHeader:
+    """The header of a batch that `is_transactional`."""
+    records = data.records
+    assert isinstance(records, ByteRange)
+    return RecordBatchHeader(records.data, records.start)
+
+
 def all_committed(statuses: list[ProduceStatus]) -> bool:
     """True if no partition waits: with `log.durability=os` the append itself has committed."""
     done = True
@@ -169,6 +295,7 @@ def append(
     data: PartitionProduceData,
     appended: list[Partition],
     statuses: list[ProduceStatus],
+    verified: Verified | None,
 ) -> PartitionProduceResponse:
     """Append one partition's batch, or refuse it; return its part of the response.
 
@@ -178,10 +305,7 @@ def append(
     if request.acks not in (ALL, LEADER, NOBODY):
         return refused(index, ErrorCode.INVALID_REQUIRED_ACKS)
     replicas = broker.replicas
-    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        partition = replicas.by_id.get((topic.topic_id, index))
-    else:
-        partition = replicas.by_name.get((topic.name, index))
+    partition = requested_partition(broker, version, topic, data)
     if partition is None:
         if version >= FIRST_VERSION_WITH_TOPIC_IDS and not broker.image.topic_by_id(topic.topic_id):
             return refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -191,15 +315,19 @@ def append(
         )
     if partition.topic_partition.topic in replicas.listeners:  # written by its coordinator only
         return refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    if request.transactional_id is not None and is_transactional(data):
-        return refused(index, ErrorCode.INVALID_TXN_STATE)
+    guard = None
+    if verified is not None:
+        error = verified.errors.get(partition.topic_partition, NONE)
+        if error is not NONE:
+            return not_verified(index, error, version)
+        guard = verified.guards.get(partition.topic_partition)
     if request.acks == ALL:
         error = partition.append_error()
         if error is not NONE:
             return refused(index, error)
     records = data.records
     span = records if isinstance(records, ByteRange) else NO_RECORDS
-    info = replicas.append(partition, span, version)
+    info = replicas.append(partition, span, version, guard)
     answer = PartitionProduceResponse(
         index=index,
         error_code=info.error,
@@ -222,6 +350,32 @@ def append(
         if partition.high_watermark < required_offset:
             answer.error_code = TIMED_OUT
             statuses.append(ProduceStatus(partition, required_offset, answer))
+    return answer
+
+
+def requested_partition(
+    broker: Broker, version: int, topic: TopicProduceData, data: PartitionProduceData
+) -> Partition | None:
+    """The partition of this broker that a request names; None if it has none."""
+    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        return broker.replicas.by_id.get((topic.topic_id, data.index))
+    return broker.replicas.by_name.get((topic.name, data.index))
+
+
+def not_verified(index: int, error: ErrorCode, version: int) -> PartitionProduceResponse:
+    """The response for a batch whose transaction the coordinator does not confirm, as in Kafka."""
+    is_concurrent = error is ErrorCode.CONCURRENT_TRANSACTIONS
+    adds = operation_of_produce(version) is ADD_PARTITION
+    if error in UNREACHABLE or (is_concurrent and not adds):
+        answer = refused(index, ErrorCode.NOT_ENOUGH_REPLICAS)
+        answer.error_message = (
+            "Unable to verify the partition has been added to the transaction. "
+            f"Underlying error: {error.name}"
+        )
+        return answer
+    answer = refused(index, error)
+    if error is ErrorCode.INVALID_TXN_STATE:
+        answer.error_message = "Partition was not added to the transaction"
     return answer
 
 

@@ -166,7 +166,7 @@ def of_listener(read_one: ReadSamples) -> ReadSamples:
     """Read a value of the listener: there is one."""
 
     def read(scrape: Scrape) -> Iterator[Sample]:
-        name = scrape.node.config.parsed_listeners()[0].name
+        name = scrape.node.config.main_listener().name
         for sample in read_one(scrape):
             if sample is not None:
                 yield (name, ONE_PROCESSOR), sample[1]

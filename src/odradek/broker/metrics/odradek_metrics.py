@@ -29,6 +29,8 @@ from odradek.broker.request_metrics import OTHER, ApiMetrics
 from odradek.coordinator.group.classic_group import GroupState
 from odradek.coordinator.group.heartbeat import HEARTBEAT
 from odradek.coordinator.group.rebalance import JOIN, SYNC
+from odradek.coordinator.transaction.transaction_counters import TransactionCounters
+from odradek.coordinator.transaction.transaction_state import KEPT
 from odradek.model.errors import ErrorCode
 from odradek.model.histogram import Histogram
 from odradek.model.version import VERSION
@@ -120,7 +122,9 @@ def of_loop(value: Callable[[LoopLoad], Value]) -> Read:
 
 def purgatories(scrape: Scrape) -> list[DelayedOperationPurgatory]:
     replicas, broker = scrape.node.replicas, scrape.node.broker
+    coordinator = broker.transactions_in_use
     return [
+        *([] if coordinator is None else [coordinator.purgatory]),
         replicas.produce_purgatory,
         replicas.fetch_purgatory,
         replicas.delete_records_purgatory,
@@ -190,6 +194,30 @@ def group_transitions(scrape: Scrape) -> Iterator[Sample]:
     counts = scrape.node.groups.transitions.by_state
     for state in GroupState:
         yield (state.value,), counts.get(state.value, 0)
+
+
+def transactional_ids(scrape: Scrape) -> Iterator[Sample]:
+    coordinator = scrape.node.broker.transactions_in_use
+    counts = {} if coordinator is None else coordinator.states()
+    for state in KEPT:
+        yield (state.text,), counts.get(state, 0)
+
+
+def transactions_ended(scrape: Scrape) -> Iterator[Sample]:
+    coordinator = scrape.node.broker.transactions_in_use
+    counters = TransactionCounters() if coordinator is None else coordinator.counters
+    yield ("committed",), counters.committed
+    yield ("aborted",), counters.aborted
+
+
+def transaction_timeouts(scrape: Scrape) -> int:
+    coordinator = scrape.node.broker.transactions_in_use
+    return 0 if coordinator is None else coordinator.counters.timed_out
+
+
+def ending_transactions(scrape: Scrape) -> int:
+    coordinator = scrape.node.broker.transactions_in_use
+    return 0 if coordinator is None else coordinator.markers.open_ends
 
 
 def rebalances(scrape: Scrape) -> int:
@@ -496,6 +524,41 @@ GROUPS = (
     ),
 )
 
+TRANSACTIONS = (
+    gauge(
+        "odradek_transactional_ids",
+        "ids",
+        "Transactional ids that this broker coordinates, by state.",
+        transactional_ids,
+        ("state",),
+    ),
+    counter(
+        "odradek_transactions_ended_total",
+        "transactions",
+        "Transactions whose markers are all written, by result.",
+        transactions_ended,
+        ("result",),
+    ),
+    counter(
+        "odradek_transaction_timeouts_total",
+        "transactions",
+        "Transactions that were aborted because they were open for longer than their timeout.",
+        one(transaction_timeouts),
+    ),
+    gauge(
+        "odradek_transactions_ending",
+        "transactions",
+        "Transactions whose outcome is decided and whose markers are not all written.",
+        one(ending_transactions),
+    ),
+    counter(
+        "odradek_hanging_transactions_aborted_total",
+        "transactions",
+        "Transactions in partitions led here that no coordinator knew, and that were aborted.",
+        one(lambda scrape: scrape.node.broker.hanging_transactions.aborted),
+    ),
+)
+
 TOPICS = (
     counter(
         "odradek_appended_records_total",
@@ -702,6 +765,7 @@ ROWS = (
     *LOOP,
     *WAITING,
     *GROUPS,
+    *TRANSACTIONS,
     *TOPICS,
     *LOGS,
     *METADATA,
