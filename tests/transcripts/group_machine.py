@@ -28,9 +28,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from odradek.coordinator.group.classic_group import ClassicGroup
+from odradek.coordinator.group.group_records import (
+    GROUP_RECORDS,
+    GroupMetadataKey,
+    GroupMetadataValue,
+)
 from odradek.coordinator.group.member import Caller, Member
-from odradek.coordinator.operation import CANCELLED, TimerKey
-from odradek.coordinator.records import CoordinatorRecord, GroupMetadataKey, GroupMetadataValue
+from odradek.coordinator.operation import CANCELLED, OperationResult, TimerKey
+from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.shard import CoordinatorLoader
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -66,6 +71,30 @@ class Client:
         self.generation = -1
         self.protocol: str | None = None
         self.incarnation = 1
+
+
+class History:
+    """A state machine that writes the records of a log which is read again."""
+
+    codec = GROUP_RECORDS
+
+    def __init__(self, write: Callable[[CoordinatorRecord], None]) -> None:
+        self.replay = write
+
+    def replay_transactional(self, record: CoordinatorRecord, producer_id: int) -> None:
+        """Not in the transcripts."""
+
+    def replay_marker(self, producer_id: int, committed: bool) -> None:
+        """Not in the transcripts."""
+
+    def loaded(self, result: OperationResult) -> None:
+        """It is not loaded into a shard."""
+
+    def expired(self, key: TimerKey, result: OperationResult) -> None:
+        """It has no timers."""
+
+    def unloaded(self, error: ErrorCode) -> None:
+        """Nobody waits in it."""
 
 
 class GroupMachine(Stage):
@@ -255,7 +284,7 @@ class GroupMachine(Stage):
 
     def do_history(self, words: list[str], values: dict[str, str]) -> None:
         reading = CoordinatorLoader(
-            self.partition, lambda record: self.on_record(record, ErrorCode.NONE)
+            self.partition, History(lambda record: self.on_record(record, ErrorCode.NONE))
         )
         while reading.load_some():
             """Not used: the log is read to its end."""

@@ -131,7 +131,7 @@ class Stage:
         runtime = RecordingRuntime(
             TOPIC,
             lambda: 1,
-            lambda: GroupShard(self.config, self.random, lambda topic: ZERO_UUID, transitions),
+            lambda _: GroupShard(self.config, self.random, lambda topic: ZERO_UUID, transitions),
             self.replicas,
             self.clock,
             self.timer,

@@ -2,7 +2,7 @@
 
 Modules: `server` (a broker on this machine), `node` (the wiring), `broker` (what handlers use);
 requests: `apis` (the table), `dispatch`, `context`, `handlers` (one per API), `acl_operations`,
-`fetch_sessions`; partitions: `partitions`, `offsets_topic`; work of its own: `background`,
+`fetch_sessions`; partitions: `partitions`, `coordinator_topics`; work of its own: `background`,
 `housekeeping`, `log_cleaner`, `shutdown`.
 
 A handler is `handle(broker, context, request)`. It returns the response, or a `DelayedResponse`: an

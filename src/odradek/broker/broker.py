@@ -15,6 +15,7 @@ from uuid import UUID
 from odradek.broker.context import DelayedResponse, RequestContext
 from odradek.broker.decision_in_parts import DecisionInParts
 from odradek.broker.fetch_sessions import FetchSessionCache
+from odradek.broker.hanging_transactions import HangingTransactions
 from odradek.broker.long_requests import LongRequests
 from odradek.broker.producer_ids import ProducerIdManager
 from odradek.broker.request_metrics import RequestMetrics
@@ -37,16 +38,21 @@ from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.log.log_directory import LogDirectory
 from odradek.model.env import Env
 from odradek.model.errors import ErrorCode
+from odradek.model.topics import TRANSACTION_STATE
 from odradek.protocol.metadata_records import PartitionRecord
 from odradek.replication.follower_fetch import FollowerFetches
+from odradek.replication.partition import Partition, PartitionListener
 from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer
 
 if TYPE_CHECKING:
+    from odradek.broker.broker_channel import BrokerChannel
     from odradek.broker.controller_channel import ControllerChannel
     from odradek.broker.controller_service import ControllerService
     from odradek.broker.forwarding import Forwarding
     from odradek.broker.node import Node
+    from odradek.broker.transaction_verification import TransactionVerification
+    from odradek.coordinator.transaction.coordinator import TransactionCoordinator
     from odradek.network_client.broker_connections import BrokerConnections
     from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
@@ -92,6 +98,13 @@ class Broker:
         )
         self.forwarding: Forwarding | None = None
         """Sends on what only the active controller answers; None while that is always this node."""
+        self.broker_channel: BrokerChannel | None = None
+        """Asks coordinators on other brokers what is in a transaction; None on a node alone."""
+        self.marker_channel: BrokerChannel | None = None
+        """Sends the ends of transactions to other brokers."""
+        self._transactions: TransactionCoordinator | None = None
+        self.hanging_transactions = HangingTransactions(self)
+        replicas.listeners[TRANSACTION_STATE] = TransactionsAtFirstUse(self)
         self._controllers: ControllerChannel | None = None
         self._find_controller: FindController = self._controller_here
         self._creating: set[str] = set()
@@ -102,7 +115,18 @@ class Broker:
         self.waiting_answers = SlicedAnswers(env.clock, env.call_soon)
         self.metrics_answers = SlicedAnswers(env.clock, env.call_soon)
         self.long_requests = LongRequests(env.call_soon)
+        self._verification: TransactionVerification | None = None
         self.configure(config)
+
+    @property
+    def transaction_verification(self) -> TransactionVerification:
+        """Asks coordinators about transactional batches; made for the first one."""
+        if self._verification is None:
+            # Imported here, so that a start does without it.
+            from odradek.broker.transaction_verification import TransactionVerification
+
+            self._verification = TransactionVerification(self)
+        return self._verification
 
     def configure(self, config: BrokerConfig) -> None:
         """Take new dynamic settings."""
@@ -146,6 +170,23 @@ class Broker:
             if endpoint.name != CLUSTER
         ]
 
+    # -- transactions ------------------------------------------------------------------------------
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transaction coordinator, which is made at its first use."""
+        if self._transactions is None:
+            # Imported here, so that a broker without transactions starts without them.
+            from odradek.broker.transaction_service import transaction_coordinator
+
+            self._transactions = transaction_coordinator(self)
+        return self._transactions
+
+    @property
+    def transactions_in_use(self) -> TransactionCoordinator | None:
+        """The same, if it was ever used; else None."""
+        return self._transactions
+
     # -- the active controller ---------------------------------------------------------------------
 
     def join_cluster(
@@ -158,6 +199,7 @@ class Broker:
         Whoever learns of another controller or epoch calls `controller_changed`.
         """
         # Imported here, so that a node that is alone starts without the connections to others.
+        from odradek.broker.broker_channel import BrokerChannel
         from odradek.broker.controller_channel import ControllerChannel
         from odradek.broker.forwarding import Forwarding
         from odradek.network_client.broker_connections import Purpose
@@ -171,6 +213,8 @@ class Broker:
             self.timer, connections.client(Purpose.FORWARDING), active, own_id
         )
         forwarding = self.forwarding = Forwarding(forwarded, self.is_active_controller)
+        self.broker_channel = BrokerChannel(connections.client(Purpose.VERIFICATION))
+        self.marker_channel = BrokerChannel(connections.client(Purpose.MARKERS))
         self.producer_id_manager.ask_controller(
             controllers, self.is_active_controller, self.broker_epoch
         )
@@ -348,7 +392,7 @@ class Broker:
             return None
 
     def _creation(self, names: Sequence[str], brokers: int) -> CreateTopicsRequest:
-        from odradek.broker.offsets_topic import creatable_topic
+        from odradek.broker.coordinator_topics import creatable_topic
         from odradek.protocol.api.create_topics import CreateTopicsRequest
 
         topics = [creatable_topic(name, self.config, brokers) for name in names]
@@ -387,6 +431,21 @@ class Broker:
         except OSError as error:
             log.error("reading the size of the data volume failed: %s", error)
             return -1, -1
+
+
+class TransactionsAtFirstUse(PartitionListener):
+    """Makes the transaction coordinator when this broker leads a partition of its topic."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def opened(self, partition: Partition) -> None:
+        """Let the coordinator, which takes this one's place, open it."""
+        if not partition.availability():
+            self._broker.transactions.runtime.opened(partition)
+
+    def updated(self, partition: Partition) -> None:
+        """Nothing to do: the coordinator of no partition is here."""
 
 
 CREATION_TIMEOUT_MS = 30_000

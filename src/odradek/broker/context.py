@@ -36,6 +36,11 @@ class RequestExchange(Protocol):
         """The connection that the request came over."""
         ...
 
+    @property
+    def connection_number(self) -> int:
+        """The number of that connection: one that was accepted later has a higher one."""
+        ...
+
     def respond(self, parts: Sequence[Any]) -> None: ...
 
     def no_response(self) -> None: ...
@@ -94,6 +99,11 @@ class RequestContext:
     @property
     def client_id(self) -> str | None:
         return self.header.client_id
+
+    @property
+    def connection_number(self) -> int:
+        """The number of the client's connection: later ones have higher numbers."""
+        return self.exchange.connection_number
 
     @property
     def client_host(self) -> str:

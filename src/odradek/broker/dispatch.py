@@ -29,11 +29,13 @@ from odradek.broker.context import (
 )
 from odradek.broker.handlers import api_versions
 from odradek.broker.long_requests import (
+    CREATE_TOPICS_KEY,
     LONG_FRAME_BYTES,
     METADATA_KEY,
     PART_ELEMENTS,
     SPLITS,
     LongRequest,
+    creates_many,
     has_long_answer,
 )
 from odradek.broker.request_metrics import ErrorPaths, error_paths
@@ -191,6 +193,8 @@ class Dispatcher:
         """True if a decoded request is to be handled in parts."""
         if header.api_key == METADATA_KEY:
             return has_long_answer(self.broker.image, header.api_version, request)
+        if header.api_key == CREATE_TOPICS_KEY:
+            return creates_many(request)
         return has_long_frame and partition_count(request) > PART_ELEMENTS
 
     def _begin_long_fetch(self, context: RequestContext, position: int) -> None:

@@ -13,6 +13,7 @@ space.
 | dirty logs | 3 s after an append | `flush.ms`, `flush.messages`: see `DirtyLogFlusher` |
 | metadata snapshot | 1 min | takes one if it is due by age |
 | producers | 10 min | removes the state of idle producers |
+| hanging transactions | 1 min | see `hanging_transactions` |
 | compaction | log.cleaner.backoff.ms | see `log_cleaner` |
 """
 
@@ -23,6 +24,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.broker.background import SerialOffload
+from odradek.broker.hanging_transactions import LOOK_MS
 from odradek.broker.log_cleaner import LogCleaner
 from odradek.log.fence import LogDirFailure
 from odradek.log.retention import RetentionClock
@@ -57,6 +59,7 @@ class Housekeeping:
         replicas: ReplicaManager,
         metadata: MetadataLog,
         current: Callable[[], BrokerConfig],
+        look_for_hanging_transactions: Callable[[], None],
     ) -> None:
         """`config` has the intervals; `current` returns settings that may change at run time."""
         self._metadata = metadata
@@ -73,6 +76,7 @@ class Housekeeping:
         self._every(config.log_flush_offset_checkpoint_interval_ms, self.recovery_points)
         self._every(PRODUCER_CHECK_MS, self.expire_producers)
         self._every(SNAPSHOT_CHECK_MS, self.metadata_snapshot)
+        self._every(LOOK_MS, look_for_hanging_transactions)
         fsync = replicas.durability.fsync
         self.dirty_log_flusher = None if fsync else DirtyLogFlusher(env.clock, timer, replicas)
         self.cleaner = LogCleaner(

@@ -24,6 +24,9 @@ in turn with the others. `dispatch` refuses a frame that names more partitions t
 A short Metadata request may ask for all topics. One whose answer has more than `LONG_ANSWER`
 partitions is long, too, and its parts are as large as their answers allow.
 
+A short CreateTopics request may ask for thousands of partitions, each a record. It is long, too, if
+it has several topics; one topic is always created by one decision.
+
 The connection's next request waits until the last part is handled. At most `ACTIVE_MAX` long
 requests are in progress and take turns; others wait as frames, so memory is bounded by them.
 
@@ -44,6 +47,7 @@ from odradek.broker.context import (
     NoResponse,
     RequestContext,
 )
+from odradek.model.env import do_nothing
 from odradek.model.errors import ProtocolError
 from odradek.protocol.codec import sliced_reader, sliced_writer
 from odradek.protocol.schema import fields_of
@@ -57,6 +61,8 @@ LONG_FRAME_BYTES: Final = 4096
 ACTIVE_MAX: Final = 4
 LONG_ANSWER: Final = 1_000
 """Partitions in the answer to a Metadata request that makes it long."""
+PARTITIONS_OF_ONE: Final = 25
+"""A new topic counts as one for so many of its partitions."""
 ANSWER_PARTITIONS: Final = 500
 """Partitions in the answer to a part of it, if all topics have equally many."""
 PART_ELEMENTS: Final = 100
@@ -64,15 +70,27 @@ PART_ELEMENTS: Final = 100
 Slices = Generator[None, None, Any]
 
 
+def one_element(element: Any) -> int:
+    """Count an element as one."""
+    return 1
+
+
+def weight_of_created(topic: Any) -> int:
+    """Count a topic with many partitions, each a record, as several topics with few."""
+    partitions = len(topic.assignments) or topic.num_partitions
+    return max(1, int(partitions) // PARTITIONS_OF_ONE)
+
+
 @dataclass(frozen=True, slots=True)
 class Split:
     """Where the elements of a request are, from the outer array to the inner, and the arrays of
-    their results. `elements` are in a part.
+    their results. `elements` are in a part; an element without inner ones counts as `weigh` says.
     """
 
     request: tuple[str, ...]
     response: tuple[str, ...]
     elements: int = PART_ELEMENTS
+    weigh: Callable[[Any], int] = one_element
 
 
 TOPICS_AND_PARTITIONS: Final = Split(("topics", "partitions"), ("topics", "partitions"))
@@ -92,7 +110,7 @@ SPLITS: dict[int, tuple[Split, ...]] = {
     ),
     10: (Split(("coordinator_keys",), ("coordinators",)),),
     15: (Split(("groups",), ("groups",)),),
-    19: (Split(("topics",), ("topics",), CREATED),),
+    19: (Split(("topics",), ("topics",), CREATED, weight_of_created),),
     20: (
         Split(("topics",), ("responses",), CREATED),
         Split(("topic_names",), ("responses",), CREATED),
@@ -134,6 +152,11 @@ def has_long_answer(image: MetadataImage, version: int, request: Any) -> bool:
         topic = image.topics.get(each.name) if each.name else image.topics_by_id.get(each.topic_id)
         found += 1 if topic is None else len(topic.partitions)
     return found > LONG_ANSWER
+
+
+def creates_many(request: Any) -> bool:
+    """True if the topics of a CreateTopics request are too many partitions for one part."""
+    return sum(map(weight_of_created, request.topics)) > CREATED and len(request.topics) > 1
 
 
 def limited(key: int, version: int, broker: Broker, request: Any) -> Slices:
@@ -180,8 +203,9 @@ def parts_of(request: Any, split: Split) -> Iterator[Any]:
     """
     part: list[Any] = []
     left = split.elements
-    for element, size in pieces(getattr(request, split.request[0]), split.request[1:], left):
-        if size > left:
+    array = getattr(request, split.request[0])
+    for element, size in pieces(array, split.request[1:], left, split.weigh):
+        if size > left and part:
             yield with_array(request, split.request[0], part)
             part, left = [], split.elements
         part.append(element)
@@ -189,7 +213,12 @@ def parts_of(request: Any, split: Split) -> Iterator[Any]:
     yield with_array(request, split.request[0], part)
 
 
-def pieces(array: list[Any], inner: tuple[str, ...], most: int) -> Iterator[tuple[Any, int]]:
+def pieces(
+    array: list[Any],
+    inner: tuple[str, ...],
+    most: int,
+    weigh: Callable[[Any], int] = one_element,
+) -> Iterator[tuple[Any, int]]:
     """Return the elements of an array, with copies of those that have more than `most` inner
     elements, and the number of innermost elements of each.
     """
@@ -197,7 +226,7 @@ def pieces(array: list[Any], inner: tuple[str, ...], most: int) -> Iterator[tupl
     while array:
         element = array.pop()
         if not inner or not getattr(element, inner[0]):
-            yield element, 1
+            yield element, weigh(element)
             continue
         held: list[Any] = []
         size = 0
@@ -338,7 +367,7 @@ class SlicedRequest(Protocol):
     resume: Callable[[], None]
     """Set by `LongRequests`: called when there are more `slices` after they had ended."""
     slices: Generator[None, None, Any]
-    """What is left to do; it ends when the request is done, or waits for an event."""
+    """The remaining work; it ends when the request is done, or waits for an event."""
     is_abandoned: bool
     """True from the call of `abandon`: no slice is run any more."""
 
@@ -407,7 +436,3 @@ def advance(request: SlicedRequest) -> bool:
     except StopIteration:
         return False
     return True
-
-
-def do_nothing() -> None:
-    """The default callback."""

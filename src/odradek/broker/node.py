@@ -27,9 +27,9 @@ from uuid import UUID
 from odradek.broker.apis import APIS
 from odradek.broker.background import TrackedOffload
 from odradek.broker.broker import Broker
+from odradek.broker.coordinator_topics import CoordinatorTopic
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.housekeeping import Housekeeping
-from odradek.broker.offsets_topic import OffsetsTopic
 from odradek.broker.partitions import Partitions
 from odradek.broker.request_metrics import RequestMetrics
 from odradek.broker.shutdown import CleanShutdown, Progress
@@ -118,9 +118,9 @@ class Node:
         self.background = TrackedOffload(env.offload)
         self.env = replace(env, offload=self.background)
         self.address = ("", 0)
-        """The address of the listener, after `start`."""
+        """The address of the listener of clients, after `start`; a controller alone has none."""
         self.endpoint = Endpoint("", "", 0, PLAINTEXT)
-        """The advertised address, after `start`."""
+        """The address that clients are told, after `start`."""
         self.is_stopping = False
         """True from the call of `stop`."""
         self.is_ready = False
@@ -130,7 +130,7 @@ class Node:
         self.on_start_ended: Callable[[], None] = lambda: None
         """Called when it is ready, or cannot join its cluster."""
         self.member: ClusterMember | None = None
-        """What it has because it is one of several; None if it is alone."""
+        """The parts of a node that is one of several; None if it is alone."""
         self._has_opened = False
         self.http: HttpServer | None = None
         """The HTTP server, if there is one: it has counters for the metrics."""
@@ -243,6 +243,7 @@ class Node:
                 config.delete_records_purgatory_purge_interval_requests,
             ),
         )
+        self.replicas.verify_transactions(config.transaction_partition_verification_enable)
         self.metadata = self._open_metadata(network)
         self.groups = self._group_coordinator()
         self.broker = Broker(
@@ -290,12 +291,13 @@ class Node:
     def _group_coordinator(self) -> GroupCoordinator:
         """Make the coordinator, before the partitions are opened: it follows those of its topic."""
         config, env = self.config, self.env
-        topic = OffsetsTopic(self.metadata, config)
+        partitions = config.offsets_topic_num_partitions
+        topic = CoordinatorTopic(self.metadata, CONSUMER_OFFSETS, partitions)
         transitions = GroupTransitions()
         runtime = CoordinatorRuntime(
             CONSUMER_OFFSETS,
             topic.partition_count,
-            lambda: GroupShard(config, env.random, topic.id_of, transitions),
+            lambda partition: GroupShard(config, env.random, topic.id_of, transitions),
             self.replicas,
             env.clock,
             self.timer,
@@ -305,8 +307,12 @@ class Node:
         return GroupCoordinator(config, runtime, transitions)
 
     def _listen(self) -> None:
-        """Bind the listener of clients. What they are told is its address, unless it is set."""
+        """Bind the listener of clients, which a controller alone does not have. What they are told
+        is its address, unless it is set.
+        """
         config = self.config
+        if not config.has_broker_role:
+            return
         listener = config.parsed_listeners()[0]
         buffers = SocketBuffers(config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
         self.address = self.sockets.listen(listener.host, listener.port, buffers).address
@@ -372,6 +378,7 @@ class Node:
             self.replicas,
             self.metadata,
             lambda: self.config,
+            self.broker.hanging_transactions.look,
         )
         self._has_opened = True
 
@@ -438,6 +445,7 @@ class Node:
             return
         self.config = config
         self.broker.configure(config)
+        self.replicas.verify_transactions(config.transaction_partition_verification_enable)
         if self.member is not None:
             self.member.configure(config)
         self.sockets.limits = connection_limits(config, self._most_connections)
@@ -481,6 +489,9 @@ class Node:
         if self.member is not None:
             self.member.stop()
         self.groups.runtime.close()
+        transactions = self.broker.transactions_in_use
+        if transactions is not None:
+            transactions.runtime.close()
         if self._has_opened:
             self.housekeeping.stop()
         self.partitions.stop()

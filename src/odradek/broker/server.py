@@ -154,11 +154,13 @@ class Server:
     @property
     def advertises_own_address(self) -> bool:
         """True if it listens on every interface and no setting has the advertised host."""
-        return self.config.effective_advertised_listeners()[0].is_wildcard
+        return any(each.is_wildcard for each in self.config.effective_advertised_listeners())
 
     @property
     def bootstrap(self) -> str:
-        """The advertised `host:port`, after `start`."""
+        """The advertised `host:port`, after `start`; of a controller alone that for other nodes."""
+        if not self.config.has_broker_role:
+            return address_text(*self.node.cluster_address)
         return address_text(self.node.endpoint.host, self.node.endpoint.port)
 
     @property
@@ -228,8 +230,7 @@ class Server:
     def _start_http(self, settings: HttpSettings) -> HttpService:
         from odradek.broker.http_service import HttpService  # Only here: it imports h11.
 
-        kafka_port = self.config.parsed_listeners()[0].port
-        return HttpService(settings, kafka_port, self._http_connections)
+        return HttpService(settings, self.config.main_listener().port, self._http_connections)
 
     def run(self, *, signals: bool = False) -> None:
         """Serve until `request_stop`, then shut down cleanly. The calling thread owns the broker.

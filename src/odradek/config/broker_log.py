@@ -277,6 +277,13 @@ class LogSettings(Settings):
         doc="The time for which a partition remembers the sequence numbers of a producer that "
         "sends nothing.",
     )
+    transaction_partition_verification_enable = boolean(
+        "transaction.partition.verification.enable",
+        True,
+        update=UpdateMode.CLUSTER_WIDE,
+        doc="Whether a partition takes the first batch of a transaction only if the transaction's "
+        "coordinator has it (KIP-890).",
+    )
     background_threads = integer(
         "background.threads",
         4,

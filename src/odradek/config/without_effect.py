@@ -83,7 +83,7 @@ class ThreadSettings(Settings):
 
 
 class ForeignNetworkSettings(Settings):
-    """Connections, plug-ins and transactions of Kafka."""
+    """Connections and plug-ins of Kafka."""
 
     max_connection_creation_rate = of_clusters(
         "max.connection.creation.rate",
@@ -113,12 +113,6 @@ class ForeignNetworkSettings(Settings):
         (),
         update=CLUSTER_WIDE,
         doc="Java classes, which this broker does not load.",
-    )
-    transaction_partition_verification_enable = boolean(
-        "transaction.partition.verification.enable",
-        True,
-        update=CLUSTER_WIDE,
-        doc="Of transactions, which this broker does not have.",
     )
     group_coordinator_cached_buffer_max_bytes = of_clusters(
         "group.coordinator.cached.buffer.max.bytes",

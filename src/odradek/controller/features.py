@@ -22,9 +22,13 @@ from odradek.protocol.api.update_features import (
 )
 from odradek.protocol.metadata_records import FeatureLevelRecord
 
+TRANSACTION_VERSION_FEATURE = "transaction.version"
+TRANSACTION_VERSION = 2
+"""The level of new clusters: each transaction has an epoch of its own (KIP-890)."""
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
     METADATA_VERSION_FEATURE: (METADATA_VERSION, METADATA_VERSION),
     ELIGIBLE_LEADER_REPLICAS_FEATURE: (0, 1),
+    TRANSACTION_VERSION_FEATURE: (0, TRANSACTION_VERSION),
 }
 """The lowest and highest level of each feature that this version has."""
 UPGRADE_TYPES_SINCE = 1

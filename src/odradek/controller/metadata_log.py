@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from odradek.config.broker import BrokerConfig
 from odradek.controller.delta import MetadataDelta
@@ -40,6 +41,7 @@ from odradek.timing.timer import SystemTimer
 
 logger = logging.getLogger(__name__)
 
+MANY_REPLAYED: Final = 1_000
 Subscriber = Callable[[MetadataDelta, MetadataImage], None]
 
 
@@ -64,6 +66,9 @@ class MetadataLog:
         self.controller = QuorumController(env, raft, self)
         self.on_leader_change: list[Callable[[], None]] = []
         """Called when another leader of the quorum, or none, is known."""
+        self._env = env
+        self._replayed = 0
+        """Records that were replayed since `Env.many_made` was called."""
         self._in_service = False
         self._snapshots = MetadataSnapshots(
             env,
@@ -121,10 +126,14 @@ class MetadataLog:
                 delta.add(self.committed, record)
                 self.committed.replay(record)
             size += batch.size
+            self._replayed += len(records)
         self.committed_offset = batches[-1].end_offset
         self._snapshots.committed(size)
         for subscriber in list(self.subscribers):
             subscriber(delta, self.committed)
+        if self._replayed >= MANY_REPLAYED:
+            self._replayed = 0
+            self._env.many_made()
         self.controller.claim_if_due()
         if self._in_service:
             self.snapshot_if_due()

@@ -6,6 +6,7 @@
     after_append        steps that rest on the new state; they run only if the append succeeded
     timers              set and cancelled in the order of the calls
     answers             sent when everything appended before them is committed
+    committed steps     run then too, after the answers, with no limit of time
 
 State that rests on records changes in `after_append` only. So if the append is refused nothing has
 happened, and the requests that a step would have answered get the error.
@@ -14,12 +15,14 @@ happened, and the requests that a step would have answered get the error.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from odradek.coordinator.records import CoordinatorRecord
+from odradek.log.verification import VerificationGuard
 from odradek.model.errors import ErrorCode
 
 R = TypeVar("R")
+T = TypeVar("T")
 Operation = Callable[["OperationResult"], None]
 TimerKey = tuple[str, ...]
 CANCELLED = -1
@@ -60,18 +63,50 @@ class Reply(Generic[R]):
         return self
 
 
+class TransactionalWrite(NamedTuple):
+    """The transaction that an operation's records belong to. `guard` shows that its coordinator
+    knows of it; None if it is open in the log already.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    guard: VerificationGuard | None
+
+
+class TransactionMarker(NamedTuple):
+    """The end of a transaction in one partition, as its coordinator sends it."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    transaction_version: int
+
+
 class OperationResult:
     """The result of an operation: see the module. `now_ms` is in ms since the epoch."""
 
-    __slots__ = ("answers", "deferred_replies", "now_ms", "records", "steps", "timers")
+    __slots__ = (
+        "answers",
+        "committed_steps",
+        "deferred_replies",
+        "now_ms",
+        "records",
+        "steps",
+        "timers",
+        "transaction",
+    )
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms
         self.records: list[CoordinatorRecord] = []
         self.answers: list[tuple[Reply[Any], Any]] = []
         self.steps: list[Callable[[], None]] = []
+        self.committed_steps: list[Callable[[], None]] = []
         self.deferred_replies: list[Reply[Any]] = []
         self.timers: list[tuple[TimerKey, int]] = []
+        self.transaction: TransactionalWrite | None = None
+        """Set if the records are pending until the end of a transaction."""
 
     def write(self, record: CoordinatorRecord) -> None:
         """Add a record to append."""
@@ -86,6 +121,12 @@ class OperationResult:
         if reply is not None:
             self.deferred_replies.append(reply)
 
+    def when_committed(self, step: Callable[[], None]) -> None:
+        """Run `step` when the records are committed, however long that takes; never if the append
+        is refused or the shard is unloaded before.
+        """
+        self.committed_steps.append(step)
+
     def answer(self, reply: Reply[R], response: R) -> None:
         """Send a response when everything appended up to now is committed."""
         self.answers.append((reply, response))
@@ -97,3 +138,28 @@ class OperationResult:
     def cancel(self, key: TimerKey) -> None:
         """Cancel the timer of a key."""
         self.timers.append((key, CANCELLED))
+
+
+class CombinedReply(Generic[T]):
+    """Combines the responses of several shards: calls `respond_all` once, with all in order."""
+
+    def __init__(self, count: int, respond_all: Callable[[list[T]], None]) -> None:
+        self._responses: list[T | None] = [None] * count
+        self._missing = count
+        self._respond = respond_all
+        if count == 0:
+            respond_all([])
+
+    def reply(self, index: int, refusal: Callable[[ErrorCode], T]) -> Reply[T]:
+        """The reply for the response at `index`."""
+        return Reply(self.respond(index), refusal)
+
+    def respond(self, index: int) -> Callable[[T], None]:
+        """The way to give the response at `index`."""
+        return lambda response: self._arrived(index, response)
+
+    def _arrived(self, index: int, response: T) -> None:
+        self._responses[index] = response
+        self._missing -= 1
+        if self._missing == 0:
+            self._respond([each for each in self._responses if each is not None])

@@ -15,7 +15,12 @@ from typing import Final, Generic, TypeVar
 
 from mypy_extensions import mypyc_attr
 
-from odradek.coordinator.operation import OperationResult, TimerKey
+from odradek.coordinator.operation import (
+    OperationResult,
+    Reply,
+    TimerKey,
+    TransactionMarker,
+)
 from odradek.coordinator.shard import Shard, StateMachine
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode
@@ -35,14 +40,14 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
     """Runs operations on the shards of one topic. All methods run on the owner thread.
 
     `partition_count` returns how many partitions the topic has (or will have, once it is created);
-    `new_state_machine` returns the empty state of a shard.
+    `new_state_machine` returns the empty state of the shard of a partition.
     """
 
     def __init__(
         self,
         topic: str,
         partition_count: Callable[[], int],
-        new_state_machine: Callable[[], M],
+        new_state_machine: Callable[[Partition], M],
         replicas: ReplicaManager,
         clock: Clock,
         timer: SystemTimer,
@@ -92,6 +97,22 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
             return
         shard.run(lambda result: operation(state_machine, result))
 
+    def error_of(self, key: str) -> ErrorCode:
+        """The error for requests of a key; NONE if they can be served now."""
+        found = self._shards.get(self.partition_of(key))
+        return ErrorCode.NOT_COORDINATOR if found is None else found[0].error()
+
+    def complete_transaction(
+        self, number: int, marker: TransactionMarker, reply: Reply[ErrorCode]
+    ) -> None:
+        """Write the marker of a transaction into one partition (see `Shard`)."""
+        found = self._shards.get(number)
+        error = ErrorCode.NOT_COORDINATOR if found is None else found[0].error()
+        if found is None or error is not NONE:
+            reply.refuse(error)
+        else:
+            found[0].complete_transaction(marker, reply)
+
     def partition_of(self, key: str) -> int:
         """The number of the partition that a key belongs to."""
         return partition_for(key, self._partition_count())
@@ -108,6 +129,11 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
             if shard.error() is NONE:
                 yield state_machine
 
+    def state_machine(self, key: str) -> M | None:
+        """The state of the active shard of `key`; None if there is none here. Read-only."""
+        found = self._shards.get(self.partition_of(key))
+        return found[1] if found is not None and found[0].error() is NONE else None
+
     def timer_left_ms(self, key: str, timer: TimerKey) -> int | None:
         """Return the time until a timer of the state of `key` fires; None if it is not running."""
         found = self._shards.get(self.partition_of(key))
@@ -121,7 +147,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         self._unload(number)
         if partition.availability() or partition.is_cut_off:
             return
-        state_machine = self._new_state_machine()
+        state_machine = self._new_state_machine(partition)
         shard = self.new_shard(partition, state_machine)
         self._shards[number] = shard, state_machine
         shard.load()

@@ -9,6 +9,9 @@ committed records are replayed: when the high watermark is behind (after a crash
 to be flushed first), loading pauses until it moves. A shard whose log cannot be read or decoded is
 *failed* and serves nothing until the partition is opened again.
 
+Records of a transaction are in batches with its producer id. They are pending until its marker, a
+control batch, says whether it was committed (`StateMachine.replay_marker`).
+
 An *active* shard runs operations one after the other (see `operation`). Responses wait for the high
 watermark, which with `log.durability=fsync` means the disk. They are sent in the order of their
 operations, also those of operations without records. So no client learns of a state that a crash
@@ -31,14 +34,29 @@ from typing import Any, Final, Protocol
 
 from mypy_extensions import mypyc_attr
 
-from odradek.coordinator.operation import CANCELLED, Operation, OperationResult, Reply, TimerKey
-from odradek.coordinator.records import CoordinatorRecord, decode_record, key_bytes, value_bytes
+from odradek.coordinator.operation import (
+    CANCELLED,
+    Operation,
+    OperationResult,
+    Reply,
+    TimerKey,
+    TransactionMarker,
+)
+from odradek.coordinator.records import CoordinatorRecord, RecordCodec
 from odradek.coordinator.timers import KeyedTimers
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.compression import CorruptCompression, SectionTooLarge
-from odradek.protocol.record_batch import CorruptBatch, batches, is_intact, records_of
+from odradek.protocol.control_records import ControlRecordType, read_control_record
+from odradek.protocol.record_batch import (
+    NO_PRODUCER_ID,
+    CorruptBatch,
+    RecordBatchHeader,
+    batches,
+    is_intact,
+    records_of,
+)
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
 from odradek.protocol.records import InvalidRecords
 from odradek.replication.partition import Isolation, Partition
@@ -57,9 +75,9 @@ class LoadingFailed(Exception):
 class CoordinatorLoader:
     """Replays one partition from its start to its end, some records at a time."""
 
-    def __init__(self, partition: Partition, replay: Callable[[CoordinatorRecord], None]) -> None:
+    def __init__(self, partition: Partition, state_machine: StateMachine) -> None:
         self._partition = partition
-        self._replay = replay
+        self._state_machine = state_machine
         self._position = partition.log.log_start_offset
         self.end_offset = partition.log.log_end_offset
         self.records = 0
@@ -99,28 +117,45 @@ class CoordinatorLoader:
             for header in batches(data):
                 if not is_intact(data, header):
                     raise LoadingFailed(f"the batch at offset {header.base_offset} is damaged")
-                if header.next_offset > self._position and not header.is_control:
-                    for record in records_of(data, header):
-                        self._replay_one(record.key, record.value)
+                if header.next_offset > self._position:
+                    self._replay_batch(data, header)
                 self._position = max(self._position, header.next_offset)
         except (CorruptBatch, CorruptCompression, SectionTooLarge, InvalidRecords) as error:
             raise LoadingFailed(str(error)) from error
         except ProtocolError as error:
             raise LoadingFailed(f"after offset {self._position}: {error}") from error
 
-    def _replay_one(self, key: bytes | None, value: bytes | None) -> None:
-        record = decode_record(key, value)
-        if record is None:
-            self.skipped += 1
-        else:
-            self.records += 1
-            self._replay(record)
+    def _replay_batch(self, data: bytes, header: RecordBatchHeader) -> None:
+        if header.is_control:
+            marker = read_control_record(data, header).type
+            if marker in MARKERS:
+                is_commit = marker is ControlRecordType.COMMIT
+                self._state_machine.replay_marker(header.producer_id, is_commit)
+            return
+        producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+        codec = self._state_machine.codec
+        for each in records_of(data, header):
+            record = codec.decode(each.key, each.value)
+            if record is None:
+                self.skipped += 1
+            else:
+                self.records += 1
+                replay(self._state_machine, record, producer_id)
+
+
+def replay(state_machine: StateMachine, record: CoordinatorRecord, producer_id: int) -> None:
+    """Apply a record of a batch; `producer_id` is -1 unless the batch is of a transaction."""
+    if producer_id == NO_PRODUCER_ID:
+        state_machine.replay(record)
+    else:
+        state_machine.replay_transactional(record, producer_id)
 
 
 log = logging.getLogger(__name__)
 
 NONE: Final = ErrorCode.NONE
 PRODUCE_VERSION = 13
+MARKERS: Final = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 Answers = list[tuple[Reply[Any], Any]]
 
 RESPONSE_ERRORS = {
@@ -138,8 +173,23 @@ RESPONSE_ERRORS = {
 class StateMachine(Protocol):
     """The state of a shard. The coordinator passes operations on it to `Shard.run`."""
 
+    @property
+    def codec(self) -> RecordCodec:
+        """The codec of its records."""
+        ...
+
     def replay(self, record: CoordinatorRecord) -> None:
         """Apply a record to the state: while loading, and after an append."""
+        ...
+
+    def replay_transactional(self, record: CoordinatorRecord, producer_id: int) -> None:
+        """Keep a record of a transaction until its marker. Raises `ProtocolError` if the topic has
+        no transactions.
+        """
+        ...
+
+    def replay_marker(self, producer_id: int, committed: bool) -> None:
+        """Apply the pending records of a transaction that was committed, or forget them."""
         ...
 
     def loaded(self, result: OperationResult) -> None:
@@ -192,6 +242,7 @@ class Shard:
         self._timers = KeyedTimers(timer, self._expired, call_soon)
         self._answer_timeout_ms = answer_timeout_ms
         self._waiting: deque[tuple[int, int, Answers]] = deque()
+        self._committed_steps: deque[tuple[int, list[Callable[[], None]]]] = deque()
         self._timeout: TimerTask | None = None
         self._last_written_offset = 0
 
@@ -207,7 +258,7 @@ class Shard:
 
     def load(self) -> None:
         """Start to replay the log. An empty log is loaded when this returns."""
-        self._loading = CoordinatorLoader(self.partition, self.state_machine.replay)
+        self._loading = CoordinatorLoader(self.partition, self.state_machine)
 
         def load_next() -> None:
             if self.state is not ShardState.LOADING:
@@ -216,8 +267,8 @@ class Shard:
                 more = self._loading.load_some()
             except LoadingFailed as failure:
                 log.critical(
-                    "loading the coordinator's state from %s failed: %s; its groups are not served "
-                    "until the partition is opened again",
+                    "loading the coordinator's state from %s failed: %s; what it keeps is not "
+                    "served until the partition is opened again",
                     self.partition.topic_partition,
                     failure,
                 )
@@ -248,14 +299,39 @@ class Shard:
                 self._set_timers(result)
                 self._refuse(result, RESPONSE_ERRORS.get(error, error))
                 return
+            transaction = result.transaction
+            producer_id = NO_PRODUCER_ID if transaction is None else transaction.producer_id
             for record in result.records:
-                self.state_machine.replay(record)
+                replay(self.state_machine, record, producer_id)
             for step in result.steps:
                 step()
         self._set_timers(result)
         self._release(result.answers)
         if result.records:
+            if result.committed_steps:
+                self._committed_steps.append((self._last_written_offset, result.committed_steps))
             self._replicas.appended(self.partition)
+            if result.committed_steps:
+                self._run_committed_steps()
+
+    def complete_transaction(self, marker: TransactionMarker, reply: Reply[ErrorCode]) -> None:
+        """Append the marker of a transaction, apply it, and answer when it is committed.
+
+        A marker may come again, and for a transaction that left nothing here. Errors of the append
+        are the log's own: the sender of markers knows which of them pass.
+        """
+        error = self.partition.append_error()
+        info = None
+        if error is NONE:
+            info = self._replicas.append_marker(self.partition, *marker)
+            error = info.error
+        if info is None or error is not NONE:
+            reply.refuse(error)
+            return
+        self._last_written_offset = max(self._last_written_offset, info.required_offset)
+        self.state_machine.replay_marker(marker.producer_id, marker.committed)
+        self._release([(reply, NONE)])
+        self._replicas.appended(self.partition)
 
     def timer_left_ms(self, key: TimerKey) -> int | None:
         """Return the time until a timer fires; None if it is not running."""
@@ -268,15 +344,30 @@ class Shard:
         error = self.partition.append_error()
         if error is not NONE:
             return error
-        builder = RecordBatchBuilder()
+        codec, transaction = self.state_machine.codec, result.transaction
+        builder, guard = RecordBatchBuilder(), None
+        if transaction is not None:
+            guard = transaction.guard
+            builder = RecordBatchBuilder(
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                transactional=True,
+            )
         try:
             for record in result.records:
-                builder.append(key_bytes(record), value_bytes(record), timestamp=result.now_ms)
+                key, value = codec.key_bytes(record), codec.value_bytes(record)
+                builder.append(key, value, timestamp=result.now_ms)
         except ValueError as error:  # A name is longer than the field's length can encode.
             log.warning("encoding records for %s failed: %s", self.partition.topic_partition, error)
             return ErrorCode.UNKNOWN_SERVER_ERROR
         data = builder.build()
-        info = self._replicas.append(self.partition, ByteRange(data, 0, len(data)), PRODUCE_VERSION)
+        info = self._replicas.append(
+            self.partition,
+            ByteRange(data, 0, len(data)),
+            PRODUCE_VERSION,
+            guard,
+            by_coordinator=True,
+        )
         if info.error is NONE:
             self._last_written_offset = info.required_offset
         elif info.error is not ErrorCode.KAFKA_STORAGE_ERROR:  # The log has reported that one.
@@ -336,6 +427,15 @@ class Shard:
         while waiting and waiting[0][0] <= self.partition.high_watermark:
             for reply, response in waiting.popleft()[2]:
                 reply.send(response)
+        if self._committed_steps:
+            self._run_committed_steps()
+
+    def _run_committed_steps(self) -> None:
+        """Run what waited for the commit of records that are committed now."""
+        waiting = self._committed_steps
+        while waiting and waiting[0][0] <= self.partition.high_watermark:
+            for step in waiting.popleft()[1]:
+                step()
 
     def unload(self, error: ErrorCode) -> None:
         """Cancel the timers and answer waiting requests with `error`: the partition was removed."""
@@ -343,6 +443,7 @@ class Shard:
         self._timers.clear()
         if self._timeout is not None:
             self._timeout.cancel()
+        self._committed_steps.clear()
         while self._waiting:
             refuse(self._waiting.popleft()[2], error)
         self.state_machine.unloaded(error)

@@ -146,6 +146,11 @@ class Exchange:
         return self.connection.peer
 
     @property
+    def connection_number(self) -> int:
+        """The number of the connection: one that was accepted later has a higher one."""
+        return self.connection.id
+
+    @property
     def answered(self) -> bool:
         return self._answer is not None
 

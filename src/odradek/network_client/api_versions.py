@@ -22,7 +22,12 @@ from typing import Any
 
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.network_client.errors import InvalidRequest, UnsupportedVersion
-from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.api.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+)
 from odradek.protocol.api_keys import FIRST_OWN_KEY, MESSAGES
 from odradek.protocol.codec import decode, open_ended_reader, writer
 from odradek.protocol.frame import decode_response_header, response_is_flexible
@@ -74,11 +79,20 @@ class RequestBuilder:
 class NodeApiVersions:
     """The versions that one node supports, from its response to ApiVersions."""
 
-    def __init__(self, keys: Iterable[ApiVersion] = ()) -> None:
+    def __init__(
+        self,
+        keys: Iterable[ApiVersion] = (),
+        features: Iterable[FinalizedFeatureKey] = (),
+        features_epoch: int = -1,
+    ) -> None:
         self.ranges: dict[int, tuple[int, int]] = {
             key.api_key: (key.min_version, key.max_version) for key in keys
         }
         """Lowest and highest version by API key."""
+        self.features = {each.name: each.max_version_level for each in features}
+        """The levels of the features that the cluster has agreed on, as this node knew them."""
+        self.features_epoch = features_epoch
+        """How new `features` are; -1: they are not known."""
         self._codecs: dict[type[Any], Codec] = {}
 
     def codec(self, request_type: type[Any]) -> Codec:

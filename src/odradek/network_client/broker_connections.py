@@ -5,13 +5,15 @@
 A node answers the requests of one connection in order. So what must not wait for each other has a
 connection of its own:
 
-| purpose    | requests                                                 | waits for             |
-|------------|----------------------------------------------------------|-----------------------|
-| QUORUM     | votes, fetches of the metadata log and of its snapshots  | news of that log      |
-| CONTROLLER | registration, heartbeats, AlterPartition, producer ids   | a commit of metadata  |
-| FORWARDING | requests of clients, sent on to the active controller    | their own timeouts    |
-| FETCHER    | fetches of the followers that are in sync                | new records           |
-| CATCH_UP   | fetches of the followers that are behind                 | a disk                |
+| purpose      | requests                                                | waits for             |
+|--------------|---------------------------------------------------------|-----------------------|
+| QUORUM       | votes, fetches of the metadata log and of its snapshots | news of that log      |
+| CONTROLLER   | registration, heartbeats, AlterPartition, producer ids  | a commit of metadata  |
+| FORWARDING   | requests of clients, sent on to the active controller   | their own timeouts    |
+| FETCHER      | fetches of the followers that are in sync               | new records           |
+| CATCH_UP     | fetches of the followers that are behind                | a disk                |
+| MARKERS      | the ends of transactions, to the leaders of partitions  | replicas and disks    |
+| VERIFICATION | which partitions are in a transaction                   | the coordinator's log |
 
 A request ends once: with its response, or with `Disconnected`, `RequestTimeout`,
 `UnsupportedVersion` or `ClientClosed` (`errors`). It is not repeated here. The loss of a connection
@@ -53,6 +55,8 @@ class Purpose(Enum):
     FORWARDING = "forwarding"
     FETCHER = "fetcher"
     CATCH_UP = "catch-up-fetcher"
+    MARKERS = "transaction-markers"
+    VERIFICATION = "transaction-verification"
 
 
 IN_FLIGHT = {
@@ -62,8 +66,13 @@ IN_FLIGHT = {
     # A newer fetch answers the older one that waits, so two are in flight for a moment.
     Purpose.FETCHER: 4,
     Purpose.CATCH_UP: 2,
+    Purpose.MARKERS: 8,
+    Purpose.VERIFICATION: 32,
 }
 """The maximum of requests in flight on one connection."""
+
+
+TO_BROKERS = (Purpose.FETCHER, Purpose.CATCH_UP, Purpose.MARKERS, Purpose.VERIFICATION)
 
 
 class BrokerConnections:
@@ -117,12 +126,12 @@ class BrokerConnections:
                 self._clients[purpose].disconnect(node_id, "another node is the active controller")
 
     def update_brokers(self, nodes: Mapping[int, Node]) -> None:
-        """Set where the other brokers are, by id, as they have registered: followers fetch there.
+        """Set where the other brokers are, by id, as they have registered.
 
         A voter may be known to the quorum by another name than it has registered with. So these are
         apart: an address that alternates would end its connection each time.
         """
-        self._update((Purpose.FETCHER, Purpose.CATCH_UP), nodes)
+        self._update(TO_BROKERS, nodes)
 
     def _update(self, purposes: tuple[Purpose, ...], nodes: Mapping[int, Node]) -> None:
         others = {key: node for key, node in nodes.items() if key != self._config.node_id}

@@ -25,6 +25,8 @@ class KafkaError(Exception):
 
     fatal: bool = False
     """True if this client object cannot go on: close it."""
+    requires_abort: bool = False
+    """True if the open transaction has to be aborted before anything else is sent."""
     default_code: ErrorCode | None = None
     advice: str = ""
     """The advice ("What to do") in messages of `error_for`."""
@@ -32,6 +34,8 @@ class KafkaError(Exception):
     def __init__(self, message: str = "", code: ErrorCode | None = None) -> None:
         super().__init__(with_one_advice(message))
         self.code = self.default_code if code is None else code
+        if code is ErrorCode.TRANSACTION_ABORTABLE:
+            self.requires_abort = True
 
     @property
     def name(self) -> str:
@@ -42,11 +46,6 @@ class KafkaError(Exception):
     def retriable(self) -> bool:
         """True if the same may succeed later."""
         return self.code is not None and self.code.retriable
-
-    @property
-    def requires_abort(self) -> bool:
-        """True if the open transaction has to be aborted before anything else is sent."""
-        return self.code is ErrorCode.TRANSACTION_ABORTABLE
 
     @property
     def refresh_metadata(self) -> bool:

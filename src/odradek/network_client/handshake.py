@@ -144,7 +144,11 @@ class Handshake:
         code = error_code(answer.error_code)
         lower = next_version(answer, self._version)
         if code == ErrorCode.NONE:
-            self._succeed(NodeApiVersions(answer.api_keys))
+            self._succeed(
+                NodeApiVersions(
+                    answer.api_keys, answer.finalized_features, answer.finalized_features_epoch
+                )
+            )
         elif lower is not None and code in (
             ErrorCode.UNSUPPORTED_VERSION,
             ErrorCode.INVALID_REQUEST,

@@ -100,6 +100,10 @@ class NetworkClient:
         """The version of ApiVersions that was last answered; negotiation begins with it."""
         self.cluster_id: str | None = None
         """The expected cluster id, sent to nodes in ApiVersions; None while unknown."""
+        self.features: dict[str, int] = {}
+        """The levels of the cluster's features, by the newest answer to ApiVersions."""
+        self.features_epoch = -1
+        """How new `features` are."""
         self.sent = 0
         """The number of requests sent so far; also the last correlation id."""
         self.bugs = 0
@@ -308,6 +312,12 @@ class NetworkClient:
     def fail_soon(self, call: ClientRequest, error: KafkaError) -> None:
         """End an unsent request after the current event."""
         self.env.call_soon(lambda: self.finish(call, None, error))
+
+    def features_seen(self, versions: NodeApiVersions) -> None:
+        """Take over the features that a node knows, if they are newer."""
+        if versions.features_epoch > self.features_epoch:
+            self.features_epoch = versions.features_epoch
+            self.features = versions.features
 
     def connection_ready(self, connection: NodeConnection) -> None:
         connection.ready_requested = False

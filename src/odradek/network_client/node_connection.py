@@ -185,6 +185,7 @@ class NodeConnection:
         self._handshake = None
         self._client.api_versions_version = version
         self.versions = versions
+        self._client.features_seen(versions)
         self._channel = channel
         channel.hand_over(self._received, self._drained, self._channel_closed)
         self._active_ms = self._timer.now_ms

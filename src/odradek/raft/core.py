@@ -894,7 +894,7 @@ class Raft:
             self._fetch_snapshot(role, response.snapshot, 0)
             return
         if response.diverging is not None:
-            # What is left may diverge earlier, and the high watermark is of what does not.
+            # The rest may diverge earlier still, so the high watermark does not move here.
             self._truncate(response.diverging)
         else:
             if response.batches:

@@ -73,6 +73,7 @@ class SentRequest:
 
     peer = ("127.0.0.1", 50_000)
     connection = None
+    connection_number = 1
 
     def __init__(self, request: Any, version: int) -> None:
         self.key = next(row.key for row in MESSAGES.values() if row.request is type(request))

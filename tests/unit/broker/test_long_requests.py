@@ -11,7 +11,14 @@ from odradek.broker import dispatch
 from odradek.broker.apis import ROWS
 from odradek.broker.dispatch import FETCH_FRAME_BYTES
 from odradek.broker.handlers.metadata import NAMES_PER_SLICE, within_creation_limit
-from odradek.broker.long_requests import LONG_ANSWER, PART_ELEMENTS, SPLITS, parts_of
+from odradek.broker.long_requests import (
+    CREATE_TOPICS_KEY,
+    LONG_ANSWER,
+    PART_ELEMENTS,
+    SPLITS,
+    creates_many,
+    parts_of,
+)
 from odradek.controller.topics import MAX_TOPICS_PER_REQUEST
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.api.alter_partition_reassignments import (
@@ -238,6 +245,48 @@ def test_topics_are_created_once_each_with_the_results_in_order() -> None:
     assert len(serving.node.broker.image.topics) == 150
 
 
+@pytest.mark.parametrize(
+    ("partitions", "parts"),
+    [
+        ((500, 500, 500), [("t0",), ("t1",), ("t2",)]),
+        ((500, 1, 1), [("t0",), ("t1", "t2")]),
+        ((1, 2_000, 1), [("t0",), ("t1",), ("t2",)]),
+        ((200, 200, 200), [("t0", "t1"), ("t2",)]),
+    ],
+)
+def test_topics_with_many_partitions_are_created_in_parts(
+    partitions: tuple[int, ...], parts: list[tuple[str, ...]]
+) -> None:
+    topics = [
+        CreatableTopic(
+            name=f"t{n}", num_partitions=count, replication_factor=1, assignments=[], configs=[]
+        )
+        for n, count in enumerate(partitions)
+    ]
+    request = CreateTopicsRequest(topics=topics, timeout_ms=5000)
+    assert creates_many(request)
+    (split,) = SPLITS[CREATE_TOPICS_KEY]
+    found = [tuple(topic.name for topic in part.topics) for part in parts_of(request, split)]
+    assert found == parts
+
+
+def test_a_short_request_for_many_partitions_takes_several_turns(serving: MemoryBroker) -> None:
+    topics = [
+        CreatableTopic(
+            name=f"n{n}", num_partitions=600, replication_factor=1, assignments=[], configs=[]
+        )
+        for n in range(3)
+    ]
+    asked = serving.send(CreateTopicsRequest(topics=topics, timeout_ms=5000), 7)
+    created = serving.node.metadata.controller.pending.topics
+    assert sum(name in created for name in ("n0", "n1", "n2")) == 1
+    serving.run_until_idle()
+    answer = asked.answer(CreateTopicsResponse)
+    assert [(each.name, each.error_code) for each in answer.topics] == [
+        (name, ErrorCode.NONE) for name in ("n0", "n1", "n2")
+    ]
+
+
 def test_more_topics_than_one_request_may_create_are_all_refused(serving: MemoryBroker) -> None:
     topics = [
         CreatableTopic(
@@ -365,7 +414,8 @@ def test_every_request_with_arrays_is_split_or_limited() -> None:
 def test_fetch_of_more_partitions_than_there_can_be_is_refused_before_it_is_decoded(
     serving: MemoryBroker,
 ) -> None:
-    count = FETCH_FRAME_BYTES // 30 + 512 * 10
+    known = serving.node.broker.image.partition_count()
+    count = FETCH_FRAME_BYTES // 30 + 20 * (256 + known)
     partitions = [
         FetchPartition(
             partition=n,

@@ -76,7 +76,7 @@ def test_many_partitions_are_opened_in_slices_and_the_response_waits_for_the_las
     assert not serving.node.broker.opening
 
 
-def open_one_slowly(serving: MemoryBroker, ms: int) -> None:
+def open_one_slowly(serving: MemoryBroker, monkeypatch: pytest.MonkeyPatch, ms: int) -> None:
     """Let each log take so many milliseconds to open."""
     directory = serving.node.directory
     open_log = directory.open_and_report
@@ -85,13 +85,13 @@ def open_one_slowly(serving: MemoryBroker, ms: int) -> None:
         serving.clock.passed_ms += ms
         return open_log(key, config, now_ms)
 
-    directory.open_and_report = slowly  # type: ignore[method-assign]
+    monkeypatch.setattr(directory, "open_and_report", slowly)
 
 
-def test_a_slice_ends_early_when_the_disk_is_slow():
+def test_a_slice_ends_early_when_the_disk_is_slow(monkeypatch: pytest.MonkeyPatch):
     serving = MemoryBroker()
     asked = creating(serving, "t", OPEN_AT_ONCE + 3)
-    open_one_slowly(serving, 10)
+    open_one_slowly(serving, monkeypatch, 10)
     for opened in (1, 2):
         serving.run_round()
         assert len(serving.node.replicas.by_name) == OPEN_AT_ONCE + opened
@@ -99,13 +99,20 @@ def test_a_slice_ends_early_when_the_disk_is_slow():
     assert error_of(asked) == 0
 
 
-@pytest.mark.parametrize(("partitions", "told"), [(MANY_OPENED, 1), (MANY, 0)])
-def test_the_environment_is_told_once_that_many_partitions_were_made(partitions: int, told: int):
+@pytest.mark.parametrize("topics", [1, 3])
+def test_the_environment_is_told_of_each_thousand_of_records_and_logs(topics: int):
     serving, calls = MemoryBroker(), list[int]()
-    opened = serving.node.replicas.by_name
-    serving.node.broker.env.many_made = lambda: calls.append(len(opened))
-    serving.create("t", partitions=partitions)
-    assert calls == [partitions] * told
+    serving.node.broker.env.many_made = lambda: calls.append(1)
+    for number in range(topics):
+        serving.create(f"t{number}", partitions=MANY_OPENED)
+    assert len(calls) == 2 * topics
+
+
+def test_the_environment_is_not_told_of_few_partitions():
+    serving, calls = MemoryBroker(), list[int]()
+    serving.node.broker.env.many_made = lambda: calls.append(1)
+    serving.create("t", partitions=MANY)
+    assert calls == []
 
 
 def test_other_requests_are_answered_between_slices():
@@ -279,7 +286,7 @@ def test_a_stop_ends_a_start_in_the_loop(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_start_that_takes_seconds_tells_how_many_logs_are_open(monkeypatch: pytest.MonkeyPatch):
     serving = restarted_without_logs(monkeypatch, "t", "u")
-    open_one_slowly(serving, 10)
+    open_one_slowly(serving, monkeypatch, 10)
     told = list[tuple[int, int]]()
     serving.node.partitions.open_all(lambda *counts: told.append(counts))
     assert len(serving.node.replicas.by_name) == 2 * MANY

@@ -104,6 +104,7 @@ def test_a_copied_directory_does_not_take_the_place_of_the_node_that_runs(
     nodes.boot(4)
     nodes.until(lambda: nodes.node(4).is_ready)
     copy = nodes.member(nodes.node(4)).registration
+    assert copy is not None
     copy.incarnation_id = ReplicaKey(0).directory_id
     before = committed(nodes)
     answers: list[Any] = []
@@ -151,7 +152,10 @@ def test_the_listener_for_nodes_may_have_its_name_in_kafka() -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"process.roles": "controller"}, "process.roles has no broker"),
+        ({"process.roles": "controller"}, "process.roles=controller serves no clients: leave PL"),
+        ({"process.roles": "controller", "listeners": ""}, "add CLUSTER://HOST:PORT"),
+        ({"process.roles": "broker", "listeners": "CLUSTER://h:1"}, "no address for clients"),
+        ({"process.roles": ""}, "process.roles is empty"),
         ({"controller.listener.names": "CONTROLLER"}, "add CONTROLLER://HOST:PORT"),
         ({"controller.listener.names": "ELSEWHERE"}, "controller.listener.names"),
         (

@@ -86,7 +86,8 @@ def test_eligible_leader_replicas_begin_with_the_second_broker_if_all_support_th
     cluster.control.sessions.end(1)
     cluster.start(1, incarnation=1)
     assert not cluster.image.keeps_eligible_leader_replicas
-    assert cluster.register(2, features={"metadata.version": (30, 30)}) == 0
+    without_elr = {"metadata.version": (30, 30), "transaction.version": (0, 2)}
+    assert cluster.register(2, features=without_elr) == 0
     assert not cluster.image.keeps_eligible_leader_replicas
     assert cluster.register(3) == 0
     assert not cluster.image.keeps_eligible_leader_replicas, "broker 2 does not support them"

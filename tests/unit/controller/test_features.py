@@ -23,6 +23,7 @@ SUPPORTED = {"metadata.version": (30, 31), "other.version": (0, 2)}
 @pytest.fixture
 def image() -> MetadataImage:
     image = an_image(1, 2)
+    del image.features["transaction.version"]
     supported = tuple((name, *levels) for name, levels in SUPPORTED.items())
     for number, broker in list(image.brokers.items()):
         image.brokers[number] = replace(broker, features=supported)

@@ -7,8 +7,9 @@ import errno
 import pytest
 
 from odradek.coordinator.group.classic_group import GroupState
+from odradek.coordinator.group.group_records import GroupMetadataKey, GroupMetadataValue
 from odradek.coordinator.operation import OperationResult, Reply
-from odradek.coordinator.records import CoordinatorRecord, GroupMetadataKey, GroupMetadataValue
+from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.shard import READ_BYTES
 from odradek.log.fence import LogDirFailure
 from odradek.model.byte_ranges import ByteRange

@@ -15,6 +15,7 @@ from odradek.model.node import Node
 from odradek.model.version import VERSION
 from odradek.network_client.broker_connections import (
     IN_FLIGHT,
+    TO_BROKERS,
     BrokerConnections,
     Purpose,
     settings_for,
@@ -107,14 +108,16 @@ def test_each_purpose_has_a_connection_of_its_own() -> None:
     sending = Sending()
     calls = [sending.ask(purpose=purpose) for purpose in Purpose if purpose is not Purpose.QUORUM]
     sending.cluster.until(lambda: all(call.done for call in calls))
-    assert [call.error for call in calls] == [None] * 4
-    assert sending.cluster[1].connections == 4
+    assert [call.error for call in calls] == [None] * 6
+    assert sending.cluster[1].connections == 6
     seen = {asked.client_id for asked in sending.cluster[1].asked}
     assert seen == {
         "broker-9-controller-channel",
         "broker-9-forwarding",
         "broker-9-fetcher",
         "broker-9-catch-up-fetcher",
+        "broker-9-transaction-markers",
+        "broker-9-transaction-verification",
     }
 
 
@@ -330,7 +333,7 @@ def test_connections_take_their_settings_from_the_broker(purpose: Purpose) -> No
         }
     )
     found = settings_for(purpose, config)
-    follows = purpose in (Purpose.FETCHER, Purpose.CATCH_UP)
+    follows = purpose in TO_BROKERS
     timeout_ms = 12 if purpose is Purpose.QUORUM else 1300 if follows else 11
     assert found.request_timeout_ms == timeout_ms
     assert found.buffers == (SocketBuffers(-1, 70_000) if follows else SocketBuffers())

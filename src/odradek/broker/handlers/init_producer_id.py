@@ -1,17 +1,15 @@
-"""InitProducerId: v0-5, for idempotent producers (KIP-98, KIP-360).
+"""InitProducerId: v0-5, for idempotent and transactional producers (KIP-98, KIP-360).
 
 Without a transactional id every request gets a new producer id with epoch 0, from a block of ids
-that the controller has granted. A committed record grants a block, so no id is given twice. A
-transactional id needs a transaction coordinator, which this broker does not have:
-UNSUPPORTED_VERSION (see `find_coordinator`).
+that the controller has granted. A committed record grants a block, so no id is given twice. With
+one, see `coordinator.transaction.init_producer_id`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.context import DelayedResponse
-from odradek.broker.handlers.find_coordinator import NO_TRANSACTIONS
+from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse, DelayedResponse
 from odradek.broker.producer_ids import WANTED_MS
 from odradek.controller.quorum_controller import NotController
 from odradek.model.errors import ErrorCode
@@ -25,22 +23,25 @@ NO_BLOCK_YET = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """No block of ids was granted in time; clients retry upon this error."""
 
 
+FIRST_VERSION_WITH_FENCED = 4
+OLD_FENCED = ErrorCode.INVALID_PRODUCER_EPOCH
+"""In place of PRODUCER_FENCED in older versions."""
+
+
 def handle(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
-) -> InitProducerIdResponse | DelayedResponse:
-    if request.transactional_id is not None:
-        if request.transactional_id == "":
-            return failed(ErrorCode.INVALID_REQUEST)
-        return failed(NO_TRANSACTIONS)
+) -> InitProducerIdResponse | DelayedResponse | CallbackResponse:
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return failed(ErrorCode.INVALID_REQUEST)
-    producer_id = broker.producer_id_manager.next_id()
-    if producer_id is not None:
-        return granted(producer_id)
+    if request.transactional_id == "":
+        return failed(ErrorCode.INVALID_REQUEST)
+    if broker.producer_id_manager.has_ids():
+        return with_ids(broker, context, request)
 
     def committed() -> None:
-        taken = broker.producer_id_manager.next_id()
-        context.respond(failed(NO_BLOCK_YET) if taken is None else granted(taken))
+        answer = with_ids(broker, context, request)
+        if isinstance(answer, InitProducerIdResponse):
+            context.respond(answer)
 
     try:
         broker.producer_id_manager.request_block()
@@ -49,6 +50,24 @@ def handle(
     except NotController:
         return failed(NO_BLOCK_YET)
     return broker.after_grant(WANTED_MS, committed, lambda: context.respond(failed(NO_BLOCK_YET)))
+
+
+def with_ids(
+    broker: Broker, context: RequestContext, request: InitProducerIdRequest
+) -> InitProducerIdResponse | CallbackResponse:
+    """Handle a request while there are producer ids."""
+    if request.transactional_id is None:
+        taken = broker.producer_id_manager.next_id()
+        return failed(NO_BLOCK_YET) if taken is None else granted(taken)
+
+    def respond(response: InitProducerIdResponse) -> None:
+        fenced = response.error_code == ErrorCode.PRODUCER_FENCED
+        if fenced and context.version < FIRST_VERSION_WITH_FENCED:
+            response.error_code = OLD_FENCED
+        context.respond(response)
+
+    broker.transactions.init_producer_id(request, respond)
+    return CALLBACK_RESPONSE
 
 
 def granted(producer_id: int) -> InitProducerIdResponse:

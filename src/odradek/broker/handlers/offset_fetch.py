@@ -51,7 +51,7 @@ def handle(
         else:
             context.respond(single_response(found[0], groups[0], version))
 
-    broker.groups.fetch_offsets(groups, respond)
+    broker.groups.fetch_offsets(groups, request.require_stable, respond)
     return CALLBACK_RESPONSE
 
 

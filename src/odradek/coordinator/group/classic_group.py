@@ -39,15 +39,15 @@ from typing import Final
 from uuid import UUID
 
 from odradek.config.broker import BrokerConfig
-from odradek.coordinator.group.member import Member, Protocols, member_from_record
-from odradek.coordinator.group.transitions import GroupTransitions
-from odradek.coordinator.operation import Reply
-from odradek.coordinator.records import (
-    CoordinatorRecord,
+from odradek.coordinator.group.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
 )
+from odradek.coordinator.group.member import Member, Protocols, member_from_record
+from odradek.coordinator.group.transitions import GroupTransitions
+from odradek.coordinator.operation import Reply
+from odradek.coordinator.records import CoordinatorRecord
 from odradek.model.env import Random
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.model.java_hash import hash_ordered

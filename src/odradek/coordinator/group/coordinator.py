@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
@@ -25,8 +25,14 @@ from odradek.coordinator.group.offsets import fetch_error, fetch_offsets
 from odradek.coordinator.group.rebalance import JOIN, SYNC, join_error, sync_error
 from odradek.coordinator.group.sync import sync
 from odradek.coordinator.group.transitions import GroupTransitions
-from odradek.coordinator.operation import OperationResult, Reply
+from odradek.coordinator.operation import (
+    CombinedReply,
+    OperationResult,
+    Reply,
+    TransactionMarker,
+)
 from odradek.coordinator.runtime import CoordinatorRuntime
+from odradek.log.verification import VerificationGuard
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.delete_groups import (
     DeletableGroupResult,
@@ -47,6 +53,17 @@ from odradek.protocol.api.offset_delete import OffsetDeleteRequest, OffsetDelete
 from odradek.protocol.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 
+if TYPE_CHECKING:
+    from odradek.protocol.api.txn_offset_commit import (
+        TxnOffsetCommitRequest,
+        TxnOffsetCommitResponse,
+    )
+
+NOT_READY = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
 NOT_HERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 FIRST_SYNC_VERSION_WITH_PROTOCOL = 5
 
@@ -235,22 +252,71 @@ class GroupCoordinator:
             reply.refuse,
         )
 
+    def commit_transactional_offsets(
+        self,
+        request: TxnOffsetCommitRequest,
+        guard: VerificationGuard | None,
+        respond: Callable[[TxnOffsetCommitResponse], None],
+    ) -> None:
+        """Commits offsets of partitions that exist with a transaction that was verified."""
+        # Imported here, so that a start does without it.
+        from odradek.coordinator.group.txn_offset_commit import (
+            commit_transactional_offsets,
+            txn_commit_error,
+        )
+
+        reply = Reply(respond, partial(txn_commit_error, request))
+        self.runtime.run(
+            request.group_id,
+            lambda shard, result: commit_transactional_offsets(
+                shard.groups, shard.topic_id, result, request, guard, reply
+            ),
+            reply.refuse,
+        )
+
+    def complete_transaction(
+        self,
+        partition: int,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        committed: bool,
+        transaction_version: int,
+        respond: Callable[[ErrorCode], None],
+    ) -> None:
+        """Writes the marker of a transaction into a partition of `__consumer_offsets`, and responds
+        when its offsets are committed. A shard that is elsewhere or being loaded is
+        NOT_LEADER_OR_FOLLOWER, for which coordinators of transactions wait.
+        """
+
+        def answer(error: ErrorCode) -> None:
+            respond(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in NOT_READY else error)
+
+        marker = TransactionMarker(
+            producer_id, producer_epoch, coordinator_epoch, committed, transaction_version
+        )
+        self.runtime.complete_transaction(partition, marker, Reply(answer, lambda error: error))
+
     def fetch_offsets(
         self,
         groups: Sequence[OffsetFetchRequestGroup],
+        require_stable: bool,
         respond: Callable[[list[OffsetFetchResponseGroup]], None],
     ) -> None:
         """Responds with the offsets of the groups in the order of the request."""
         combined: CombinedReply[OffsetFetchResponseGroup] = CombinedReply(len(groups), respond)
         for index, group in enumerate(groups):
             reply = combined.reply(index, partial(fetch_error, group.group_id))
-            self._fetch(group, reply)
+            self._fetch(group, require_stable, reply)
 
     def _fetch(
-        self, group: OffsetFetchRequestGroup, reply: Reply[OffsetFetchResponseGroup]
+        self,
+        group: OffsetFetchRequestGroup,
+        require_stable: bool,
+        reply: Reply[OffsetFetchResponseGroup],
     ) -> None:
         def operation(shard: GroupShard, result: OperationResult) -> None:
-            result.answer(reply, fetch_offsets(shard.offsets, group))
+            result.answer(reply, fetch_offsets(shard.offsets, group, require_stable))
 
         self.runtime.run(group.group_id, operation, reply.refuse)
 
@@ -293,27 +359,3 @@ def list_groups_error(error: ErrorCode) -> ListGroupsResponse:
 def group_deletion(group_id: str, error: ErrorCode) -> DeletableGroupResult:
     message = None if error is ErrorCode.NONE else error.text
     return DeletableGroupResult(group_id=group_id, error_code=error, error_message=message)
-
-
-T = TypeVar("T")
-
-
-class CombinedReply(Generic[T]):
-    """Combines the responses of several shards: calls `respond_all` once, with all in order."""
-
-    def __init__(self, count: int, respond_all: Callable[[list[T]], None]) -> None:
-        self._responses: list[T | None] = [None] * count
-        self._missing = count
-        self._respond = respond_all
-        if count == 0:
-            respond_all([])
-
-    def reply(self, index: int, refusal: Callable[[ErrorCode], T]) -> Reply[T]:
-        """The reply for the response at `index`."""
-        return Reply(lambda response: self._arrived(index, response), refusal)
-
-    def _arrived(self, index: int, response: T) -> None:
-        self._responses[index] = response
-        self._missing -= 1
-        if self._missing == 0:
-            self._respond([each for each in self._responses if each is not None])

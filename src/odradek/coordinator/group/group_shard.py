@@ -7,6 +7,13 @@ from functools import partial
 
 from odradek.config.broker import BrokerConfig
 from odradek.coordinator.group.classic_group import Groups, GroupState, group_tombstone
+from odradek.coordinator.group.group_records import (
+    GROUP_RECORDS,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from odradek.coordinator.group.heartbeat import HEARTBEAT, cancel_session, reset_session
 from odradek.coordinator.group.leave import session_expired
 from odradek.coordinator.group.offset_deletion import expired_offsets, orphaned_offsets, write_batch
@@ -21,15 +28,9 @@ from odradek.coordinator.group.rebalance import (
 )
 from odradek.coordinator.group.transitions import GroupTransitions
 from odradek.coordinator.operation import OperationResult, TimerKey
-from odradek.coordinator.records import (
-    CoordinatorRecord,
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
+from odradek.coordinator.records import CoordinatorRecord
 from odradek.model.env import Random
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ErrorCode, ProtocolError
 
 EXPIRE = "expire-offsets"
 ORPHANS = "orphaned-offsets"
@@ -48,9 +49,10 @@ class GroupShard:
         topic_id: TopicId,
         transitions: GroupTransitions | None = None,
     ) -> None:
+        self.codec = GROUP_RECORDS
         self.groups = Groups(config, random, transitions)
         self.offsets = Offsets()
-        self._topic_id = topic_id
+        self.topic_id = topic_id
 
     def replay(self, record: CoordinatorRecord) -> None:
         """Apply a record: the only code that changes what the log keeps."""
@@ -64,6 +66,19 @@ class GroupShard:
             if value is not None:
                 self.groups.get_or_create(key.group, value.commit_timestamp)
             self.offsets.replay(key, value)
+
+    def replay_transactional(self, record: CoordinatorRecord, producer_id: int) -> None:
+        """Keep an offset that a transaction commits until its marker."""
+        key, value = record
+        if not isinstance(key, OffsetCommitKey):
+            raise ProtocolError(f"a {type(key).__name__} in a transaction")
+        if value is not None:
+            self.groups.get_or_create(key.group, value.commit_timestamp)
+        self.offsets.replay_transactional(key, value, producer_id)
+
+    def replay_marker(self, producer_id: int, committed: bool) -> None:
+        """Apply the offsets of a transaction, or forget them."""
+        self.offsets.end_transaction(producer_id, committed)
 
     def loaded(self, result: OperationResult) -> None:
         """Start the timers and the sessions of all members after loading.
@@ -86,12 +101,12 @@ class GroupShard:
         """A timer expired: of a join, a sync or a session, or of the check of the offsets."""
         if key[0] == EXPIRE:
             result.schedule(key, self.groups.config.offsets_retention_check_interval_ms)
-            found = expired_offsets(self.groups, self.offsets, result.now_ms, self._topic_id)
+            found = expired_offsets(self.groups, self.offsets, result.now_ms, self.topic_id)
             self._write_batches(result, key, found)
             self._note_removed(result)
             return
         if key[0] == ORPHANS:
-            self._write_batches(result, key, orphaned_offsets(self.offsets, self._topic_id))
+            self._write_batches(result, key, orphaned_offsets(self.offsets, self.topic_id))
             return
         group = self.groups.get(key[1])
         if group is None:
@@ -121,7 +136,7 @@ class GroupShard:
     def delete_topic_offsets(self, result: OperationResult, topic: str) -> None:
         """Delete the offsets that were committed for a deleted topic."""
         self._write_batches(
-            result, (ORPHANS,), orphaned_offsets(self.offsets, self._topic_id, topic)
+            result, (ORPHANS,), orphaned_offsets(self.offsets, self.topic_id, topic)
         )
 
     def delete_group(self, result: OperationResult, group_id: str) -> ErrorCode:

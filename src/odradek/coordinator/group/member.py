@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from odradek.coordinator.group.group_records import MemberMetadata
 from odradek.coordinator.operation import Reply
-from odradek.coordinator.records import MemberMetadata
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from odradek.protocol.api.sync_group import SyncGroupResponse

@@ -20,9 +20,10 @@ OFFSET_METADATA_TOO_LARGE. The offsets of one request are one batch of records.
 from __future__ import annotations
 
 from odradek.coordinator.group.classic_group import ClassicGroup, Groups, GroupState, member_error
+from odradek.coordinator.group.group_records import OffsetCommitKey, OffsetCommitValue
 from odradek.coordinator.group.heartbeat import reset_session
 from odradek.coordinator.operation import OperationResult, Reply
-from odradek.coordinator.records import CoordinatorRecord, OffsetCommitKey, OffsetCommitValue
+from odradek.coordinator.records import CoordinatorRecord
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.offset_commit import (
     OffsetCommitRequest,

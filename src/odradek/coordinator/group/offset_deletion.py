@@ -16,7 +16,8 @@ disk refuses them, the next pass of the expiration deletes them.
 
 and never while a group rebalances, or while its subscription is unknown. Clients before 2.1 could
 send a retention time of their own, which takes precedence. An empty group without offsets and
-without pending member ids is deleted too. All groups are checked every
+without pending member ids is deleted too. While a transaction has pending offsets of a group, the
+group stays, and so do the offsets of its partitions. All groups are checked every
 `offsets.retention.check.interval.ms`, some records at a time.
 """
 
@@ -31,9 +32,10 @@ from odradek.coordinator.group.classic_group import (
     GroupState,
     group_tombstone,
 )
+from odradek.coordinator.group.group_records import OffsetCommitValue
 from odradek.coordinator.group.offsets import Offsets, TopicId, is_orphan, offset_tombstone
 from odradek.coordinator.operation import OperationResult, Reply
-from odradek.coordinator.records import CoordinatorRecord, OffsetCommitValue
+from odradek.coordinator.records import CoordinatorRecord
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.offset_delete import (
     OffsetDeleteRequest,
@@ -80,7 +82,10 @@ def _delete_topic(
     partitions = []
     for partition in topic.partitions:
         index = partition.partition_index
-        if not is_read and offsets.get(group.id, topic.name, index) is not None:
+        is_known = offsets.get(group.id, topic.name, index) is not None or offsets.pending.has(
+            group.id, topic.name, index
+        )
+        if not is_read and is_known:
             result.write(offset_tombstone(group.id, topic.name, index))
         partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
     return OffsetDeleteResponseTopic(name=topic.name, partitions=partitions)
@@ -102,6 +107,9 @@ def orphaned_offsets(
             for number, value in committed[topic].items():
                 if is_orphan(value, now):
                     yield offset_tombstone(group_id, topic, number)
+        for topic, number, value in offsets.pending.of_group(group_id):
+            if only in (None, topic) and is_orphan(value, topic_id(topic)):
+                yield offset_tombstone(group_id, topic, number)
 
 
 def write_batch(result: OperationResult, records: Iterable[CoordinatorRecord]) -> bool:
@@ -127,11 +135,13 @@ def expired_offsets(
             in_use, current = _is_in_use(group, topic), topic_id(topic)
             for number, value in partitions.items():
                 is_old = not in_use and now_ms >= _expires_at_ms(group, value, retention_ms)
+                is_old = is_old and not offsets.pending.has(group.id, topic, number)
                 if is_old or is_orphan(value, current):
                     yield offset_tombstone(group.id, topic, number)
                 else:
                     kept += 1
-        if kept == 0 and group.state is GroupState.EMPTY and not group.pending_joins:
+        is_idle = group.state is GroupState.EMPTY and not group.pending_joins
+        if kept == 0 and is_idle and not offsets.pending.has_group(group.id):
             yield group_tombstone(group.id)
 
 

@@ -6,9 +6,9 @@ decides who may commit, `offset_deletion` what is removed when.
 
 OffsetFetch returns some partitions or all that a group has committed. Where nothing was committed
 the offset is -1, without an error; so it is for a group that does not exist. Responses wait until
-the offsets in them are committed (see `shard`), and there are no transactions: every offset is
-stable, with `require_stable` or without. An offset that was committed for another topic of the same
-name is left out where both topic ids are known.
+the offsets in them are committed (see `shard`). With `require_stable` a partition whose offset an
+open transaction may change is UNSTABLE_OFFSET_COMMIT (see `pending_offsets`). An offset that was
+committed for another topic of the same name is left out where both topic ids are known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from uuid import UUID
 
-from odradek.coordinator.records import CoordinatorRecord, OffsetCommitKey, OffsetCommitValue
+from odradek.coordinator.group.group_records import OffsetCommitKey, OffsetCommitValue
+from odradek.coordinator.group.pending_offsets import PendingOffsets
+from odradek.coordinator.records import CoordinatorRecord
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.offset_fetch import (
@@ -37,13 +39,18 @@ class Offsets:
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[str, Partitions]] = {}
+        self.pending = PendingOffsets()
+        """The offsets of open transactions."""
 
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        """Apply a record: the committed offset of a partition, or None, which removes it."""
+        """Apply a record: the committed offset of a partition, or None, which removes it, and the
+        pending ones.
+        """
         if value is not None:
-            topics = self._by_group.setdefault(key.group, {})
-            topics.setdefault(key.topic, {})[key.partition] = value
+            self.pending.overtake(key)
+            self._commit(key, value)
             return
+        self.pending.remove(key)
         topics = self._by_group.get(key.group, {})
         partitions = topics.get(key.topic, {})
         if partitions.pop(key.partition, None) is None or partitions:
@@ -52,9 +59,27 @@ class Offsets:
         if not topics:
             del self._by_group[key.group]
 
+    def _commit(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
+        topics = self._by_group.setdefault(key.group, {})
+        topics.setdefault(key.topic, {})[key.partition] = value
+
+    def replay_transactional(
+        self, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int
+    ) -> None:
+        """Keep a record of a transaction until its end; a tombstone is applied at once."""
+        if value is None:
+            self.replay(key, None)
+        else:
+            self.pending.add(key, value, producer_id)
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """Apply the pending offsets of a producer's transaction, or forget them."""
+        for key, value in self.pending.end(producer_id, committed):
+            self._commit(key, value)
+
     def groups(self) -> list[str]:
-        """The ids of the groups that have committed offsets."""
-        return list(self._by_group)
+        """The ids of the groups that have committed offsets, or pending ones."""
+        return list(dict.fromkeys((*self._by_group, *self.pending.groups())))
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         """The committed offset, or None."""
@@ -65,9 +90,12 @@ class Offsets:
         return self._by_group.get(group_id, {})
 
     def tombstones(self, group_id: str) -> Iterator[CoordinatorRecord]:
-        """The records that remove all offsets of a group."""
+        """The records that remove all offsets of a group, pending ones too."""
         for topic, partitions in self.of_group(group_id).items():
             for partition in partitions:
+                yield offset_tombstone(group_id, topic, partition)
+        for topic, partition in self.pending.partitions(group_id):
+            if self.get(group_id, topic, partition) is None:
                 yield offset_tombstone(group_id, topic, partition)
 
 
@@ -95,32 +123,45 @@ def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRe
 NO_OFFSET = -1
 
 
-def fetch_offsets(offsets: Offsets, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def fetch_offsets(
+    offsets: Offsets, request: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
     """The offsets of one group of a request. Topics have names here, in every version."""
+    group_id = request.group_id
+    is_open = offsets.pending.has if require_stable else never_open
     if request.topics is None:
         return OffsetFetchResponseGroup(
-            group_id=request.group_id,
+            group_id=group_id,
             topics=[
                 OffsetFetchResponseTopics(
                     name=topic,
                     partitions=[
-                        partition_response(number, value) for number, value in partitions.items()
+                        unstable(number)
+                        if is_open(group_id, topic, number)
+                        else partition_response(number, value)
+                        for number, value in partitions.items()
                     ],
                 )
-                for topic, partitions in offsets.of_group(request.group_id).items()
+                for topic, partitions in offsets.of_group(group_id).items()
             ],
         )
     return OffsetFetchResponseGroup(
         group_id=request.group_id,
-        topics=[_topic(offsets, request.group_id, topic) for topic in request.topics],
+        topics=[_topic(offsets, group_id, topic, is_open) for topic in request.topics],
     )
 
 
 def _topic(
-    offsets: Offsets, group_id: str, topic: OffsetFetchRequestTopics
+    offsets: Offsets,
+    group_id: str,
+    topic: OffsetFetchRequestTopics,
+    is_open: Callable[[str, str, int], bool],
 ) -> OffsetFetchResponseTopics:
     partitions = []
     for number in topic.partition_indexes:
+        if is_open(group_id, topic.name, number):
+            partitions.append(unstable(number))
+            continue
         value = offsets.get(group_id, topic.name, number)
         if value is not None and belongs_to_other_topic(value, topic.topic_id):
             value = None
@@ -128,6 +169,16 @@ def _topic(
     return OffsetFetchResponseTopics(
         name=topic.name, topic_id=topic.topic_id, partitions=partitions
     )
+
+
+def never_open(group_id: str, topic: str, partition: int) -> bool:
+    """False: who does not ask for stable offsets gets the last committed ones."""
+    return False
+
+
+def unstable(number: int) -> OffsetFetchResponsePartitions:
+    """The response for a partition whose offset an open transaction may change."""
+    return partition_response(number, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
 def partition_response(

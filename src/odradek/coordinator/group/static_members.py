@@ -17,6 +17,7 @@ from odradek.coordinator.group.classic_group import (
     GroupState,
     select_protocol,
 )
+from odradek.coordinator.group.group_records import MemberMetadata
 from odradek.coordinator.group.heartbeat import cancel_session, reset_session
 from odradek.coordinator.group.member import Caller, Member, member_metadata, protocol_metadata
 from odradek.coordinator.group.rebalance import (
@@ -31,7 +32,6 @@ from odradek.coordinator.group.rebalance import (
     with_client_reason,
 )
 from odradek.coordinator.operation import OperationResult, Reply
-from odradek.coordinator.records import MemberMetadata
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupResponse
 

@@ -23,7 +23,7 @@ class ListTransactionsRequest:
 
 
 @struct
-class TransactionState:
+class ListedTransaction:
     """One transaction."""
 
     transactional_id: str
@@ -38,4 +38,4 @@ class ListTransactionsResponse:
     throttle_time_ms: i32 = 0
     error_code: i16
     unknown_state_filters: list[str]
-    transaction_states: list[TransactionState]
+    transaction_states: list[ListedTransaction]

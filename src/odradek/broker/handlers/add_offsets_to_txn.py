@@ -1,0 +1,39 @@
+"""AddOffsetsToTxn: v0-4. Adds the partition of `__consumer_offsets` that keeps a group's offsets.
+
+Clients send it before transaction version 2; see `coordinator.transaction.add_partitions`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse
+from odradek.broker.handlers.add_partitions_to_txn import FIRST_VERSION_WITH_FENCED
+from odradek.coordinator.transaction.add_partitions import TransactionalProducer
+from odradek.model.errors import ErrorCode
+from odradek.model.topics import CONSUMER_OFFSETS, TopicPartition
+from odradek.protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.broker.context import RequestContext
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> CallbackResponse:
+    def respond(error: ErrorCode) -> None:
+        if error is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        context.respond(AddOffsetsToTxnResponse(error_code=error))
+
+    number = broker.groups.runtime.partition_of(request.group_id)
+    broker.transactions.add_partitions(
+        TransactionalProducer(
+            request.transactional_id, request.producer_id, request.producer_epoch
+        ),
+        (TopicPartition(CONSUMER_OFFSETS, number),),
+        context.connection_number,
+        respond,
+    )
+    return CALLBACK_RESPONSE

@@ -1,0 +1,180 @@
+"""HangingTransactions: aborts what is open in partitions led here and known to no coordinator.
+
+A transaction may be left open in a partition for ever: a batch of it came after its end, from a
+client that takes no part in KIP-890's verification; or its coordinator's state was lost. It would
+hold up the readers of committed records, and compaction. Kafka leaves that to its operators
+(KIP-664); here the leader looks once in `LOOK_MS`:
+
+    open for longer than transaction.max.timeout.ms and MARGIN_MS
+      ─► ask all brokers for the transactions of its producer (ListTransactions)
+           ─► all have answered, and none has one that is open or ending
+                ─► at the next look the same again, and nothing was written meanwhile
+                     ─► ABORT marker, and a line in the log
+
+No answer, a coordinator that is loading or a shard without a leader mean: not now. Two looks, so
+that a shard which moves between two answers is not missed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.model.errors import ErrorCode
+from odradek.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.log.producer_state import ProducerStateEntry
+    from odradek.protocol.api.list_transactions import (
+        ListTransactionsRequest,
+        ListTransactionsResponse,
+    )
+    from odradek.replication.partition import Partition
+
+log = logging.getLogger(__name__)
+
+LOOK_MS = 60_000
+MARGIN_MS = 300_000
+"""Beyond the longest timeout: that of the tool which looks for hanging transactions."""
+PARTITIONS_AT_ONCE = 1_000
+CANDIDATES_MAX = 1_000
+ANSWER_MS = 10_000
+
+
+class Candidate(NamedTuple):
+    """A transaction that has been open for too long; equal if nothing was written to it."""
+
+    key: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+
+
+class HangingTransactions:
+    """Owner thread. `look` is called once in `LOOK_MS`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._unknown: set[Candidate] = set()
+        """The candidates that no coordinator knew at the last look."""
+        self.aborted = 0
+
+    def look(self) -> None:
+        """Begin a look, which goes on in the loop."""
+        partitions = iter(list(self._broker.replicas))
+        found: list[Candidate] = []
+
+        def some() -> None:
+            piece = list(islice(partitions, PARTITIONS_AT_ONCE))
+            for partition in piece:
+                found.extend(islice(self._late(partition), CANDIDATES_MAX - len(found)))
+            if piece and len(found) < CANDIDATES_MAX:
+                self._broker.env.call_soon(some)
+            elif found:
+                self._ask(found)
+            else:
+                self._unknown.clear()
+
+        some()
+
+    def _late(self, partition: Partition) -> Iterator[Candidate]:
+        if partition.availability():
+            return
+        limit_ms = self._broker.config.transaction_max_timeout_ms + MARGIN_MS
+        now_ms = self._broker.clock.monotonic_ms()
+        for entry in partition.log.producers.late_transactions(now_ms, limit_ms):
+            yield candidate(partition.topic_partition, entry)
+
+    def _ask(self, found: list[Candidate]) -> None:
+        """Ask all brokers whether they know the transactions."""
+        # Imported here: hardly any broker ever needs it.
+        from odradek.protocol.api.list_transactions import ListTransactionsRequest
+
+        broker = self._broker
+        brokers = [node for node, *_ in broker.alive_brokers()]
+        if not self._all_shards_are_led():
+            return
+        ids = dict.fromkeys(each.producer_id for each in found)
+        request = ListTransactionsRequest(
+            state_filters=["Ongoing", "PrepareCommit", "PrepareAbort"],
+            producer_id_filters=list(ids),
+        )
+        known: set[int] = set()
+        missing = len(brokers)
+
+        def answered(response: ListTransactionsResponse | None) -> None:
+            nonlocal missing
+            if response is None or response.error_code:
+                return  # Not all have answered: so the others' answers do not count.
+            known.update(each.producer_id for each in response.transaction_states)
+            missing -= 1
+            if missing == 0:
+                self._decide([each for each in found if each.producer_id not in known])
+
+        for node in brokers:
+            if node == broker.node_id:
+                self._ask_here(request, answered)
+            elif broker.broker_channel is not None:
+                broker.broker_channel.send(node, request, answered, ANSWER_MS)
+
+    def _ask_here(
+        self,
+        request: ListTransactionsRequest,
+        answered: Callable[[ListTransactionsResponse], None],
+    ) -> None:
+        from odradek.coordinator.transaction.listing import TransactionFilter
+
+        selected = TransactionFilter(request, None, self._broker.clock.wall_ms())
+        self._broker.transactions.list(selected, answered)
+
+    def _all_shards_are_led(self) -> bool:
+        topic = self._broker.image.topic(TRANSACTION_STATE)
+        return topic is None or all(each.leader >= 0 for each in topic.partitions.values())
+
+    def _decide(self, unknown: list[Candidate]) -> None:
+        """Abort those that were unknown at the last look too."""
+        before, self._unknown = self._unknown, set(unknown)
+        for each in unknown:
+            if each in before:
+                self._abort(each)
+
+    def _abort(self, hanging: Candidate) -> None:
+        broker, key = self._broker, hanging.key
+        partition = broker.replicas.by_name.get(key)
+        if partition is None or partition.availability():
+            return
+        entry = partition.log.producers.entry(hanging.producer_id)
+        if entry is None or candidate(key, entry) != hanging:
+            return
+        self.aborted += 1
+        log.warning(
+            "the transaction of producer %d that is open in %s from offset %d on is aborted: it "
+            "has been open for longer than any may be, and no coordinator knows it",
+            hanging.producer_id,
+            key,
+            hanging.first_offset,
+        )
+        end = hanging.producer_id, entry.producer_epoch, entry.coordinator_epoch, False, 0
+        if key.topic == CONSUMER_OFFSETS:
+            broker.groups.complete_transaction(key.partition, *end, ignore)
+        elif broker.replicas.append_marker(partition, *end).error is ErrorCode.NONE:
+            broker.replicas.appended(partition)
+
+
+def ignore(error: ErrorCode) -> None:
+    """Do nothing: what is still open will be found again."""
+
+
+def candidate(key: TopicPartition, entry: ProducerStateEntry) -> Candidate:
+    """The open transaction of a producer."""
+    return Candidate(
+        key,
+        entry.producer_id,
+        entry.producer_epoch,
+        entry.current_txn_first_offset,
+        entry.last_offset,
+    )

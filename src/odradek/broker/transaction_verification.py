@@ -1,0 +1,387 @@
+"""Transactional batches are appended once the coordinator knows that they belong to a transaction.
+
+Before the first batch of a transaction reaches a partition, its leader asks the transaction
+coordinator (KIP-890): a client of Produce 12 (TransactionsV2) has its partition *added* to the
+transaction by that, for older ones it is *verified* that they have added it. So no partition holds
+a transaction that no coordinator would ever end.
+
+    start ─┬─ open already, or refused at once ───────────────────────────► answered
+           └─ a guard ─► coordinator: here, or over CLUSTER ─► its errors ─► answered
+                 ▲                             │
+                 └── CONCURRENT_TRANSACTIONS ──┘   at most `CONCURRENT_WAIT_MS`
+
+The *guard* belongs to the answer: a marker that is written meanwhile voids it, and the append with
+it is refused. The producer's epoch is compared before anything else, so that a zombie learns that
+it is fenced (KAFKA-19690).
+
+What the coordinator answers becomes an error that the client handles well, as in Kafka: of Produce,
+an unreachable coordinator is NOT_ENOUGH_REPLICAS, which makes clients try again without asking for
+metadata. CONCURRENT_TRANSACTIONS means that the transaction before is being ended. Nobody else is
+waiting for that, so the broker waits (KAFKA-18654), for clients of TransactionsV2.
+
+Requests of one connection overlap here, unlike in Kafka. So the requests of one producer are
+answered in their order, each as soon as the ones before it are; else a later sequence could be
+appended first.
+
+To another node goes one AddPartitionsToTxn at a time; what comes meanwhile goes with the next one,
+each transactional id once: partitions of the same producer are joined, those of an older epoch are
+refused (INVALID_PRODUCER_EPOCH).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from odradek.log.verification import VerificationGuard
+from odradek.model.errors import ErrorCode
+from odradek.model.topics import TopicPartition
+from odradek.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from odradek.broker.broker import Broker
+    from odradek.protocol.api.add_partitions_to_txn import AddPartitionsToTxnResponse
+
+CONCURRENT_WAIT_MS: Final = 100
+"""How long a batch waits for the end of the transaction before it; Kafka's."""
+REQUEST_TIMEOUT_MS: Final = 30_000
+FIRST_RETRY_MS: Final = 2
+"""The first wait before a coordinator on another node is asked again; each one is twice as long."""
+NONE: Final = ErrorCode.NONE
+CONCURRENT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
+Errors = dict[TopicPartition, ErrorCode]
+
+
+class TransactionSupportedOperation(Enum):
+    """What a request asks for by its version; Kafka's names."""
+
+    DEFAULT_ERROR = "verify"
+    GENERIC_ERROR_SUPPORTED = "verify, and the client knows TRANSACTION_ABORTABLE"
+    ADD_PARTITION = "add the partition"
+
+
+DEFAULT_ERROR: Final = TransactionSupportedOperation.DEFAULT_ERROR
+GENERIC_ERROR_SUPPORTED: Final = TransactionSupportedOperation.GENERIC_ERROR_SUPPORTED
+ADD_PARTITION: Final = TransactionSupportedOperation.ADD_PARTITION
+
+
+def operation_of_produce(version: int) -> TransactionSupportedOperation:
+    """The operation that a Produce request of this version stands for."""
+    if version > 11:
+        return ADD_PARTITION
+    return GENERIC_ERROR_SUPPORTED if version > 10 else DEFAULT_ERROR
+
+
+def operation_of_txn_offset_commit(version: int) -> TransactionSupportedOperation:
+    """The operation that a TxnOffsetCommit request of this version stands for."""
+    if version > 4:
+        return ADD_PARTITION
+    return GENERIC_ERROR_SUPPORTED if version > 3 else DEFAULT_ERROR
+
+
+class Verified(NamedTuple):
+    """The result: partitions whose batch is refused, and the guards of the others that need one."""
+
+    errors: Errors
+    guards: dict[TopicPartition, VerificationGuard]
+
+
+VERIFIED: Final = Verified({}, {})
+
+
+class TransactionalBatches(NamedTuple):
+    """The batches of one request: their producer, and each partition with its first sequence."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: Sequence[tuple[Partition, int]]
+    operation: TransactionSupportedOperation
+
+    @property
+    def verify_only(self) -> bool:
+        """True if the client has added the partitions itself."""
+        return self.operation is not ADD_PARTITION
+
+
+class PendingVerification:
+    """The verification of one request, until it is answered."""
+
+    __slots__ = ("answered", "batches", "began_ms", "errors", "guards", "retry_ms", "verified")
+
+    def __init__(
+        self, batches: TransactionalBatches, answered: Callable[[Verified], None], now_ms: int
+    ) -> None:
+        self.batches = batches
+        self.answered = answered
+        self.began_ms = now_ms
+        self.retry_ms = FIRST_RETRY_MS
+        self.errors: Errors = {}
+        self.guards: dict[TopicPartition, VerificationGuard] = {}
+        self.verified: Verified | None = None
+
+    def take_guards(self) -> None:
+        """Take the guards of the partitions where the transaction is not open."""
+        batches = self.batches
+        adds = not batches.verify_only
+        self.errors, self.guards = {}, {}
+        for partition, base_sequence in batches.partitions:
+            found = partition.start_verification(
+                batches.producer_id, batches.producer_epoch, base_sequence, adds
+            )
+            if isinstance(found, ErrorCode):
+                self.errors[partition.topic_partition] = found
+            elif found is not None:
+                self.guards[partition.topic_partition] = found
+
+
+class TransactionVerification:
+    """Asks transaction coordinators about the batches of this broker. Owner thread only."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._waiting: dict[int, deque[PendingVerification]] = {}
+        self._nodes: dict[int, NodeRequests] = {}
+
+    def __len__(self) -> int:
+        """The number of requests that wait for their coordinator."""
+        return sum(map(len, self._waiting.values()))
+
+    def verify(
+        self, batches: TransactionalBatches, answered: Callable[[Verified], None]
+    ) -> Verified | None:
+        """Return the result if it is known at once; else None, and `answered` gets it.
+
+        A batch with an error in it must not be appended; one with a guard only with it.
+        """
+        if batches.verify_only and not self._broker.replicas.verifies_transactions:
+            return VERIFIED
+        verification = PendingVerification(batches, answered, self._broker.timer.now_ms)
+        verification.take_guards()
+        queue = self._waiting.get(batches.producer_id)
+        if not verification.guards and queue is None:
+            return Verified(verification.errors, {})
+        if queue is None:
+            queue = self._waiting[batches.producer_id] = deque()
+        queue.append(verification)
+        if verification.guards:
+            self._ask(verification)
+        else:
+            self._complete(verification, {})
+        return None
+
+    def _ask(self, verification: PendingVerification) -> None:
+        """Ask the coordinator of the transactional id about the partitions with a guard."""
+        batches, partitions = verification.batches, list(verification.guards)
+        node_id = self._broker.transactions.coordinator_node(batches.transactional_id)
+
+        def answered(errors: Errors) -> None:
+            self._coordinator_answered(verification, errors)
+
+        if node_id == self._broker.node_id:
+            self._broker.transactions.add_partitions_to_transaction(
+                batches.transactional_id,
+                batches.producer_id,
+                batches.producer_epoch,
+                batches.verify_only,
+                partitions,
+                answered,
+            )
+        elif node_id < 0:
+            answered(dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        else:
+            asked = AskedTransaction(
+                batches.transactional_id,
+                batches.producer_id,
+                batches.producer_epoch,
+                batches.verify_only,
+                dict.fromkeys(partitions),
+                [(partitions, answered)],
+            )
+            self._node(node_id).ask(asked)
+
+    def _node(self, node_id: int) -> NodeRequests:
+        found = self._nodes.get(node_id)
+        if found is None:
+            found = self._nodes[node_id] = NodeRequests(self._broker, node_id)
+        return found
+
+    def _coordinator_answered(self, verification: PendingVerification, errors: Errors) -> None:
+        batches = verification.batches
+        waited_ms = self._broker.timer.now_ms - verification.began_ms
+        is_concurrent = CONCURRENT in errors.values() and not batches.verify_only
+        if not is_concurrent or waited_ms >= CONCURRENT_WAIT_MS:
+            refused = {
+                key: client_error(error, batches.operation)
+                for key, error in errors.items()
+                if error is not NONE
+            }
+            self._complete(verification, refused)
+            return
+        left_ms = CONCURRENT_WAIT_MS - waited_ms
+
+        def again() -> None:
+            verification.take_guards()
+            if verification.guards:
+                self._ask(verification)
+            else:
+                self._complete(verification, {})
+
+        transactions = self._broker.transactions
+        if transactions.coordinator_node(batches.transactional_id) == self._broker.node_id:
+            transactions.after_end(batches.transactional_id, left_ms, again)
+        else:
+            self._broker.timer.call_later(min(left_ms, verification.retry_ms), again)
+            verification.retry_ms *= 2
+
+    def _complete(self, verification: PendingVerification, errors: Errors) -> None:
+        """Note the result, and answer what is first in its producer's order."""
+        guards = verification.guards
+        for key in errors:
+            guards.pop(key, None)
+        verification.verified = Verified({**verification.errors, **errors}, guards)
+        producer_id = verification.batches.producer_id
+        queue = self._waiting[producer_id]
+        while queue and queue[0].verified is not None:
+            first = queue.popleft()
+            verified = first.verified
+            assert verified is not None
+            if not queue:
+                self._waiting.pop(producer_id, None)
+            first.answered(verified)
+
+
+def client_error(error: ErrorCode, operation: TransactionSupportedOperation) -> ErrorCode:
+    """The error for the client in place of a coordinator's."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and operation is DEFAULT_ERROR:
+        return ErrorCode.INVALID_TXN_STATE
+    return error
+
+
+AskedAnswer = tuple[Sequence[TopicPartition], Callable[[Errors], None]]
+
+
+class AskedTransaction(NamedTuple):
+    """What one node is asked about one transaction, for one or several requests."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    verify_only: bool
+    partitions: dict[TopicPartition, None]
+    answers: list[AskedAnswer]
+
+    def answer(self, errors: Errors) -> None:
+        """Give each request the errors of its partitions."""
+        for partitions, answered in self.answers:
+            answered({key: errors[key] for key in partitions if key in errors})
+
+    def refuse(self, error: ErrorCode) -> None:
+        """Give each request this error for all of its partitions."""
+        self.answer(dict.fromkeys(self.partitions, error))
+
+
+class NodeRequests:
+    """The requests to the coordinators of one other node: one in flight, the next being filled."""
+
+    def __init__(self, broker: Broker, node_id: int) -> None:
+        self._broker = broker
+        self._node_id = node_id
+        self._next: dict[str, AskedTransaction] = {}
+        self._in_flight = False
+
+    def ask(self, asked: AskedTransaction) -> None:
+        """Ask about a transaction with the next request."""
+        known = self._next.get(asked.transactional_id)
+        if known is None:
+            self._next[asked.transactional_id] = asked
+        elif known[1:4] == asked[1:4]:
+            known.partitions.update(asked.partitions)
+            known.answers.extend(asked.answers)
+        elif known.producer_epoch > asked.producer_epoch:
+            asked.refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
+        else:
+            self._next[asked.transactional_id] = asked
+            is_older = known.producer_epoch < asked.producer_epoch
+            known.refuse(
+                ErrorCode.INVALID_PRODUCER_EPOCH if is_older else ErrorCode.NETWORK_EXCEPTION
+            )
+        if not self._in_flight:
+            self._in_flight = True
+            self._broker.env.call_soon(self._send)
+
+    def _send(self) -> None:
+        transactions, self._next = self._next, {}
+        if not transactions:
+            self._in_flight = False
+            return
+        channel = self._broker.broker_channel
+        assert channel is not None, "a node that is alone asks itself"
+
+        def answered(response: AddPartitionsToTxnResponse | None) -> None:
+            self._send()  # First: an answer may ask again, for the request after this one.
+            answer_all(transactions, response)
+
+        request = add_partitions_request(transactions.values())
+        channel.send(self._node_id, request, answered, REQUEST_TIMEOUT_MS)
+
+
+def add_partitions_request(transactions: Iterable[AskedTransaction]) -> Any:
+    """The AddPartitionsToTxn request, version 4 or later, for these transactions."""
+    from odradek.protocol.api.add_partitions_to_txn import (
+        AddPartitionsToTxnRequest,
+        AddPartitionsToTxnTopic,
+        AddPartitionsToTxnTransaction,
+    )
+
+    made = []
+    for each in transactions:
+        topics: dict[str, AddPartitionsToTxnTopic] = {}
+        for topic, number in each.partitions:
+            known = topics.get(topic)
+            if known is None:
+                known = topics[topic] = AddPartitionsToTxnTopic(name=topic, partitions=[])
+            known.partitions.append(number)
+        made.append(
+            AddPartitionsToTxnTransaction(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                producer_epoch=each.producer_epoch,
+                verify_only=each.verify_only,
+                topics=list(topics.values()),
+            )
+        )
+    return AddPartitionsToTxnRequest(transactions=made)
+
+
+def answer_all(
+    asked: dict[str, AskedTransaction], response: AddPartitionsToTxnResponse | None
+) -> None:
+    """Answer the transactions of one request; None: the node did not answer."""
+    if response is None or response.error_code != NONE:
+        error = ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode(response.error_code)
+        if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            error = ErrorCode.INVALID_TXN_STATE
+        for each in asked.values():
+            each.refuse(error)
+        return
+    results = {each.transactional_id: each for each in response.results_by_transaction}
+    for each in asked.values():
+        result = results.get(each.transactional_id)
+        if result is None:
+            each.refuse(ErrorCode.NETWORK_EXCEPTION)
+            continue
+        each.answer(
+            {
+                TopicPartition(topic.name, partition.partition_index): ErrorCode(
+                    partition.partition_error_code
+                )
+                for topic in result.topic_results
+                for partition in topic.results_by_partition
+                if partition.partition_error_code != NONE
+            }
+        )

@@ -1,0 +1,300 @@
+"""TransactionMarkers: writes the ends of decided transactions into their partitions.
+
+    write(end) ─► by leader: waiting ─► in flight ─► answered ─► nothing left: `written(end)`
+                     ▲                                  │
+                     │     leader unknown or changed,   │
+                     └── connection lost, error: again ─┘
+
+Markers that wait for one node go in one request; up to `IN_FLIGHT` requests are open to a node. A
+marker is sent until it is written: a partition that has no leader waits for one, and a partition
+that was deleted is dropped. A coordinator that loses the leadership of its partition `forget`s what
+belongs to it, and its successor sends the markers again: they are idempotent, and fenced by the
+coordinator's epoch.
+
+What an error of a partition means:
+
+| error                                        | then                                             |
+|----------------------------------------------|--------------------------------------------------|
+| none                                         | written                                          |
+| INVALID_PRODUCER_EPOCH, UNSUPPORTED_VERSION, | nothing of the transaction is open there: the    |
+| UNSUPPORTED_FOR_MESSAGE_FORMAT               | partition is done, and the log says so           |
+| TRANSACTION_COORDINATOR_FENCED               | another coordinator goes on: the end is dropped  |
+| anything else                                | again, to the leader by the metadata of then     |
+
+A pure state machine: `send`, time and the cluster's metadata are arguments.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from odradek.model.errors import ErrorCode
+from odradek.model.topics import TopicPartition
+from odradek.protocol.api.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+log = logging.getLogger(__name__)
+
+RETRY_MS: Final = 50
+IN_FLIGHT: Final = 4
+PARTITIONS_AT_ONCE: Final = 2_000
+"""Partitions in one request, which its receiver handles in one turn; a larger transaction goes in
+several."""
+NO_LEADER: Final = -1
+DONE_THERE: Final = (
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+)
+
+Send = Callable[
+    [int, WriteTxnMarkersRequest, Callable[[WriteTxnMarkersResponse | None], None]], None
+]
+
+
+class TransactionEnd(NamedTuple):
+    """A decided transaction: what its markers say, and where they go."""
+
+    transactional_id: str
+    shard: int
+    """The partition of `__transaction_state`."""
+    coordinator_epoch: int
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    transaction_version: int
+    partitions: frozenset[TopicPartition]
+
+
+class OpenEnd:
+    """An end whose markers are not all written."""
+
+    __slots__ = ("end", "left")
+
+    def __init__(self, end: TransactionEnd) -> None:
+        self.end = end
+        self.left = set(end.partitions)
+        """The partitions whose markers are not written."""
+
+
+Errors = dict[tuple[int, TopicPartition], ErrorCode]
+Batch = list[tuple[OpenEnd, list[TopicPartition]]]
+
+
+class TransactionMarkers:
+    """The markers of all shards of a coordinator. Owner thread."""
+
+    def __init__(
+        self,
+        leader_of: Callable[[TopicPartition], int | None],
+        send: Send,
+        call_later: Callable[[int, Callable[[], None]], object],
+        written: Callable[[TransactionEnd], None],
+    ) -> None:
+        """`leader_of(partition)`: by this node's metadata; None if the partition does not exist.
+        `send(node, request, answered)`: `answered` gets None if there was no answer.
+        """
+        self._leader_of = leader_of
+        self._send = send
+        self._call_later = call_later
+        self._written = written
+        self._open: dict[str, OpenEnd] = {}
+        self._waiting: dict[int, Batch] = {}
+        """By node; under `NO_LEADER` what waits for metadata or for `RETRY_MS`."""
+        self._in_flight: dict[int, int] = {}
+        self._retries = False
+
+    @property
+    def open_ends(self) -> int:
+        """The number of transactions whose markers are not all written."""
+        return len(self._open)
+
+    def left(self, transactional_id: str) -> frozenset[TopicPartition] | None:
+        """The partitions whose markers are not written; None if no end is under way."""
+        found = self._open.get(transactional_id)
+        return None if found is None else frozenset(found.left)
+
+    def write(self, end: TransactionEnd) -> None:
+        """Write the markers of an end; call `written` when no partition is left."""
+        opened = self._open[end.transactional_id] = OpenEnd(end)
+        if opened.left:
+            self._route([(opened, sorted(opened.left))])
+        else:
+            self._finished(opened)
+
+    def forget(self, shard: int) -> None:
+        """Drop what belongs to a shard that this node leads no more."""
+        for opened in [each for each in self._open.values() if each.end.shard == shard]:
+            del self._open[opened.end.transactional_id]
+
+    def metadata_changed(self) -> None:
+        """Look for the leaders of what waits for them."""
+        self._route(self._waiting.pop(NO_LEADER, []))
+
+    # -- sending -----------------------------------------------------------------------------------
+
+    def _route(self, batch: Batch) -> None:
+        """Give each partition to its leader's queue, or drop it if it was deleted."""
+        nodes: dict[int, None] = {}
+        for opened, partitions in batch:
+            if not self._is_open(opened):
+                continue
+            by_node: dict[int, list[TopicPartition]] = {}
+            for partition in partitions:
+                leader = self._leader_of(partition)
+                if leader is None:
+                    log.info(
+                        "%s was deleted: the transaction of %r ends without it",
+                        partition,
+                        opened.end.transactional_id,
+                    )
+                    opened.left.discard(partition)
+                else:
+                    by_node.setdefault(leader, []).append(partition)
+            for node, there in by_node.items():
+                self._waiting.setdefault(node, []).append((opened, there))
+                nodes[node] = None
+            if not opened.left:
+                self._finished(opened)
+        for node in nodes:
+            if node == NO_LEADER:
+                self._retry_later()
+            else:
+                self._send_waiting(node)
+
+    def _send_waiting(self, node: int) -> None:
+        while self._waiting.get(node) and self._in_flight.get(node, 0) < IN_FLIGHT:
+            batch = self._take(node)
+            if batch:
+                self._in_flight[node] = self._in_flight.get(node, 0) + 1
+                self._transmit(node, batch)
+
+    def _take(self, node: int) -> Batch:
+        """Take what waits for a node, up to `PARTITIONS_AT_ONCE`."""
+        waiting, batch, room = self._waiting.pop(node), Batch(), PARTITIONS_AT_ONCE
+        for opened, partitions in waiting:
+            if not self._is_open(opened):
+                continue
+            if room:
+                batch.append((opened, partitions[:room]))
+            if len(partitions) > room:
+                self._waiting.setdefault(node, []).append((opened, partitions[room:]))
+            room = max(0, room - len(partitions))
+        return batch
+
+    def _transmit(self, node: int, batch: Batch) -> None:
+        answers = 0
+
+        def answered(response: WriteTxnMarkersResponse | None) -> None:
+            nonlocal answers
+            answers += 1
+            assert answers == 1, "answered twice"
+            self._in_flight[node] -= 1
+            self._answered(batch, response)
+            self._send_waiting(node)
+
+        markers = [marker(opened.end, partitions) for opened, partitions in batch]
+        self._send(node, WriteTxnMarkersRequest(markers=markers), answered)
+
+    # -- answers -----------------------------------------------------------------------------------
+
+    def _answered(self, batch: Batch, response: WriteTxnMarkersResponse | None) -> None:
+        errors = {} if response is None else errors_of(response)
+        again: Batch = []
+        for opened, partitions in batch:
+            failed = self._failed(opened, partitions, errors) if self._is_open(opened) else []
+            if not self._is_open(opened):
+                continue
+            if not opened.left:
+                self._finished(opened)
+            elif failed:
+                again.append((opened, failed))
+        if again:
+            self._waiting.setdefault(NO_LEADER, []).extend(again)
+            self._retry_later()
+
+    def _failed(
+        self, opened: OpenEnd, partitions: list[TopicPartition], errors: Errors
+    ) -> list[TopicPartition]:
+        """Note the results of an end's partitions; return those to send again."""
+        failed = []
+        for partition in partitions:
+            error = errors.get((opened.end.producer_id, partition))
+            if error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+                log.warning(
+                    "%s has heard of a newer coordinator of %r: this one stops",
+                    partition,
+                    opened.end.transactional_id,
+                )
+                del self._open[opened.end.transactional_id]
+                return []
+            if self._is_done(opened.end, partition, error):
+                opened.left.discard(partition)
+            else:
+                failed.append(partition)
+        return failed
+
+    def _is_done(
+        self, end: TransactionEnd, partition: TopicPartition, error: ErrorCode | None
+    ) -> bool:
+        if error in DONE_THERE:
+            log.warning(
+                "%s has nothing open of the transaction of %r: %s",
+                partition,
+                end.transactional_id,
+                error.name,
+            )
+            return True
+        return error is ErrorCode.NONE
+
+    def _is_open(self, opened: OpenEnd) -> bool:
+        return self._open.get(opened.end.transactional_id) is opened
+
+    def _finished(self, opened: OpenEnd) -> None:
+        del self._open[opened.end.transactional_id]
+        self._written(opened.end)
+
+    def _retry_later(self) -> None:
+        if not self._retries:
+            self._retries = True
+            self._call_later(RETRY_MS, self._retry)
+
+    def _retry(self) -> None:
+        self._retries = False
+        self.metadata_changed()
+
+
+def errors_of(response: WriteTxnMarkersResponse) -> Errors:
+    """The errors of a response by producer id and partition."""
+    return {
+        (result.producer_id, TopicPartition(topic.name, each.partition_index)): ErrorCode(
+            each.error_code
+        )
+        for result in response.markers
+        for topic in result.topics
+        for each in topic.partitions
+    }
+
+
+def marker(end: TransactionEnd, partitions: Iterable[TopicPartition]) -> WritableTxnMarker:
+    """The marker of an end for some of its partitions."""
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    return WritableTxnMarker(
+        producer_id=end.producer_id,
+        producer_epoch=end.producer_epoch,
+        transaction_result=end.committed,
+        topics=[
+            WritableTxnMarkerTopic(name=name, partition_indexes=numbers)
+            for name, numbers in topics.items()
+        ],
+        coordinator_epoch=end.coordinator_epoch,
+        transaction_version=end.transaction_version,
+    )

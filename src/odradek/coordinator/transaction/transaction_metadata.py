@@ -1,0 +1,203 @@
+"""TransactionMetadata: the state of one transactional id, and the states that may follow it.
+
+    epochs                      producer_epoch, last_producer_epoch (the one before it, if the same
+                                producer bumped it: a repeated request has that one)
+    InitProducerId              the epoch goes up by one; at `LAST_EPOCH` the id is replaced
+    EndTxn 5, TIMEOUT, fencing  the epoch goes up by one with the decision, for the markers; the
+                                next transaction has that epoch. At `LAST_EPOCH` the markers get
+                                32767, which no client ever has, and the next transaction a new id
+
+No client gets the epoch 32767, so there is always one to fence a producer with. Two abbreviations
+of Kafka: TV is the transaction version. From TV 2 on (KIP-890) each transaction has an epoch of its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from odradek.coordinator.records import CoordinatorRecord
+from odradek.coordinator.transaction.transaction_records import (
+    TransactionLogKey,
+    TransactionLogValue,
+    TransactionPartitions,
+)
+from odradek.coordinator.transaction.transaction_state import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    EMPTY,
+    KEPT,
+    ONGOING,
+    PREPARE_COMMIT,
+    TransactionState,
+)
+from odradek.model.errors import ProtocolError
+from odradek.model.topics import TopicPartition
+
+NO_PRODUCER_ID: Final = -1
+NO_EPOCH: Final = -1
+NO_TIME: Final = -1
+MAX_EPOCH: Final = 32_767
+LAST_EPOCH: Final = MAX_EPOCH - 1
+"""The last epoch that a client gets."""
+EPOCH_BUMP_VERSION: Final = 2
+"""The first transaction version whose transactions have an epoch of their own."""
+NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
+
+
+class TransactionMetadata(NamedTuple):
+    """See the module. Times are in ms since the epoch."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int = NO_EPOCH
+    last_producer_epoch: int = NO_EPOCH
+    previous_producer_id: int = NO_PRODUCER_ID
+    """The id before the last change of state; differs only after a rotation."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """The id after the end that is under way, if it rotates."""
+    timeout_ms: int = 0
+    state: TransactionState = EMPTY
+    partitions: frozenset[TopicPartition] = NO_PARTITIONS
+    start_ms: int = NO_TIME
+    last_update_ms: int = NO_TIME
+    transaction_version: int = 0
+    """The transaction version of the client which began or ended the transaction."""
+
+    @property
+    def is_exhausted(self) -> bool:
+        """True if the producer id has no epoch left for another client."""
+        return self.producer_epoch >= LAST_EPOCH
+
+    # -- what follows ------------------------------------------------------------------------------
+
+    def initialized(
+        self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int
+    ) -> TransactionMetadata:
+        """Without a transaction, for a producer with this id and epoch."""
+        return self._replace(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            last_producer_epoch=last_epoch,
+            previous_producer_id=self.producer_id,
+            timeout_ms=timeout_ms,
+            state=EMPTY,
+            partitions=NO_PARTITIONS,
+            start_ms=NO_TIME,
+            last_update_ms=now_ms,
+        )
+
+    def with_partitions(
+        self, added: Iterable[TopicPartition], transaction_version: int, now_ms: int
+    ) -> TransactionMetadata:
+        """With more partitions in the transaction, which begins now if none is open."""
+        return self._replace(
+            previous_producer_id=self.producer_id,
+            state=ONGOING,
+            partitions=self.partitions.union(added),
+            start_ms=self.start_ms if self.state is ONGOING else now_ms,
+            last_update_ms=now_ms,
+            transaction_version=transaction_version,
+        )
+
+    def ending(
+        self, state: TransactionState, transaction_version: int, next_producer_id: int, now_ms: int
+    ) -> TransactionMetadata:
+        """Decided by a client or, with another `producer_epoch`, by `fenced`."""
+        following = self._replace(
+            previous_producer_id=self.producer_id,
+            next_producer_id=next_producer_id,
+            state=state,
+            start_ms=self.start_ms if self.state is ONGOING else now_ms,
+            last_update_ms=now_ms,
+            transaction_version=transaction_version,
+        )
+        if transaction_version < EPOCH_BUMP_VERSION:
+            return following
+        return following._replace(
+            producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH),
+            last_producer_epoch=self.producer_epoch,
+        )
+
+    def fenced(self) -> TransactionMetadata:
+        """With the next epoch, before an abort that does not bump it: the producer is shut out."""
+        epoch = min(self.producer_epoch + 1, MAX_EPOCH)
+        return self._replace(producer_epoch=epoch, last_producer_epoch=NO_EPOCH)
+
+    def completed(self, now_ms: int) -> TransactionMetadata:
+        """After the markers are written, with the id and epoch of the next transaction."""
+        rotates = (
+            self.transaction_version >= EPOCH_BUMP_VERSION
+            and self.next_producer_id != NO_PRODUCER_ID
+        )
+        return self._replace(
+            producer_id=self.next_producer_id if rotates else self.producer_id,
+            producer_epoch=0 if rotates else self.producer_epoch,
+            previous_producer_id=self.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+            state=COMPLETE_COMMIT if self.state is PREPARE_COMMIT else COMPLETE_ABORT,
+            partitions=NO_PARTITIONS,
+            last_update_ms=now_ms,
+        )
+
+    # -- records -----------------------------------------------------------------------------------
+
+    def record(self) -> CoordinatorRecord:
+        """The record that makes this state."""
+        topics: list[TransactionPartitions] | None = None
+        if self.state is not EMPTY:
+            by_topic: dict[str, list[int]] = {}
+            for topic, partition in sorted(self.partitions):
+                by_topic.setdefault(topic, []).append(partition)
+            topics = [
+                TransactionPartitions(topic=topic, partition_ids=ids)
+                for topic, ids in by_topic.items()
+            ]
+        return CoordinatorRecord(
+            TransactionLogKey(transactional_id=self.transactional_id),
+            TransactionLogValue(
+                producer_id=self.producer_id,
+                previous_producer_id=self.previous_producer_id,
+                next_producer_id=self.next_producer_id,
+                producer_epoch=self.producer_epoch,
+                last_producer_epoch=self.last_producer_epoch,
+                transaction_timeout_ms=self.timeout_ms,
+                transaction_status=self.state,
+                transaction_partitions=topics,
+                transaction_last_update_timestamp_ms=self.last_update_ms,
+                transaction_start_timestamp_ms=self.start_ms,
+                client_transaction_version=self.transaction_version,
+            ),
+        )
+
+
+def tombstone(transactional_id: str) -> CoordinatorRecord:
+    """The record that deletes an id."""
+    return CoordinatorRecord(TransactionLogKey(transactional_id=transactional_id), None)
+
+
+def metadata_of(key: TransactionLogKey, value: TransactionLogValue) -> TransactionMetadata:
+    """The state that a record makes. Raises `ProtocolError` for a state that no id can have."""
+    status = value.transaction_status
+    if status not in KEPT:
+        raise ProtocolError(f"transactional id {key.transactional_id!r} is in state {status}")
+    partitions = frozenset(
+        TopicPartition(topic.topic, number)
+        for topic in value.transaction_partitions or ()
+        for number in topic.partition_ids
+    )
+    return TransactionMetadata(
+        transactional_id=key.transactional_id,
+        producer_id=value.producer_id,
+        producer_epoch=value.producer_epoch,
+        last_producer_epoch=value.last_producer_epoch,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        timeout_ms=value.transaction_timeout_ms,
+        state=TransactionState(status),
+        partitions=partitions or NO_PARTITIONS,
+        start_ms=value.transaction_start_timestamp_ms,
+        last_update_ms=value.transaction_last_update_timestamp_ms,
+        transaction_version=value.client_transaction_version,
+    )
