@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from odradek.client.admin.results import NewTopic, SeekPlan
     from odradek.client.blocking.admin import Admin
     from odradek.client.blocking.consumer import Consumer
+    from odradek.client.blocking.process import process
     from odradek.client.blocking.producer import Producer
     from odradek.client.blocking.read import read
     from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
@@ -67,6 +68,7 @@ __all__ = [
     "Subscription",
     "TopicPartition",
     "__version__",
+    "process",
     "read",
 ]
 
@@ -95,6 +97,7 @@ LAZY = {
     "Serde": "odradek.client.serde",
     "Subscription": "odradek.protocol.consumer_protocol",
     "TopicPartition": "odradek.model.topics",
+    "process": "odradek.client.blocking.process",
     "read": "odradek.client.blocking.read",
 }
 """What is imported at its first use, and from where."""

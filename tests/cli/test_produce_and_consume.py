@@ -43,6 +43,16 @@ def test_invalid_input_is_reported_with_the_number_of_written_records(
     assert "nothing was written" in error
 
 
+def test_a_transactional_id_writes_the_whole_input_or_nothing(run: Run) -> None:
+    run("topic", "create", "whole", "-c", "max.message.bytes=200")
+    arguments = ("produce", "whole", "-X", "transactional.id=whole", "-X", "batch.size=1")
+    run(*arguments, stdin=b"a\nb\n")
+    large = b"x" * 300
+    error = run(*arguments, stdin=b"c\n" + large + b"\n", code=1).stderr
+    assert "the transaction was aborted, and nothing was written" in error
+    assert read(run, "whole") == b"a\nb\n"
+
+
 def test_a_key_delimiter_splits_lines_that_have_it(run: Run) -> None:
     run("produce", "t", "-K", ":", stdin=b"a:1\nno key\nb:2:3\n")
     assert read(run, "t", "-f", r"%K %k=%v\n") == b"1 a=1\n-1 =no key\n1 b=2:3\n"

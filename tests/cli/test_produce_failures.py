@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any, Self
 
 import pytest
@@ -26,6 +26,7 @@ class FailingProducer:
         self.taken = taken
         self.room = room
         self.waiting: list[Report] = []
+        self.config = SimpleNamespace(transactional_id=None)
 
     def send(self, topic: str, value: bytes, *, on_delivery: Report, **_: Any) -> None:
         if self.taken:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,13 @@ from chaos.run import (
     measure_gaps,
     schedule,
 )
-from odradek.coordinator.records import (
-    CoordinatorRecord,
+from chaos.transactions import COMMITTED, GONE, UNKNOWN, Confluent, TransactionalWriter
+from odradek.coordinator.group.group_records import (
+    GROUP_RECORDS,
     OffsetCommitKey,
     OffsetCommitValue,
-    key_bytes,
-    value_bytes,
 )
+from odradek.coordinator.records import CoordinatorRecord
 from odradek.model.topics import TopicPartition
 from odradek.protocol.frame import request_parts
 from odradek.testing.checker import FSYNC, Checker
@@ -84,6 +85,28 @@ def test_three_brokers_under_faults_lose_nothing(tmp_path: Path) -> None:
     assert result.sent == result.acked == result.read
     assert len(result.outages) == 3
     assert result.starts == 5
+    assert result.transactions > 0
+
+
+def test_a_transaction_that_is_torn_lost_or_read_though_it_was_aborted_is_found() -> None:
+    writer = TransactionalWriter(Confluent, "nowhere")
+    writer.outcomes = {1: COMMITTED, 2: GONE, 3: UNKNOWN, 4: COMMITTED}
+
+    def violations(*read: tuple[int, int]) -> int:
+        """How many are found if these were read, by partition and number."""
+        values = Counter((where, f"{writer.name}:{number}") for where, number in read)
+        return len(writer.violations(values))
+
+    whole = [(partition, number) for number in (1, 4) for partition in range(3)]
+    unknown = [(partition, 3) for partition in range(3)]
+    assert violations(*whole) == violations(*whole, *unknown) == 0
+    assert violations(*whole[1:]) == 1, "one record of it is missing"
+    assert violations(*whole[3:]) == 1, "all of them are"
+    assert violations(*whole, *[(partition, 2) for partition in range(3)]) == 1, "aborted"
+    assert violations(*whole, (0, 3)) == 1, "unknown, but all or nothing"
+    assert violations(*whole, *whole[:3]) == 1, "twice"
+    values = Counter((where, f"{writer.name}:{number}") for where, number in whole)
+    assert [writer.wrong_offset(offset, values) == [] for offset in (3, 4)] == [False, True]
 
 
 @pytest.mark.parametrize("brokers", FAULTS)
@@ -130,7 +153,7 @@ def commit(partition: int, offset: int, group: str = GROUP) -> tuple[bytes, byte
     value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=1)
     key = OffsetCommitKey(group=group, topic=TOPIC, partition=partition)
     record = CoordinatorRecord(key, value)
-    return key_bytes(record), value_bytes(record)
+    return GROUP_RECORDS.key_bytes(record), GROUP_RECORDS.value_bytes(record)
 
 
 def test_committed_offsets_that_are_lost_are_found() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from clients.cluster_processes import ClusterProcesses, until
 from clients.killing import IDEMPOTENT, PLAIN, Load, check, read_back
 
 SETTINGS = {"min_insync_replicas": "2", "offsets_topic_num_partitions": "3"}
+
+
+def has_full_isr(cluster: ClusterProcesses, topic: str) -> bool:
+    return cluster.partition(topic)[1] == [1, 2, 3]
 
 
 def test_a_killed_leader_is_replaced_and_comes_back_without_a_lost_record(tmp_path: Path) -> None:
@@ -25,7 +30,7 @@ def test_a_killed_leader_is_replaced_and_comes_back_without_a_lost_record(tmp_pa
             load.await_ack()
         cluster.start(first)
         for topic in (IDEMPOTENT, PLAIN):
-            until(lambda topic=topic: cluster.partition(topic)[1] == [1, 2, 3])  # type: ignore[misc]
+            until(partial(has_full_isr, cluster, topic))
         for load in loads:
             load.finish()
         assert all(cluster.await_equal_logs().values())
@@ -44,8 +49,8 @@ def test_a_rolling_restart_gives_up_leaderships_first_and_fails_no_send(tmp_path
             load.await_ack()
             assert cluster.stop(number) == 0
             assert "stops while it still leads" not in cluster.said(number)
-            until(lambda number=number: cluster.moved_from(number, IDEMPOTENT))  # type: ignore[misc]
+            until(partial(cluster.moved_from, number, IDEMPOTENT))
             cluster.start(number)
-            until(lambda: cluster.partition(IDEMPOTENT)[1] == [1, 2, 3])
+            until(partial(has_full_isr, cluster, IDEMPOTENT))
         load.finish()
         check(load, read_back(cluster.bootstrap, IDEMPOTENT))

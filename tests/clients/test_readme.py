@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from odradek.cli.main import main
 from odradek.testing.broker import Broker
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 README = (Path(__file__).parents[2] / "README.md").read_text()
 ADDRESS = "127.0.0.1:9092"
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -34,6 +36,12 @@ def test_the_shell_session_of_the_readme_runs(bootstrap: str) -> None:
 @pytest.mark.parametrize("block", [block for block in BLOCKS if "spark" not in block])
 def test_the_python_examples_of_the_readme_run(bootstrap: str, block: str) -> None:
     exec(compile(block.replace(ADDRESS, bootstrap), "README.md", "exec"), {})
+
+
+def test_the_example_of_processing_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker() as broker:
+        runpy.run_path(str(EXAMPLES / "enrich.py"))["enrich_all"](broker.bootstrap)
+    assert "1000 outputs, 1000 of them distinct" in capsys.readouterr().out
 
 
 def test_only_the_spark_example_of_the_readme_needs_spark() -> None:

@@ -1,50 +1,199 @@
-"""A producer with a transactional id fails before its timeout, and says why if its client shows it.
-
-Java: tests/interop/test_java_tools.py.
-"""
+"""Transactions of every library: all or nothing, with offsets, fenced, ended by their timeout."""
 
 from __future__ import annotations
 
-import asyncio
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-import aiokafka
 import confluent_kafka
-import kafka
-import kafka.errors
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
 
+from clients.asking import until
+from clients.libraries.transactional import PATIENCE_S, TRANSACTIONAL, TransactionalProducer
 from odradek.testing.broker import Broker
 
-PATIENCE_S = 30
+NewTopic = Callable[..., str]
+numbers = itertools.count()
 
 
-def test_confluent_kafka_says_why(broker: Broker) -> None:
-    producer = confluent_kafka.Producer(
-        {"bootstrap.servers": broker.bootstrap, "transactional.id": "id"}
+@pytest.fixture(params=TRANSACTIONAL, ids=lambda library: library.__name__)
+def library(request: pytest.FixtureRequest) -> type[TransactionalProducer]:
+    found: type[TransactionalProducer] = request.param
+    return found
+
+
+@pytest.fixture
+def transactional_id() -> str:
+    return f"id-{next(numbers)}"
+
+
+@contextmanager
+def producer(
+    library: type[TransactionalProducer],
+    broker: Broker,
+    transactional_id: str,
+    timeout_ms: int = 60_000,
+) -> Iterator[TransactionalProducer]:
+    made = library(broker.bootstrap, transactional_id, timeout_ms)
+    try:
+        made.init()
+        yield made
+    finally:
+        made.close()
+
+
+def read(broker: Broker, topic: str, *, committed: bool = True, partitions: int = 1) -> list[bytes]:
+    """The values up to the end that a reader may see, in the order of the partitions."""
+    level = "read_committed" if committed else "read_uncommitted"
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": f"reader-{next(numbers)}",
+            "isolation.level": level,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
     )
-    with pytest.raises(
-        confluent_kafka.KafkaException, match="This broker has no transactions"
-    ) as e:
-        producer.init_transactions(PATIENCE_S)
-    assert e.value.args[0].fatal()
-
-
-def test_kafka_python_fails_at_once(broker: Broker) -> None:
-    producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id="id")
-    with pytest.raises(kafka.errors.KafkaError, match="UnsupportedVersionError"):
-        producer.init_transactions()
-    producer.close()
-
-
-def test_aiokafka_fails_at_once(broker: Broker) -> None:
-    async def started() -> None:
-        producer = aiokafka.AIOKafkaProducer(
-            bootstrap_servers=broker.bootstrap, transactional_id="id"
+    found: list[tuple[int, int, bytes]] = []
+    ended: set[int] = set()
+    try:
+        consumer.assign(
+            [confluent_kafka.TopicPartition(topic, each, 0) for each in range(partitions)]
         )
-        try:
-            await asyncio.wait_for(producer.start(), PATIENCE_S)
-        finally:
-            await producer.stop()
+        while len(ended) < partitions:
+            message = consumer.poll(PATIENCE_S)
+            assert message is not None, "nothing within a minute"
+            error = message.error()
+            if error is None:
+                found.append((at(message), message.offset() or 0, message.value() or b""))
+            else:
+                assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF
+                ended.add(at(message))
+    finally:
+        consumer.close()
+    return [value for _, _, value in sorted(found)]
 
-    with pytest.raises(aiokafka.errors.KafkaError, match="UnsupportedVersionError"):
-        asyncio.run(started())
+
+def at(message: confluent_kafka.Message) -> int:
+    partition = message.partition()
+    assert partition is not None
+    return partition
+
+
+def committed_offset(admin: AdminClient, group: str, topic: str) -> int:
+    """The stable offset of partition 0; -1001 if none is committed."""
+    asked = ConsumerGroupTopicPartitions(group, [confluent_kafka.TopicPartition(topic, 0)])
+    found = admin.list_consumer_group_offsets([asked], require_stable=True)[group].result()
+    (partition,) = found.topic_partitions
+    assert partition.error is None, partition.error
+    return int(partition.offset)
+
+
+def test_committed_records_are_read_and_aborted_ones_are_not(
+    broker: Broker, new_topic: NewTopic, library: type[TransactionalProducer], transactional_id: str
+) -> None:
+    topic = new_topic(partitions=2)
+    with producer(library, broker, transactional_id) as sender:
+        for name, ends in (("a", sender.commit), ("b", sender.abort), ("c", sender.commit)):
+            sender.begin()
+            sender.send(topic, f"{name}0".encode(), 0)
+            sender.send(topic, f"{name}1".encode(), 1)
+            ends()
+        sender.begin()
+        sender.send(topic, b"open", 0)
+        assert read(broker, topic, partitions=2) == [b"a0", b"c0", b"a1", b"c1"]
+        everything = read(broker, topic, committed=False, partitions=2)
+        assert everything == [b"a0", b"b0", b"c0", b"open", b"a1", b"b1", b"c1"]
+        sender.abort()
+
+
+def test_transactions_follow_each_other_without_a_pause(
+    broker: Broker, new_topic: NewTopic, library: type[TransactionalProducer], transactional_id: str
+) -> None:
+    """The next one begins while the markers of the one before are being written."""
+    topic = new_topic()
+    with producer(library, broker, transactional_id) as sender:
+        for number in range(30):
+            sender.begin()
+            sender.send(topic, b"%d" % number)
+            if number % 3:
+                sender.commit()
+            else:
+                sender.abort()
+    assert read(broker, topic) == [b"%d" % number for number in range(30) if number % 3]
+
+
+def test_offsets_are_committed_with_the_records_or_not_at_all(
+    broker: Broker,
+    admin: AdminClient,
+    new_topic: NewTopic,
+    library: type[TransactionalProducer],
+    transactional_id: str,
+) -> None:
+    topic, group = new_topic(), f"group-{next(numbers)}"
+    with producer(library, broker, transactional_id) as sender:
+        for offset, ends in ((5, sender.commit), (9, sender.abort)):
+            sender.begin()
+            sender.send(topic, b"%d" % offset)
+            sender.commit_offsets(group, {(topic, 0): offset})
+            ends()
+            assert committed_offset(admin, group, topic) == 5
+    assert read(broker, topic) == [b"5"]
+
+
+def test_offsets_alone_make_a_transaction(
+    broker: Broker,
+    admin: AdminClient,
+    new_topic: NewTopic,
+    library: type[TransactionalProducer],
+    transactional_id: str,
+) -> None:
+    topic, group = new_topic(), f"group-{next(numbers)}"
+    with producer(library, broker, transactional_id) as sender:
+        sender.begin()
+        sender.commit_offsets(group, {(topic, 0): 7})
+        sender.commit()
+    assert committed_offset(admin, group, topic) == 7
+
+
+def test_second_producer_of_an_id_shuts_out_the_first(
+    broker: Broker, new_topic: NewTopic, library: type[TransactionalProducer], transactional_id: str
+) -> None:
+    """What the zombie had open is aborted, and nothing of it can be committed."""
+    topic = new_topic()
+    with producer(library, broker, transactional_id) as zombie:
+        zombie.begin()
+        zombie.send(topic, b"zombie")
+        with producer(library, broker, transactional_id) as successor:
+            successor.begin()
+            successor.send(topic, b"successor")
+            with pytest.raises(library.refused):
+                send_and_commit(zombie, topic, b"late")
+            successor.commit()
+    assert read(broker, topic) == [b"successor"]
+
+
+def send_and_commit(sender: TransactionalProducer, topic: str, value: bytes) -> None:
+    sender.send(topic, value)
+    sender.commit()
+
+
+def test_transaction_that_outlives_its_timeout_is_aborted(
+    broker: Broker, new_topic: NewTopic, library: type[TransactionalProducer], transactional_id: str
+) -> None:
+    topic = new_topic()
+    with producer(library, broker, transactional_id, timeout_ms=1_000) as late:
+        late.begin()
+        late.send(topic, b"late")
+        with producer(library, broker, f"{transactional_id}-other") as sender:
+            sender.begin()
+            sender.send(topic, b"in time")
+            sender.commit()
+        # The open transaction holds up readers until its timeout.
+        until(lambda: read(broker, topic) == [b"in time"])
+        with pytest.raises(library.refused):
+            late.commit()
+    assert read(broker, topic) == [b"in time"]

@@ -197,7 +197,7 @@ def test_the_coordinator_of_a_group_leads_its_partition_of_consumer_offsets(
     runtime = CoordinatorRuntime[GroupShard](
         "__consumer_offsets",
         lambda: count,
-        lambda: pytest.fail("no shard is made to find one"),
+        lambda partition: pytest.fail("no shard is made to find one"),
         led.replicas,
         StandingClock(),
         led.timer,

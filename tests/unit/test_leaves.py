@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -85,3 +86,40 @@ def test_every_package_with_leaves_is_also_tested_interpreted() -> None:
     packages = {leaf.split(".")[1] for leaf in leaves.LEAVES}
     assert {ROOT / "tests" / "unit" / name for name in packages} <= set(directories)
     assert [path for path in NO_LEAVES if not (ROOT / path).exists()] == []
+
+
+def source_of(module: str) -> ast.Module:
+    return ast.parse((ROOT / "src" / f"{module.replace('.', '/')}.py").read_text())
+
+
+def test_a_class_of_a_leaf_with_interpreted_subclasses_allows_them() -> None:
+    """Interpreted, any class may have subclasses; compiled, such a one raises TypeError."""
+    closed = {
+        (module, each.name)
+        for module in leaves.LEAVES
+        for each in source_of(module).body
+        if isinstance(each, ast.ClassDef)
+        and not any("allow_interpreted_subclasses" in ast.unparse(d) for d in each.decorator_list)
+        and not any("Protocol" in ast.unparse(base) for base in each.bases)
+    }
+    found = []
+    for path in sorted((ROOT / "src" / "odradek").rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+        if module in leaves.LEAVES:
+            continue
+        nodes = list(ast.walk(source_of(module) if path.name != "__init__.py" else ast.parse("")))
+        imported = {
+            name.asname or name.name: (each.module, name.name)
+            for each in nodes
+            if isinstance(each, ast.ImportFrom) and each.module
+            for name in each.names
+        }
+        for each in nodes:
+            if isinstance(each, ast.ClassDef):
+                bases = [b.value if isinstance(b, ast.Subscript) else b for b in each.bases]
+                found += [
+                    f"{module}.{each.name}({base.id})"
+                    for base in bases
+                    if isinstance(base, ast.Name) and imported.get(base.id) in closed
+                ]
+    assert found == []

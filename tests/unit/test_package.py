@@ -24,7 +24,8 @@ def test_the_clients_are_there_when_asked_for() -> None:
 
 
 def test_the_names_for_asyncio_are_the_same() -> None:
-    clients = {name for name in odradek.__all__ if name in ("Admin", "Consumer", "Producer")}
+    named = ("Admin", "Consumer", "Producer", "process")
+    clients = {name for name in odradek.__all__ if name in named}
     assert set(odradek.aio.__all__) == clients
 
 

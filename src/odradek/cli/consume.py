@@ -76,7 +76,11 @@ RESETS = {Origin.START: "earliest", Origin.END: "latest", Origin.STORED: "earlie
 )
 @click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option("--meta-only", is_flag=True, help="Print the sizes of keys and values instead.")
-@click.option("--read-committed", is_flag=True, help="Skip records of aborted transactions.")
+@click.option(
+    "--read-committed/--read-uncommitted",
+    default=None,
+    help="Skip records of open and aborted transactions (the default), or read them too.",
+)
 @click.option("-u", "--unbuffered", is_flag=True, help="Flush after each record.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no messages on stderr.")
 @broker_options
@@ -101,7 +105,7 @@ def consume(
     delimiter: str | None,
     as_json: bool,
     meta_only: bool,
-    read_committed: bool,
+    read_committed: bool | None,
     unbuffered: bool,
     quiet: bool,
 ) -> None:
@@ -117,7 +121,9 @@ def consume(
     looks = RecordOptions(template, key_delimiter, delimiter, null, null_shown, as_json, meta_only)
     writer = RecordWriter(looks, unbuffered)
     to = cluster_settings(ctx)
-    flags = {"isolation.level": "read_committed"} if read_committed else {}
+    flags: dict[str, str] = {}
+    if read_committed is not None:
+        flags["isolation.level"] = "read_committed" if read_committed else "read_uncommitted"
     defaults = {
         "enable.auto.commit": "false",
         "allow.auto.create.topics": "false",
@@ -224,7 +230,9 @@ def read_partitions(
     if stops is None:
         reader.assign(starts)
     else:
-        spans = {p: (starts[p], stops[p]) for p in starts if starts[p] < stops[p]}
+        ends = reader.end_offsets(list(stops))  # Before the first open transaction.
+        spans = {p: (starts[p], min(stops[p], ends[p])) for p in starts}
+        spans = {p: (start, stop) for p, (start, stop) in spans.items() if start < stop}
         if not spans:
             return
         reader.assign(spans)

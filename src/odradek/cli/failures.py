@@ -28,7 +28,11 @@ from odradek.config.setting import ConfigError
 if TYPE_CHECKING:
     from odradek.cli.clients import ClusterSettings
 
-NOT_FOUND = (errors.UnknownTopicOrPartition, errors.GroupNotFound)
+NOT_FOUND = (
+    errors.UnknownTopicOrPartition,
+    errors.GroupNotFound,
+    errors.TransactionalIdNotFound,
+)
 REFUSED = (
     errors.AuthenticationError,
     errors.AuthorizationError,
@@ -48,6 +52,7 @@ HINTS: dict[type[BaseException], str] = {
     errors.TopicAlreadyExists: "`--if-not-exists` accepts an existing topic; `odradek topic "
     "describe` shows it.",
     errors.GroupNotFound: "`odradek group ls` lists the groups.",
+    errors.TransactionalIdNotFound: "`odradek txn ls` lists the transactional ids.",
     errors.UnknownMember: "Only a group without members can be moved: stop the members first.",
     errors.GroupNotEmpty: "`odradek group describe` shows the members.",
     errors.InvalidConfig: "`odradek topic config TOPIC --all` lists the settings of a topic.",

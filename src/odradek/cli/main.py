@@ -35,6 +35,7 @@ VERBS = {
     "consume": Verb("odradek.cli.consume", "consume", "Read records from topics."),
     "topic": Verb("odradek.cli.topic", "topic", "List, create, describe, change, delete topics."),
     "group": Verb("odradek.cli.group", "group", "List, describe, move, delete consumer groups."),
+    "txn": Verb("odradek.cli.txn", "txn", "List, describe, find hanging, abort transactions."),
     "cluster": Verb(
         "odradek.cli.cluster",
         "cluster",
@@ -49,7 +50,7 @@ VERBS = {
 }
 TAKE_BYTES = ("produce", "consume")
 """Commands that check their arguments themselves: keys and values need not be UTF-8."""
-ALIASES = {"topics": "topic", "groups": "group", "g": "group"}
+ALIASES = {"topics": "topic", "groups": "group", "g": "group", "transactions": "txn"}
 
 
 class LazyGroup(click.Group):

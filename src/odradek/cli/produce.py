@@ -10,7 +10,7 @@ odradek produce orders --json < records.jsonl   what `consume --json` writes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -96,11 +96,13 @@ def produce(
     own_headers = [parse_header(text) for text in headers]
     given = {"compression.type": compression, "acks": acks}
     flags = {name: text for name, text in given.items() if text is not None}
-    failures = Failures()
     with (
         producer(cluster_settings(ctx), flags) as sender,
         Progress("produced", quiet=quiet) as progress,
+        transaction_of(sender) as transaction,
     ):
+        is_transaction = transaction is not None
+        failures = Failures(is_transaction)
 
         def delivered(error: KafkaError | None, _: object) -> None:
             if error is None:
@@ -109,7 +111,9 @@ def produce(
                 failures.add(error)
 
         with failures.of_the_rest(sender, progress):
-            for record in with_count_on_error(records, sender, progress):
+            if not is_transaction:
+                records = with_count_on_error(records, sender, progress)
+            for record in records:
                 with failures.of_single_records():
                     sender.send(
                         name,
@@ -130,7 +134,8 @@ class Failures:
     """Counts the records that were not written, and keeps the first errors with different
     texts: those of one batch are equal."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_transaction: bool) -> None:
+        self._in_transaction = in_transaction
         self.count = 0
         self.first: list[KafkaError] = []
 
@@ -170,7 +175,16 @@ class Failures:
     def outcome(self, progress: Progress, and_this: int = 0) -> str:
         """Return a sentence with the numbers of written and failed records."""
         failed = plural(self.count + and_this, "record")
+        if self._in_transaction:
+            return f"{failed} failed: the transaction was aborted, and nothing was written"
         return f"{failed} not written, {progress.count:,} written"
+
+
+def transaction_of(sender: Producer[Any, Any]) -> AbstractContextManager[object | None]:
+    """Return one transaction for the whole input, if the producer has a `transactional.id`."""
+    if sender.config.transactional_id is None:
+        return nullcontext()
+    return sender.transaction()
 
 
 def topic_and_value(words: tuple[str, ...], topic: str | None) -> tuple[str, str | None]:

@@ -61,6 +61,18 @@ class Deserializer:
         self.kind = kind
         self._function = function
 
+    def decode(self, topic: str, headers: Sequence[Header], content: bytes | None) -> Any:
+        """Return one field of a record. Raises all exceptions of the application's function."""
+        if content is None or self.kind == RAW:
+            return content
+        if self.kind == TEXT:
+            return content.decode()
+        function = self._function
+        assert function is not None
+        if self.kind != CALL_WITH_HEADERS:
+            return function(content)
+        return function(topic, headers, content)
+
     def read(self, topic: str, cursor: RecordCursor, start: i64, size: i64) -> Any:
         """Return the field at `start` of the cursor's record; a negative size is null. Raises all
         exceptions of the application's function."""

@@ -2,9 +2,10 @@
 
     KafkaError                     all errors of clients, except for wrong settings
     ├─ Disconnected                a connection could not be made, or broke
-    ├─ KafkaTimeout, a TimeoutError: RequestTimeout, ApiTimeout, MaxBlockTimeout, DeliveryTimeout
+    ├─ KafkaTimeout, a TimeoutError: RequestTimeout, ApiTimeout, MaxBlockTimeout, DeliveryTimeout,
+    │  CommitUnknown
     ├─ BufferFull, ClientClosed, WrongCluster, UnsupportedVersion, SerializationError, DecodeError,
-    │  DeadLetterFailed …
+    │  DeadLetterFailed, TransactionFailed …
     └─ BrokerError                 an error that a broker returned: UnknownTopicOrPartition,
                                    RecordTooLarge, AuthorizationError and its kinds, GroupError and
                                    its kinds …
@@ -51,6 +52,7 @@ __all__ = [
     "ClientClosed",
     "ClusterAuthorizationError",
     "CommitFailed",
+    "CommitUnknown",
     "ConfigError",
     "CoordinatorNotAvailable",
     "DeadLetterFailed",
@@ -90,6 +92,7 @@ __all__ = [
     "StorageError",
     "TopicAlreadyExists",
     "TopicAuthorizationError",
+    "TransactionFailed",
     "TransactionalIdAuthorizationError",
     "UnknownMember",
     "UnknownTopicOrPartition",
@@ -165,6 +168,26 @@ class NoOffsetForPartition(KafkaError):
 
 class IllegalState(KafkaError):
     """The consumer is in the wrong state for this call; the message says what has to come first."""
+
+
+class TransactionFailed(KafkaError):
+    """The open transaction cannot be committed, because a record or a request of it failed.
+
+    `__cause__` is the first error. Leaving `with producer.transaction()` by this error has aborted
+    the transaction; with `commit_transaction` the application aborts it."""
+
+    requires_abort = True
+    advice = (
+        "abort the transaction, as leaving `with producer.transaction()` does, and send its "
+        "records again in another one"
+    )
+
+
+class CommitUnknown(KafkaTimeout):
+    """The commit of a transaction was not answered in time: it may or may not take effect. The
+    producer goes on asking; `commit_transaction` waits for the answer."""
+
+    advice = "call commit_transaction() again, until it returns or raises another error"
 
 
 class InvalidConfig(InvalidRequest):
@@ -265,9 +288,13 @@ class TransactionalIdAuthorizationError(AuthorizationError):
 
 
 class ProducerFenced(BrokerError):
-    """A newer producer has replaced this one."""
+    """A newer producer has replaced this one, or its transaction was open for too long."""
 
     fatal = True
+    advice = (
+        "close this producer; give each running producer a transactional.id of its own, and raise "
+        "transaction.timeout.ms if its transactions take longer"
+    )
 
 
 class OutOfOrderSequence(BrokerError):
@@ -280,6 +307,10 @@ class GroupError(BrokerError):
 
 class CoordinatorNotAvailable(GroupError):
     """The group's coordinator is moving, loading or unavailable."""
+
+
+class TransactionalIdNotFound(BrokerError):
+    """No coordinator knows the transactional id; an id that is not used expires."""
 
 
 class GroupNotFound(GroupError):
@@ -373,6 +404,7 @@ KINDS: dict[ErrorCode, type[KafkaError]] = {
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: GroupNotEmpty,
     ErrorCode.INVALID_RECORD: InvalidRecord,
     ErrorCode.PRODUCER_FENCED: ProducerFenced,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: TransactionalIdNotFound,
     ErrorCode.UNKNOWN_TOPIC_ID: UnknownTopicOrPartition,
     ErrorCode.INCONSISTENT_CLUSTER_ID: WrongCluster,
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: UnsupportedVersion,

@@ -123,7 +123,6 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
         "security.providers",
         "share.acknowledgement.mode",
         "share.acquire.mode",
-        "transaction.timeout.ms",
         "transaction.two.phase.commit.enable",
         # librdkafka's.
         "allow.auto.create.topics",
@@ -226,7 +225,6 @@ REFUSED: dict[str, str] = {
     "test.mock.broker.rtt": "give brokers; odradek.testing.Broker is one for tests",
     "test.mock.num.brokers": "give brokers; odradek.testing.Broker is one for tests",
     "throttle.cb": "call metrics() of the client",
-    "transactional.id": "this producer does not support transactions yet",
 }
 """Settings of features that the clients do not have, and what to do instead."""
 

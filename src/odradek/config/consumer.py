@@ -108,9 +108,10 @@ class OffsetSettings(ClientSettings):
     )
     isolation_level = choice(
         "isolation.level",
-        "read_uncommitted",
+        "read_committed",
         ("read_uncommitted", "read_committed"),
-        doc="Whether to read records of open and aborted transactions.",
+        doc="Whether to read records of open and aborted transactions. With read_committed, as in "
+        "librdkafka, a partition is read up to the first transaction that is still open.",
     )
     exclude_internal_topics = boolean(
         "exclude.internal.topics",

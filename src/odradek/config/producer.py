@@ -18,6 +18,7 @@ from odradek.config.setting import (
     choice,
     integer,
     long,
+    optional_string,
     refused,
 )
 
@@ -125,6 +126,24 @@ class DeliverySettings(ClientSettings):
     )
 
 
+class TransactionSettings(ClientSettings):
+    """Transactions."""
+
+    transactional_id = optional_string(
+        "transactional.id",
+        keyword="str | None",
+        doc="The name under which this producer writes in transactions. Of producers with one id, "
+        "the newest shuts the others out. It requires idempotence.",
+    )
+    transaction_timeout_ms = integer(
+        "transaction.timeout.ms",
+        60_000,
+        at_least(1),
+        doc="The time after which the coordinator aborts a transaction that is still open. At most "
+        "the brokers' transaction.max.timeout.ms.",
+    )
+
+
 class PartitioningSettings(ClientSettings):
     """The choice of partitions for records without one."""
 
@@ -164,7 +183,9 @@ class PartitioningSettings(ClientSettings):
     )
 
 
-class ProducerConfig(ClientConfig, BatchingSettings, DeliverySettings, PartitioningSettings):
+class ProducerConfig(
+    ClientConfig, BatchingSettings, DeliverySettings, TransactionSettings, PartitioningSettings
+):
     """A snapshot of the values of all settings of a producer."""
 
     kind = "producer"
@@ -183,6 +204,8 @@ class ProducerConfig(ClientConfig, BatchingSettings, DeliverySettings, Partition
         return super().load(with_codec_level(given), where)
 
     def check(self) -> None:
+        if self.transactional_id is not None:
+            self._check_transactional_id()
         if self.enable_idempotence and self.is_given("enable.idempotence"):
             self._check_idempotence()
         least_ms = self.linger_ms + self.request_timeout_ms
@@ -196,6 +219,15 @@ class ProducerConfig(ClientConfig, BatchingSettings, DeliverySettings, Partition
         problem = self.idempotence_problem()
         if problem is not None:
             raise ConfigError(f"enable.idempotence is true, and {problem}")
+
+    def _check_transactional_id(self) -> None:
+        if not self.transactional_id:
+            raise ConfigError("transactional.id is empty: give a name, or leave it out")
+        problem = self.idempotence_problem()
+        if not self.enable_idempotence:
+            problem = "enable.idempotence is false: it must be true"
+        if problem is not None:
+            raise ConfigError(f"transactional.id is set, and {problem}")
 
     def idempotence_problem(self) -> str | None:
         """The first setting that makes idempotence impossible; None if none does."""

@@ -69,7 +69,9 @@ class Filling:
         return cls(**{item.name: self.field(item) for item in present})
 
     def field(self, item: Field) -> object:
-        return APT[item.name] if item.name in APT else self.value(item.type)
+        apt = APT.get(item.name, item)
+        is_apt = apt is not item and (apt is not None or item.nullable(self.version))
+        return apt if is_apt else self.value(item.type)
 
     def value(self, kind: WireType) -> object:
         if isinstance(kind, ArrayOf):

@@ -209,7 +209,6 @@ def test_with_on_full_raise_a_full_buffer_is_an_error_at_once(broker, topic):
         ({"acks": "1", "enable_idempotence": True}, "acks is 1"),
         ({"on_full": "drop"}, "'block' or 'raise'"),
         ({"value": "jsn"}, "no serializer"),
-        ({"transactional_id": "x"}, "transactions"),
     ],
 )
 def test_invalid_producer_settings_are_refused(settings, said):

@@ -217,7 +217,7 @@ def test_two_listeners_of_one_name_raise_config_error(name: str) -> None:
 
 
 def test_an_empty_list_of_listeners_raises_config_error() -> None:
-    with pytest.raises(ConfigError, match="listeners is empty"):
+    with pytest.raises(ConfigError, match="listeners has no address for clients"):
         BrokerConfig.load({"listeners": ""})
 
 

@@ -38,6 +38,7 @@ OF_KAFKA = [
 BY_NAME = {"producer": ProducerConfig, "consumer": ConsumerConfig, "admin": AdminConfig}
 OTHER_DEFAULTS = {
     "client.id": "brokers log it, and an empty one is of no use in a log",
+    "isolation.level": "records that are aborted later are not read unless asked for",
     "partition.assignment.strategy": "the same assignors, by other names",
     "receive.buffer.bytes": "a fixed size would switch off that Linux adapts it",
     "send.buffer.bytes": "a fixed size would switch off that Linux adapts it",
@@ -294,8 +295,17 @@ def test_the_error_for_a_missing_feature_says_what_to_do_instead() -> None:
     with pytest.raises(ConfigError, match=r"enable\.auto\.commit=false"):
         ConsumerConfig.load({"enable.auto.offset.store": False})
     assert ConsumerConfig.load({"enable.auto.offset.store": True, "enable.partition.eof": "false"})
-    with pytest.raises(ConfigError, match="does not support transactions yet"):
-        ProducerConfig.load({"transactional.id": "t"})
+
+
+def test_a_transactional_id_needs_idempotence() -> None:
+    assert ProducerConfig.load({"transactional.id": "t"}).transactional_id == "t"
+    for setting, match in (
+        ({"acks": "1"}, "acks is 1"),
+        ({"enable.idempotence": False}, "it must be true"),
+        ({"transactional.id": ""}, "is empty"),
+    ):
+        with pytest.raises(ConfigError, match=match):
+            ProducerConfig.load({"transactional.id": "t", **setting})
 
 
 def test_two_names_of_a_setting_with_different_values_raise_config_error() -> None:

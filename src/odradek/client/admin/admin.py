@@ -15,6 +15,7 @@ from odradek.client.admin.quorum import QuorumCalls
 from odradek.client.admin.replicas import ReplicaCalls
 from odradek.client.admin.results import Cluster, LogDirectory
 from odradek.client.admin.topics import TopicCalls
+from odradek.client.admin.transactions import TransactionCalls
 from odradek.model.node import Node
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -86,9 +87,11 @@ class AdminCalls(
     TopicCalls,
     ConfigCalls,
     GroupOffsetCalls,
+    TransactionCalls,
     ClusterCalls,
     ReplicaCalls,
     QuorumCalls,
     ObservationCalls,
 ):
-    """All administrative calls: topics, records, settings, groups, brokers, replicas, quorum."""
+    """All administrative calls: topics, records, settings, groups, transactions, brokers, replicas,
+    quorum."""

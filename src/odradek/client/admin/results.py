@@ -12,6 +12,8 @@ from odradek.client.errors import KafkaError
 from odradek.model.node import Node
 from odradek.model.topics import TopicPartition
 
+SILENT_MS = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Partition:
@@ -96,6 +98,16 @@ class Quorum:
     """The nodes that follow the log and do not vote."""
     listeners: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """The addresses of the voters, `host:port` by the names of their listeners."""
+
+    def silent_voters(self) -> frozenset[int]:
+        """Return the voters that have not fetched the log for 10 s: they do not run."""
+        replicas = (*self.voters, *self.observers)
+        since_ms = max((each.last_fetch_ms for each in replicas), default=0) - SILENT_MS
+        return frozenset(
+            each.node_id
+            for each in self.voters
+            if each.node_id != self.leader and each.last_fetch_ms < since_ms
+        )
 
 
 class ResourceType(IntEnum):
@@ -380,3 +392,54 @@ class BrokerMetric:
     error: KafkaError | None = None
     """The reason why a broker does not have a metric that was asked for by name; the rest is empty
     then. Brokers of different versions have different metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transactional id, as it is listed."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    """Kafka's name: `Empty`, `Ongoing`, `PrepareCommit`, `PrepareAbort`, `CompleteCommit` …"""
+    coordinator: int
+    """The id of the broker that coordinates it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """A transactional id, as its coordinator describes it. Times are milliseconds since 1970."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    start_ms: int | None
+    """When the open transaction began; None if none is open."""
+    partitions: tuple[TopicPartition, ...]
+    """The partitions of the open transaction; while it ends, those that do not know it yet."""
+    coordinator: int
+    """The id of the broker that coordinates it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProducer:
+    """A producer that a partition remembers. `last_timestamp` is in milliseconds since 1970."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    """The epoch of the coordinator of the last marker; -1 if none was written."""
+    transaction_start_offset: int | None
+    """The first offset of its open transaction; None if none is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenProducer:
+    """A producer with an open transaction in a partition."""
+
+    partition: TopicPartition
+    producer: PartitionProducer

@@ -82,6 +82,14 @@ class Admin(Client):
     lag = AwaitedMethod(AdminCalls.lag)
     seek_group = AwaitedMethod(AdminCalls.seek_group)
 
+    list_transactions = AwaitedMethod(AdminCalls.list_transactions)
+    describe_transactions = AwaitedMethod(AdminCalls.describe_transactions)
+    describe_producers = AwaitedMethod(AdminCalls.describe_producers)
+    hanging_transactions = AwaitedMethod(AdminCalls.hanging_transactions)
+    fence_producers = AwaitedMethod(AdminCalls.fence_producers)
+    end_transaction = AwaitedMethod(AdminCalls.end_transaction)
+    abort_transaction = AwaitedMethod(AdminCalls.abort_transaction)
+
     cluster = AwaitedMethod(AdminCalls.cluster)
     log_dirs = AwaitedMethod(AdminCalls.log_dirs)
     quorum = AwaitedMethod(AdminCalls.quorum)

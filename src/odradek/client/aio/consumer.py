@@ -45,6 +45,7 @@ from odradek.client.consumer.arguments import (
     Offsets,
     consumer_arguments,
 )
+from odradek.client.consumer.assignor.partition_assignor import ConsumerGroupMetadata
 from odradek.client.consumer.batch import Batch
 from odradek.client.consumer.consumer_core import ConsumerCore
 from odradek.client.consumer.group.rebalance import RebalanceCallback, RebalanceListener
@@ -238,6 +239,17 @@ class Consumer(Client, Generic[K, V]):
     beginning_offsets = AwaitedMethod(ConsumerCalls.beginning_offsets)
     end_offsets = AwaitedMethod(ConsumerCalls.end_offsets)
     committed = AwaitedMethod(ConsumerCalls.committed)
+    consumer_group_metadata = AwaitedMethod(ConsumerCalls.consumer_group_metadata)
+
+    async def offsets_for_transaction(
+        self, what: Committable = None
+    ) -> tuple[Offsets, ConsumerGroupMetadata]:
+        """Return the two arguments of a producer's `send_offsets_to_transaction`: the offsets that
+        `commit` would commit, and the consumer's place in its group. Raises `IllegalState` if
+        commits are automatic, and the errors of `consumer_group_metadata`."""
+        if what is None:
+            self._collector.mark_consumed()
+        return await self._run_call(lambda: self._calls.for_transaction(what))
 
     async def commit(
         self, what: Committable = None, *, asynchronous: bool = False, timeout: float | None = None

@@ -23,8 +23,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
-from odradek.client.aio.client import Client
 from odradek.client.aio.engine_loop import AsyncioWait, EngineLoop
+from odradek.client.aio.transactions import TransactionalProducer
 from odradek.client.arguments import milliseconds_of
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
@@ -54,7 +54,7 @@ END_TIMEOUT_S = 30.0
 """How long an exception in an `async with` block waits for deliveries."""
 
 
-class Producer(Client, Generic[K, V]):
+class Producer(TransactionalProducer, Generic[K, V]):
     """Sends records to the cluster at `brokers` (or `bootstrap.servers`).
 
     It takes the arguments of the blocking `Producer`, except `on_full`: the application chooses

@@ -53,7 +53,7 @@ def binary_array(column: BinaryColumn, kind: pa.DataType) -> pa.Array:
 
 
 FILTER = pc.get_function("array_filter")
-"""What `pa.Array.filter` calls, by a detour that takes as long as copying 100 kB."""
+"""`pa.Array.filter` calls this function, by a detour that takes as long as copying 100 kB."""
 DROP_NULLS = pc.FilterOptions()
 
 

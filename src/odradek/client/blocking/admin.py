@@ -79,6 +79,14 @@ class Admin(Client):
     lag = BlockingMethod(AdminCalls.lag)
     seek_group = BlockingMethod(AdminCalls.seek_group)
 
+    list_transactions = BlockingMethod(AdminCalls.list_transactions)
+    describe_transactions = BlockingMethod(AdminCalls.describe_transactions)
+    describe_producers = BlockingMethod(AdminCalls.describe_producers)
+    hanging_transactions = BlockingMethod(AdminCalls.hanging_transactions)
+    fence_producers = BlockingMethod(AdminCalls.fence_producers)
+    end_transaction = BlockingMethod(AdminCalls.end_transaction)
+    abort_transaction = BlockingMethod(AdminCalls.abort_transaction)
+
     cluster = BlockingMethod(AdminCalls.cluster)
     log_dirs = BlockingMethod(AdminCalls.log_dirs)
     quorum = BlockingMethod(AdminCalls.quorum)

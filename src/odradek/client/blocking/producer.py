@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overlo
 from librt.threading import Lock
 
 from odradek.client.arguments import milliseconds_of
-from odradek.client.blocking.client import Client
 from odradek.client.blocking.confluent_api import ConfluentProducerApi
 from odradek.client.blocking.engine_thread import BlockedThread, EngineThread, at_exit
+from odradek.client.blocking.transactions import TransactionalProducer
 from odradek.client.engine import Engine
 from odradek.client.errors import ClientClosed
 from odradek.client.metrics.metric import Metrics
@@ -138,7 +138,7 @@ END_TIMEOUT_S = 30.0
 """How long the end of the process, or an exception in a `with` block, waits for deliveries."""
 
 
-class Producer(ConfluentProducerApi[K, V], Client, Generic[K, V]):
+class Producer(ConfluentProducerApi[K, V], TransactionalProducer, Generic[K, V]):
     """Sends records to the cluster at `brokers` (or `bootstrap.servers`).
 
     Settings may be given by any of their names: see `ProducerConfig`. `key` and `value` are

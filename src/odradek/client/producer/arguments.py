@@ -154,4 +154,6 @@ def producer_settings(
         idempotence=config.idempotent,
         ignore_keys=config.partitioner_ignore_keys,
         partitioner=partitioner,
+        transactional_id=config.transactional_id,
+        transaction_timeout_ms=config.transaction_timeout_ms,
     )

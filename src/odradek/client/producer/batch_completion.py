@@ -112,6 +112,7 @@ class BatchCompletion:
         """Fail a batch without another attempt."""
         if self._manager is not None:
             self._manager.handle_failed_batch(batch)
+            self._manager.fail_transaction(error)
         self._metrics.batch_failed(batch, self._clock.monotonic_ms())
         record_errors: dict[int, KafkaError] | None = None
         if outcome is not None and outcome.record_errors:

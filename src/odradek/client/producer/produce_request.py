@@ -13,6 +13,8 @@ from uuid import UUID
 from odradek.client.metadata.cluster_image import ClusterImage
 from odradek.client.metadata.metadata import LeaderChange
 from odradek.client.producer.producer_batch import ProducerBatch
+from odradek.client.producer.producer_transaction import ProducerTransaction
+from odradek.client.transaction import VERSION_2
 from odradek.model.errors import ErrorCode, error_code
 from odradek.model.node import Node
 from odradek.model.topics import ZERO_UUID
@@ -28,6 +30,8 @@ from odradek.protocol.api.produce import (
 from odradek.protocol.compression import CompressionType
 
 LAST_VERSION_BY_NAME: Final = 12
+LAST_VERSION_OF_ADDED_PARTITIONS: Final = 11
+"""From the next version on, a request adds its partitions to the transaction (KIP-890)."""
 ZSTD_VERSION: Final = 7
 NO_OFFSET: Final = -1
 
@@ -57,8 +61,10 @@ class ProduceBatches:
         timeout_ms: int,
         codec: int,
         image: ClusterImage,
+        transaction: ProducerTransaction | None = None,
     ) -> None:
         self.batches = batches
+        self._transaction = transaction
         self._acks = acks
         self._timeout_ms = timeout_ms
         self._codec = codec
@@ -73,17 +79,21 @@ class ProduceBatches:
 
     def request(self) -> RequestBuilder:
         """Return the request, with the limits of its version."""
-        return RequestBuilder(
-            ProduceRequest,
-            self._build,
-            min_version=ZSTD_VERSION if self._codec == CompressionType.ZSTD else 0,
-            max_version=32767 if len(self._ids) == len(self._topics) else LAST_VERSION_BY_NAME,
-        )
+        lowest = ZSTD_VERSION if self._codec == CompressionType.ZSTD else 0
+        highest = 32767 if len(self._ids) == len(self._topics) else LAST_VERSION_BY_NAME
+        if self._transaction is not None:
+            if self._transaction.version >= VERSION_2:
+                lowest = LAST_VERSION_OF_ADDED_PARTITIONS + 1
+            else:
+                highest = LAST_VERSION_OF_ADDED_PARTITIONS
+        return RequestBuilder(ProduceRequest, self._build, min_version=lowest, max_version=highest)
 
     def _build(self, version: int) -> ProduceRequest:
         by_name = version <= LAST_VERSION_BY_NAME
         return ProduceRequest(
-            transactional_id=None,
+            transactional_id=(
+                None if self._transaction is None else self._transaction.transactional_id
+            ),
             acks=self._acks,
             timeout_ms=self._timeout_ms,
             topic_data=[

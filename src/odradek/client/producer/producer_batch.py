@@ -360,13 +360,15 @@ def split(big: ProducerBatch, codec: int, level: int | None) -> list[ProducerBat
         limit = half
     parts: list[ProducerBatch] = []
     header = RecordBatchHeader(big.data, 0)
+    is_transactional = header.is_transactional
     for first, record in enumerate(records_of(big.data, header)):
         headers = encode_headers(record.headers)
         index: i64 = -1
         if parts:
             index = parts[-1].try_append(record.timestamp, record.key, record.value, headers)
         if index < 0:
-            part = new_part(big, RecordBatchBuilder(codec, level=level), limit, first)
+            builder = RecordBatchBuilder(codec, level=level, transactional=is_transactional)
+            part = new_part(big, builder, limit, first)
             part.try_append(record.timestamp, record.key, record.value, headers)
             parts.append(part)
     for part in parts:

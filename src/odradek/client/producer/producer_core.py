@@ -27,10 +27,11 @@ from typing import final
 
 from librt.threading import Lock
 
-from odradek.client.arguments import checked_topic, text_of
+from odradek.client.arguments import checked_topic, limit_ms, text_of
 from odradek.client.engine import Engine
 from odradek.client.errors import (
     ClientClosed,
+    IllegalState,
     KafkaError,
     MaxBlockTimeout,
     UnknownTopicOrPartition,
@@ -42,12 +43,14 @@ from odradek.client.producer.buffer_pool import Buffer, BufferPool, MemoryWaiter
 from odradek.client.producer.futures import FutureRecordMetadata, WaitStrategy
 from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.producer_batch import ProducerBatch
+from odradek.client.producer.producer_transaction import ProducerTransaction
 from odradek.client.producer.record_accumulator import RecordAccumulator
 from odradek.client.producer.send_path import RecordRouter, SerializedRecord
 from odradek.client.producer.sender import Sender
 from odradek.client.producer.settings import ProducerSettings
 from odradek.client.producer.transaction_manager import TransactionManager
-from odradek.client.waiter import Waiter
+from odradek.client.producer.transactions import Transactions
+from odradek.client.waiter import Waiter, completed
 from odradek.model.errors import ErrorCode
 
 NO_LONGER_NEEDED = KafkaError("the memory is no longer needed")
@@ -218,10 +221,16 @@ class ProducerCore:
             engine.env.clock,
             engine.env.random,
             engine.backoff,
-            TransactionManager() if settings.idempotence else None,
+            manager := transaction_manager(settings),
         )
         self.router = RecordRouter(self.accumulator, settings)
         self.sender = Sender(engine, self.accumulator, settings.sender, self.metrics)
+        self.transactions: Transactions | None = None
+        """The producer's transactions; None without a transactional id."""
+        if manager is not None and manager.transaction is not None:
+            self.transactions = Transactions(
+                engine, manager, self.accumulator, self.sender, lambda: self.flush(None)
+            )
         self.pending: dict[PendingSend, None] = {}
         """Records that could not be appended yet."""
 
@@ -248,6 +257,22 @@ class ProducerCore:
         waiter = self.accumulator.pool.wait(size)
         self.sender.run_soon()
         return waiter
+
+    # Transactions.
+
+    @property
+    def transactions_or_error(self) -> Transactions:
+        """The producer's transactions. Raises `IllegalState` if it has none."""
+        if self.transactions is None:
+            raise IllegalState(
+                "this producer has no transactions. What to do: give it a transactional.id, a name "
+                "that no other running producer has"
+            )
+        return self.transactions
+
+    def timeout_or_max_block_ms(self, timeout_s: float | None) -> int:
+        """Return a timeout in ms, which is `max.block.ms` if none is given."""
+        return self.settings.max_block_ms if timeout_s is None else limit_ms(timeout_s)
 
     # Topics.
 
@@ -364,10 +389,18 @@ class ProducerCore:
         for pending in list(self.pending):
             pending.waiter.fail(reason)
         closed: Waiter[int] = Waiter()
-        # Not from within the callback that ends the flush: other callbacks of the batch run first.
-        self.flush(timeout_ms).add_callback(
-            lambda flushed: self.engine.env.call_soon(lambda: self._end(flushed, closed))
-        )
+
+        def flush(_: Waiter[None]) -> None:
+            # Not from within the callback that ends the flush: other callbacks of the batch run
+            # first.
+            self.flush(timeout_ms).add_callback(
+                lambda flushed: self.engine.env.call_soon(lambda: self._end(flushed, closed))
+            )
+
+        if self.transactions is None:
+            flush(completed(None))
+        else:
+            self.transactions.finish(timeout_ms).add_callback(flush)
         return closed
 
     def _end(self, flushed: Waiter[int], closed: Waiter[int]) -> None:
@@ -376,6 +409,15 @@ class ProducerCore:
             "may be written. What to do: give close() more time"
         )
         closed.complete(flushed.result())
+
+
+def transaction_manager(settings: ProducerSettings) -> TransactionManager | None:
+    """Return the manager of a producer's sequence numbers; None if it is not idempotent."""
+    if settings.transactional_id is not None:
+        return TransactionManager(
+            ProducerTransaction(settings.transactional_id, settings.transaction_timeout_ms)
+        )
+    return TransactionManager() if settings.idempotence else None
 
 
 def undelivered_records(batches: list[ProducerBatch]) -> int:

@@ -105,9 +105,14 @@ class RecordAccumulator:
         self.incomplete: dict[ProducerBatch, None] = {}
         """All batches that are not done, oldest first."""
         self.closed: KafkaError | None = None
+        self.refusal: KafkaError | None = None
+        """Why no records are taken: the producer is closed, or has no open transaction."""
         self.wake: Callable[[], None] = no_sender
         """Called when there may be something to send; any thread."""
         self.transaction_manager = transaction_manager
+        self._transactional = (
+            transaction_manager is not None and transaction_manager.transaction is not None
+        )
         self._lock = lock
         self._wait_strategy = wait_strategy
         self._clock = clock
@@ -215,8 +220,8 @@ class RecordAccumulator:
     ) -> tuple[ProduceRequestResult | None, i64, bool]:
         """Append to the open batch of the partition, if there is one with room. Returns the batch's
         result, the record's index, and whether the batch is full."""
-        if self.closed is not None:
-            raise self.closed
+        if self.refusal is not None:
+            raise self.refusal
         partitioner = topic.partitioner
         while True:
             queue = topic.queues[partition if partition >= 0 else partitioner.peek()]
@@ -245,7 +250,12 @@ class RecordAccumulator:
         batch = ProducerBatch(
             queue.topic_partition,
             ProduceRequestResult(name, number, self._wait_strategy, self._lock),
-            RecordBatchBuilder(settings.codec, level=settings.level, writer=buffer.writer),
+            RecordBatchBuilder(
+                settings.codec,
+                level=settings.level,
+                transactional=self._transactional,
+                writer=buffer.writer,
+            ),
             buffer,
             buffer.size,
             now_ms,
@@ -418,8 +428,19 @@ class RecordAccumulator:
     def close(self, reason: KafkaError) -> None:
         """Refuse further records with `reason`, and let no batch linger."""
         with self._lock:
-            self.closed = reason
+            self.closed = self.refusal = reason
         self.pool.close(reason)
+
+    def refuse(self, reason: KafkaError) -> None:
+        """Refuse records with `reason` until `accept`: no transaction is open, or it failed."""
+        with self._lock:
+            if self.closed is None:
+                self.refusal = reason
+
+    def accept(self) -> None:
+        """Take records again, unless the producer is closed."""
+        with self._lock:
+            self.refusal = self.closed
 
     def take_all(self) -> list[ProducerBatch]:
         """Take out all waiting batches, to be failed."""

@@ -96,8 +96,8 @@ class RecordRouter:
         """
         queues = self.accumulator.topics.get(topic)
         if queues is None or partition >= queues.partition_count:
-            if self.accumulator.closed is not None:
-                raise self.accumulator.closed
+            if self.accumulator.refusal is not None:
+                raise self.accumulator.refusal
         else:
             partition = self._choose_partition(queues, partition, key, value, headers)
             result, index = self.accumulator.append(
@@ -185,8 +185,8 @@ class RecordRouter:
                     deliveries.add(result, place)
                     index += 1
                     continue
-            elif accumulator.closed is not None:
-                raise accumulator.closed
+            elif accumulator.refusal is not None:
+                raise accumulator.refusal
             return index, SerializedRecord(topic, chosen, time_ms, key, value, headers, None)
         return index, None
 

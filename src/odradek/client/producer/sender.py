@@ -24,6 +24,7 @@ Owner thread only.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from odradek.client.engine import Engine
 from odradek.client.errors import (
@@ -79,6 +80,8 @@ class Sender(ConnectionListener):
         self._keeps_order = settings.max_in_flight == 1 and self.manager is None
         self._obtaining = False
         self._will_run = False
+        self.after_run: Callable[[], None] | None = None
+        """Called at the end of each run: what `transactions` has to do then."""
 
     def start(self) -> None:
         self._client.listen(self)
@@ -120,6 +123,8 @@ class Sender(ConnectionListener):
             due_ms = min(now_ms + delay_ms, self._next_expiry_ms())
             if due_ms < self._alarm.at_ms:
                 self._alarm.set_for(due_ms)
+        if self.after_run is not None:
+            self.after_run()
 
     def _send_data(self, now_ms: int) -> int:
         """Send until nothing more can be sent; return the ms until something else is ready."""
@@ -162,6 +167,7 @@ class Sender(ConnectionListener):
             settings.request_timeout_ms,
             self.accumulator.settings.codec,
             self._metadata.image,
+            None if self.manager is None else self.manager.transaction,
         )
         self._client.send(
             node_id,

@@ -70,6 +70,8 @@ class ProducerSettings:
         idempotence: bool,
         ignore_keys: bool,
         partitioner: Partitioner | None,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 0,
     ) -> None:
         accumulator.batch_bytes = min(accumulator.batch_bytes, max(1, buffer_bytes))
         self.accumulator = accumulator
@@ -79,3 +81,5 @@ class ProducerSettings:
         self.idempotence = idempotence
         self.ignore_keys = ignore_keys
         self.partitioner = partitioner
+        self.transactional_id = transactional_id
+        self.transaction_timeout_ms = transaction_timeout_ms

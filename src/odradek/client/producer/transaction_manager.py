@@ -75,7 +75,10 @@ new producer id, and requests of the old one may still be processed late. And a 
 acknowledged batch may later accept an older copy without a response, beside the one that was sent
 again.
 
-There are no transactions yet; their states would join these. Owner thread only.
+In a transaction nothing is renumbered. A batch that fails, or that would get another number, fails
+the transaction (`producer_transaction`); after the end of a transaction there is a new epoch, in
+which all partitions begin anew. Only version 1 of transactions keeps the epoch, after a commit and
+after an abort with nothing in doubt. Owner thread only.
 """
 
 from __future__ import annotations
@@ -86,6 +89,7 @@ from mypy_extensions import i64
 
 from odradek.client.errors import KafkaError
 from odradek.client.producer.producer_batch import SEQUENCE_MASK, ProducerBatch
+from odradek.client.producer.producer_transaction import ProducerTransaction, TxnRequest
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -232,9 +236,11 @@ this one either: it would answer that it is a duplicate."""
 
 @final
 class TransactionManager:
-    """The identity and the sequence numbers of one idempotent producer."""
+    """The identity and the sequence numbers of one producer: an idempotent one, or, with a
+    `transaction`, a transactional one."""
 
-    def __init__(self) -> None:
+    def __init__(self, transaction: ProducerTransaction | None = None) -> None:
+        self.transaction = transaction
         self.identity: ProducerIdAndEpoch = NO_PRODUCER
         self.fatal_error: KafkaError | None = None
         self.epoch_bumps = 0
@@ -247,15 +253,37 @@ class TransactionManager:
 
     @property
     def needs_producer_id(self) -> bool:
-        return not self.identity.is_valid and self.fatal_error is None
+        """True if an idempotent producer needs an id; a transactional one asks when it is told."""
+        return not self.identity.is_valid and self.fatal_error is None and self.transaction is None
 
     def set_producer_id(self, producer_id: int, epoch: int) -> None:
         """Set the identity, from a response to InitProducerId."""
         self.identity = ProducerIdAndEpoch(producer_id, epoch)
 
+    def begin_anew(self, identity: ProducerIdAndEpoch) -> None:
+        """Set the identity between two transactions. No batch waits for its outcome, or the outcome
+        does not matter any more."""
+        self.identity = identity
+        self._partitions.clear()
+        self._unresolved.clear()
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """True if a batch of this epoch is missing, or may or may not be written."""
+        return any(
+            self.entry(each).has_gap or self.entry(each).is_unresolved for each in self._unresolved
+        )
+
     def transition_to_fatal_error(self, error: KafkaError) -> None:
         """Send nothing any more."""
         self.fatal_error = error
+        if self.transaction is not None:
+            self.transaction.fail_for_good(error)
+
+    def fail_transaction(self, error: KafkaError) -> None:
+        """Note that a record of the open transaction failed, if there is one."""
+        if self.transaction is not None:
+            self.transaction.fail(TxnRequest.PRODUCE, error)
 
     # Draining.
 
@@ -269,6 +297,12 @@ class TransactionManager:
         """True if the first batch of a queue may be sent now."""
         if not self.identity.is_valid or self.fatal_error is not None:
             return False
+        if not self._is_next(batch):
+            return False
+        return self.transaction is None or self.transaction.may_send(batch.topic_partition)
+
+    def _is_next(self, batch: ProducerBatch) -> bool:
+        """True if no other batch of the partition has to be done first."""
         entry = self.entry(batch.topic_partition)
         if batch.has_sequence:
             return entry.next_to_send_again is batch
@@ -335,6 +369,8 @@ class TransactionManager:
     def can_retry(self, batch: ProducerBatch, error: ErrorCode, log_start_offset: int) -> bool:
         """Note what the error says of the batch; return True if the batch may succeed when it is
         sent again."""
+        if self.transaction is not None and self.transaction.has_failed:
+            return False
         if error not in SEQUENCE_ERRORS:
             return error.retriable
         if error == ErrorCode.UNKNOWN_PRODUCER_ID and log_start_offset == -1:
@@ -345,11 +381,11 @@ class TransactionManager:
         if not batch.is_unwritten and not entry.may_still_be_written(batch):
             entry.mark_unwritten_from(batch)
             self._unresolved[batch.topic_partition] = None
-        return True
+        return self.transaction is None or not batch.is_unwritten
 
     def maybe_resolve_sequences(self) -> None:
         """Resolve the partitions of which all is known, bumping the epoch if there is a gap."""
-        if not self._unresolved or not self.identity.is_valid:
+        if not self._unresolved or not self.identity.is_valid or self.transaction is not None:
             return
         gaps: list[TopicPartition] = []
         for partition in list(self._unresolved):

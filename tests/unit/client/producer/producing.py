@@ -167,9 +167,12 @@ class Producing:
         idempotence: bool = True,
         ignore_keys: bool = False,
         partitioner: Partitioner | None = None,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        features: dict[str, int] | None = None,
         engine: dict[str, Any] | None = None,
     ) -> None:
-        self.cluster = ScriptedCluster(brokers)
+        self.cluster = ScriptedCluster(brokers, features=features or {})
         for name, nodes in (leaders or {"t": [1]}).items():
             self.cluster.create(name, nodes)
         self.brokers = Brokers(self.cluster)
@@ -200,6 +203,8 @@ class Producing:
             idempotence=idempotence,
             ignore_keys=ignore_keys,
             partitioner=partitioner,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
         )
         self.core = ProducerCore(self.engine, settings, CoroutineWait())
         self.side.do(lambda: self.core.start(self.core.sender.run_soon))

@@ -25,10 +25,11 @@ from odradek.client.arguments import (
     partitions_of,
 )
 from odradek.client.consumer.arguments import Offsets, Target, assignment_of, offsets_of, target_of
+from odradek.client.consumer.assignor.partition_assignor import ConsumerGroupMetadata
 from odradek.client.consumer.batch import OffsetAndMetadata
 from odradek.client.consumer.consumer_core import ConsumerCore
 from odradek.client.consumer.group.runner import NEEDS_GROUP
-from odradek.client.errors import InvalidGroupId
+from odradek.client.errors import IllegalState, InvalidGroupId
 from odradek.client.list_offsets import EARLIEST, LATEST, lookup_timestamp_ms
 from odradek.client.waiter import Waiter
 from odradek.config.offset_reset import AutoOffsetResetStrategy
@@ -222,6 +223,24 @@ class ConsumerCalls:
             with self._timed(self._consumer.calls.commit_sync):
                 await self._consumer.group.commit(offsets, self._ms(timeout))
         return offsets
+
+    async def consumer_group_metadata(self) -> ConsumerGroupMetadata:
+        """Return the consumer's place in its group, for `send_offsets_to_transaction` of a
+        producer. Raises `RebalanceInProgress` or `CommitFailed` while it has none."""
+        return self._consumer.group.group_metadata()
+
+    async def for_transaction(self, what: Any) -> tuple[Offsets, ConsumerGroupMetadata]:
+        """Return the offsets to commit with a transaction, by default of what was consumed, and the
+        consumer's place in its group. Raises `IllegalState` if it commits by itself."""
+        config = self._consumer.config
+        if config.group_id is not None and config.enable_auto_commit:
+            raise IllegalState(
+                f"the consumer of group {config.group_id} commits offsets by itself, also of "
+                "records whose transaction is aborted. What to do: give it "
+                "enable_auto_commit=False"
+            )
+        group = self._consumer.group.group_metadata()
+        return self.consumed() if what is None else offsets_of(what), group
 
     def consumed(self) -> Offsets:
         """Return the offsets that the application has consumed."""

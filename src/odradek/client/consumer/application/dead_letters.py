@@ -200,12 +200,16 @@ def headers_of(error: DecodeError, record: Record[bytes, bytes]) -> list[Header]
     """Return the record's headers and the headers that describe the error, as Kafka Connect names
     them.
     """
-    reason = error.__cause__ or error
+    return described(record, STAGES[error.field], error.__cause__ or error)
+
+
+def described(record: Record[bytes, bytes], stage: str, reason: BaseException) -> list[Header]:
+    """Return the record's headers, and those that tell in which stage what went wrong."""
     reported = {
         "topic": record.topic,
         "partition": str(record.partition),
         "offset": str(record.offset),
-        "stage": STAGES[error.field],
+        "stage": stage,
         "exception.class.name": f"{type(reason).__module__}.{type(reason).__qualname__}",
         "exception.message": str(reason),
     }

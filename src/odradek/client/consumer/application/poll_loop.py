@@ -29,8 +29,9 @@ a twentieth of it late, and never early.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from odradek.client.consumer.batch import Batch, OffsetAndMetadata
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
     from odradek.client.consumer.consumer_core import ConsumerCore
 
 T = TypeVar("T")
+
+
+NOTHING: Mapping[TopicPartition, OffsetAndMetadata] = MappingProxyType({})
 
 
 class PollDriver(Protocol):
@@ -254,7 +258,7 @@ class PollLoop:
                 elif not await self._sleep(deadline):
                     return not self._core.is_exhausted
         except BaseException:
-            await self._rewind()
+            await self.rewind()
             raise
 
     async def convert(self, use: Callable[[], T]) -> T | None:
@@ -271,7 +275,7 @@ class PollLoop:
                     continue
                 if self.collector.attention and self.collector.can_undo:
                     letters.column_letters.clear()
-                    await self._rewind()
+                    await self.rewind()
                     return None
                 await self._sleep_until_woken(None)
             if self._interceptors is not None:
@@ -280,7 +284,7 @@ class PollLoop:
         except BaseException:
             if self.dead_letters is not None:
                 self.dead_letters.column_letters.clear()  # They come again with their rows.
-            await self._rewind()
+            await self.rewind()
             raise
 
     async def _publish(self, letters: list[DecodeError]) -> bool:
@@ -301,9 +305,15 @@ class PollLoop:
             return self.dead_letters.column_letters.append
         return self.collector.deserializers.on_error
 
-    async def _rewind(self) -> None:
-        """Move the positions back: the records collected do not count as returned."""
-        positions = self.collector.undo()
+    async def rewind(self, kept: Mapping[TopicPartition, OffsetAndMetadata] = NOTHING) -> None:
+        """Move the positions back: the records that the last call collected do not count as
+        returned, and come again; of the partitions in `kept` only those from there on."""
+        positions = []
+        for position, offset, epoch in self.collector.undo():
+            to = kept.get(position.topic_partition)
+            if to is not None:
+                offset, epoch = to.offset, to.leader_epoch
+            positions.append((position, offset, epoch))
         if positions and self._driver.running:
             await self._driver.call(lambda: self._core.move_back(positions))
             self.collector.refresh()

@@ -45,6 +45,7 @@ from collections import deque
 from collections.abc import Callable
 
 from odradek.client.consumer.fetch.completed_fetch import CompletedFetch
+from odradek.client.consumer.fetch.held_up import HeldUpWatch
 from odradek.client.consumer.fetch.session import LAST_VERSION_BY_NAME, FetchSession, PartitionFetch
 from odradek.client.consumer.metrics import FetchMetrics
 from odradek.client.consumer.position.deferred_errors import DeferredErrors
@@ -257,6 +258,7 @@ class Fetcher(ConnectionListener):
         self._response_handler = FetchResponseHandler(
             engine.metadata, subscriptions, config, incoming, deferred, self.metrics
         )
+        self._held_up = HeldUpWatch(engine, subscriptions) if config.read_committed else None
         self._nodes: dict[int, NodeFetches] = {}
         self._alarm = Alarm(engine.timer, self.pump)
         self._closed = False
@@ -394,6 +396,8 @@ class Fetcher(ConnectionListener):
         if self._incoming:
             # The application's thread wakes while the next fetch is being sent.
             self._arrived()
+        if self._held_up is not None:
+            self._held_up.look()
         self.pump()
 
     def _handle_response(

@@ -40,16 +40,17 @@ BY_NAME_MAX = 9
 """From the next version on, OffsetCommit and OffsetFetch name topics by id."""
 REASON_MAX = 255
 """How many characters of a reason are sent (KIP-800)."""
-GROUP = 0
+GROUP, TRANSACTION = 0, 1
+"""What a coordinator is for, in FindCoordinator."""
 
 
-def find_coordinator(group_id: str) -> RequestBuilder:
-    """FindCoordinator for a group."""
+def find_coordinator(key: str, key_type: int = GROUP) -> RequestBuilder:
+    """FindCoordinator for a group, or for a transactional id."""
 
     def build(version: int) -> FindCoordinatorRequest:
         if version < 4:
-            return FindCoordinatorRequest(key=group_id, key_type=GROUP)
-        return FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[group_id])
+            return FindCoordinatorRequest(key=key, key_type=key_type)
+        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
 
     return RequestBuilder(FindCoordinatorRequest, build)
 

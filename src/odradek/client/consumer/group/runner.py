@@ -29,7 +29,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 
-from odradek.client.consumer.assignor.partition_assignor import PartitionAssignor
+from odradek.client.consumer.assignor.partition_assignor import (
+    ConsumerGroupMetadata,
+    PartitionAssignor,
+)
 from odradek.client.consumer.group.commits import CommittedOffsets, Offsets
 from odradek.client.consumer.group.coordinator import ConsumerCoordinator, MembershipOperation
 from odradek.client.consumer.group.member import (
@@ -48,7 +51,7 @@ from odradek.client.consumer.group.membership import Heartbeat
 from odradek.client.consumer.metrics import NOT_YET_MS, GroupMetrics
 from odradek.client.consumer.position.subscription_state import SubscriptionState, SubscriptionType
 from odradek.client.engine import Engine
-from odradek.client.errors import Disconnected, InvalidGroupId
+from odradek.client.errors import Disconnected, InvalidGroupId, KafkaError
 from odradek.client.metadata.cluster_image import ClusterImage
 from odradek.client.waiter import Waiter, completed, failed
 from odradek.config.consumer import ConsumerConfig
@@ -108,6 +111,22 @@ class GroupRunner:
         waiter = self.coordinator.commit(offsets, now_ms, deadline_ms)
         self._run()
         return waiter
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return the member's place in its group, with which a transaction commits offsets. Raises
+        the `KafkaError` that a commit would fail with."""
+        coordinator = self.coordinator
+        config = coordinator.member.config
+        generation = coordinator.commits.signature()
+        if isinstance(generation, KafkaError):
+            raise generation
+        is_member = not generation.is_reset
+        return ConsumerGroupMetadata(
+            config.group_id,
+            generation.generation_id,
+            generation.member_id,
+            config.group_instance_id if is_member else None,
+        )
 
     def observe_commits(self, on_commit: Callable[[Offsets], object]) -> None:
         """Call `on_commit`, on the engine's thread, with the offsets of each commit that
@@ -311,6 +330,10 @@ class NoGroup:
     def commit(self, offsets: Offsets, timeout_ms: int | None = None) -> Waiter[None]:
         """Return a failed waiter: nothing can be committed without a group."""
         return failed(InvalidGroupId(f"nothing can be committed. What to do: {NEEDS_GROUP}"))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Raise `InvalidGroupId`: there is no group."""
+        raise InvalidGroupId(f"nothing can be committed. What to do: {NEEDS_GROUP}")
 
     def observe_commits(self, on_commit: Callable[[Offsets], object]) -> None:
         """Nothing can be committed without a group."""

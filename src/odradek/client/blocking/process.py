@@ -1,0 +1,308 @@
+"""`odradek.process`: from topic to topic, each input exactly once.
+
+    def enrich(record):
+        return {**record.value, "seen": True}
+
+    odradek.process("orders", enrich, to="enriched", group="enricher", value="json")
+
+`client.processing` describes how, `examples/enrich.py` runs one. It runs on the caller's thread,
+until it is stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from odradek.client.blocking.consumer import Consumer
+from odradek.client.blocking.producer import Producer
+from odradek.client.consumer.application.poll_loop import (
+    MAX_ARROW_BYTES,
+    ColumnBuffer,
+    RecordBuffer,
+    run_now,
+)
+from odradek.client.consumer.record import Record
+from odradek.client.errors import ConfigError, DecodeError, KafkaError
+from odradek.client.processing import (
+    AGAIN_S,
+    INTERVAL_S,
+    MAX_FAILURES,
+    MAX_RECORDS,
+    Pace,
+    Plan,
+    arrow_columns,
+    letter_of,
+    may_go_on,
+    offsets_after,
+    outputs_of,
+    plan_of,
+)
+from odradek.client.producer.send_path import SerializedRecord
+
+if TYPE_CHECKING:
+    from odradek.client.arrow_types import Decode
+
+log = logging.getLogger(__name__)
+
+
+class Stop(Protocol):
+    """What ends a processing: a `threading.Event`, or anything like it."""
+
+    def is_set(self) -> bool:
+        """True from the moment at which the processing is to end."""
+        ...
+
+
+def process(
+    topics: str | Sequence[str],
+    function: Callable[[Any], Any],
+    *,
+    to: str | None = None,
+    group: str,
+    brokers: str | Sequence[str] | None = None,
+    key: Any = None,
+    value: Any = None,
+    arrow: bool = False,
+    decode: Decode | None = None,
+    interval: float = INTERVAL_S,
+    max_records: int = MAX_RECORDS,
+    on_error: str = "raise",
+    stop: Stop | None = None,
+    transactional_id: str | None = None,
+    consumer: Mapping[str, Any] | None = None,
+    producer: Mapping[str, Any] | None = None,
+) -> int:
+    """Read topics as a member of `group`, call `function` for every record, and write what it
+    returns, until `stop` is set. Outputs and the group's offsets are committed together, in a
+    transaction for the records of each `interval` (seconds): each input takes effect once, whatever
+    fails. Returns the number of inputs.
+
+    The function gets a `Record` and returns None, a value, which goes to the topic `to` with the
+    key of the record, or a `ProducerRecord`; or several of these, in a list or as a generator.
+    `key` and `value` are names of serializers, or objects that do both ways (`Serde`). With
+    `arrow=True` the function gets a table, as `Consumer.arrow` makes it (`decode` too), and returns
+    a table or None: its columns `key`, `value` and `headers` are written; without a `value`, its
+    other columns as JSON.
+
+    A record that cannot be decoded, or for which the function raises, ends the processing with that
+    exception; with `on_error="dlq:TOPIC"` it is written there instead, in the same transaction.
+    (An exception of a function of tables is always raised.) A transaction that failed is aborted,
+    and its records are read again; after five failures in a row the error is raised.
+
+    Start as many of these, with one `group`, as there are partitions at most. Without `stop`, on
+    the main thread, SIGTERM ends it: the present transaction is finished and the group left. Give
+    each running process a `transactional_id` of its own that it keeps over restarts; by default it
+    has a new one each time, and one that was killed delays its successor by
+    `transaction.timeout.ms` (10 s here). `consumer` and `producer` are further settings. Raises
+    `ConfigError`, and the `KafkaError`s of consumer and producer.
+    """
+    plan = plan_of(
+        to=to,
+        group=group,
+        brokers=brokers,
+        key=key,
+        value=value,
+        on_error=on_error,
+        transactional_id=transactional_id or f"{group}-{uuid.uuid4()}",
+        consumer=consumer,
+        producer=producer,
+    )
+    names = [topics] if isinstance(topics, str) else list(topics)
+    with (
+        stopped_by_sigterm() if stop is None else contextlib.nullcontext(stop) as stopped,
+        initialized(Producer(plan.producer)) as writer,
+        Consumer(*names, **plan.consumer) as reader,
+    ):
+        timeout_ms = writer._core.transactions_or_error.transaction.timeout_ms
+        pace = Pace(max_records, timeout_ms, reader._poll_loop._driver.time)
+        write: Callable[[Any], int] = (
+            table_writer(function, writer, plan, decode)
+            if arrow
+            else partial(write_records, function, writer, plan, pace)
+        )
+        collector = reader._collector
+        processing = Processing(reader, writer, write, pace)
+        done = 0
+        while not stopped.is_set():
+            buffer = (
+                ColumnBuffer(collector, pace.limit, MAX_ARROW_BYTES)
+                if arrow
+                else RecordBuffer(collector, pace.limit)
+            )
+            done += processing.run_once(buffer, interval)
+        return done
+
+
+@contextlib.contextmanager
+def initialized(writer: Producer[Any, Any]) -> Iterator[Producer[Any, Any]]:
+    """Yield the producer when what its predecessor left open is aborted: only then the group's
+    offsets can be fetched."""
+    with writer:
+        writer.init_transactions()
+        yield writer
+
+
+class Processing:
+    """Runs one transaction after the other."""
+
+    def __init__(
+        self,
+        reader: Consumer[Any, Any],
+        writer: Producer[Any, Any],
+        write: Callable[[Any], int],
+        pace: Pace,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._write = write
+        self._pace = pace
+        self._failures = 0
+
+    def run_once(self, buffer: RecordBuffer | ColumnBuffer, interval: float) -> int:
+        """Read for `interval` seconds, and process what came, in one transaction. Returns the
+        number of inputs; 0 if none came, or if they will be read again."""
+        reader, poll_loop = self._reader, self._reader._poll_loop
+        run_now(poll_loop.fill(buffer, interval))
+        if buffer.is_empty:
+            return 0
+        offsets = reader._collector.consumed_offsets()
+        rest = False
+        self._pace.begin()
+        try:
+            with self._writer.transaction() as transaction:
+                count = self._write(buffer)
+                if isinstance(buffer, RecordBuffer) and count < len(buffer.records):
+                    rest = True
+                    offsets = offsets_after(buffer.records[:count])
+                transaction.commit_offsets(reader, offsets)
+        except KafkaError as error:
+            self._failures += 1
+            if not may_go_on(error) or self._failures >= MAX_FAILURES:
+                slow = self._pace.too_slow(error)
+                if slow is not None:
+                    raise slow from error
+                raise
+            log.warning("reading %d partitions again: %s", len(offsets), error)
+            run_now(poll_loop.rewind())
+            threading.Event().wait(AGAIN_S * self._failures)
+            return 0
+        self._failures = 0
+        self._pace.committed(count)
+        if rest:
+            run_now(poll_loop.rewind(offsets))
+        return count
+
+
+def write_records(
+    function: Callable[[Record[Any, Any]], Any],
+    writer: Producer[Any, Any],
+    plan: Plan,
+    pace: Pace,
+    buffer: RecordBuffer,
+) -> int:
+    """Call the function for each record, and send what it returns, until the transaction is to get
+    no more. Returns the number of these records."""
+    for done, raw in enumerate(buffer.records):
+        if done and pace.is_over:
+            return done
+        outputs = outputs_of(function, raw, plan)
+        if isinstance(outputs, SerializedRecord):
+            send_letter(writer, outputs)
+            continue
+        for each in outputs:
+            writer.send(
+                each.topic,
+                each.value,
+                key=each.key,
+                headers=each.headers,
+                partition=each.partition,
+                timestamp=each.timestamp_ms,
+            )
+    return len(buffer.records)
+
+
+def send_letter(writer: Producer[Any, Any], letter: SerializedRecord) -> None:
+    """Send a dead letter as it is, past the serializers."""
+    writer._wait_for_room(letter)
+
+
+def table_writer(
+    function: Callable[[Any], Any],
+    writer: Producer[Any, Any],
+    plan: Plan,
+    decode: Decode | None,
+) -> Callable[[ColumnBuffer], int]:
+    """Return a function that calls `function` with a table of the rows that are no dead letters, if
+    there are such, and sends the one that it returns."""
+    from odradek.client.arrow import pyarrow as pa  # Heavy, and optional.
+    from odradek.client.arrow.json_values import JsonValues
+    from odradek.client.arrow.record_batches import record_batch
+
+    letters: list[DecodeError] = []
+    on_error = None if plan.dead_letter_topic is None else letters.append
+    values = None if decode is None else JsonValues(decode, on_error)
+
+    def write(buffer: ColumnBuffer) -> int:
+        letters.clear()
+        table = pa.Table.from_batches([record_batch(buffer, values, with_offsets=False)])
+        for error in letters:
+            assert error.record is not None and plan.dead_letter_topic is not None
+            reason = error.__cause__ or error
+            send_letter(
+                writer,
+                letter_of(error.record, plan.dead_letter_topic, "VALUE_CONVERTER", reason),
+            )
+        table = without(table, letters)
+        result = function(table) if table.num_rows else None
+        if result is not None:
+            if plan.to is None:
+                raise ConfigError(
+                    "the function returned a table, and there is no topic for it. What to do: give "
+                    "`to`, or return None"
+                )
+            writer.send_arrow(plan.to, result, **arrow_columns(result.schema.names))
+        return buffer.columns.count
+
+    return write
+
+
+def without(table: Any, letters: Sequence[DecodeError]) -> Any:
+    """Return the Arrow table without the rows of these records."""
+    if not letters:
+        return table
+    dropped = {
+        (error.record.topic, error.record.partition, error.record.offset)
+        for error in letters
+        if error.record is not None
+    }
+    columns = (table.column(name).to_pylist() for name in ("topic", "partition", "offset"))
+    kept = [row not in dropped for row in zip(*columns, strict=True)]
+    return table.filter(kept)
+
+
+@contextlib.contextmanager
+def stopped_by_sigterm() -> Iterator[threading.Event]:
+    """Yield an event that SIGTERM sets; on another thread, or if the application handles the signal
+    itself, one that nothing sets."""
+    stop = threading.Event()
+    default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if threading.current_thread() is not threading.main_thread() or not default:
+        yield stop
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, handle)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

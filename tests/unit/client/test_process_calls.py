@@ -1,0 +1,149 @@
+"""What `process` calls, and in which order, with clients that only note it."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from odradek.client.aio import process as awaited
+from odradek.client.arrow.record_batches import SCHEMA
+from odradek.client.blocking import process as blocking
+from odradek.client.errors import ConfigError
+from odradek.client.processing import Pace
+from odradek.client.producer.send_path import SerializedRecord
+from unit.client.test_processing import RAW, plan
+
+
+class ReaderIsMade(Exception):
+    """The consumer of a processing would begin to read now."""
+
+
+class Writer:
+    """A producer that notes what it is asked."""
+
+    def __init__(self, settings: Any = None) -> None:
+        self.init = 0
+        self.sent: list[Any] = []
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self.init == 1, "the predecessor was not fenced before"
+
+    def init_transactions(self) -> None:
+        self.init += 1
+
+    def send(self, topic: str, value: Any, **given: Any) -> None:
+        self.sent.append(value)
+
+    def send_arrow(self, topic: str, table: Any, **columns: str) -> None:
+        self.sent.append(table)
+
+    def _wait_for_room(self, letter: SerializedRecord) -> None:
+        self.sent.append(letter)
+
+
+class AwaitedWriter(Writer):
+    """The same, to be awaited."""
+
+    async def __aenter__(self) -> Writer:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.__exit__(*error)
+
+    async def init_transactions(self) -> None:  # type: ignore[override]
+        self.init += 1
+
+    async def enqueue(self, topic: str, value: Any, **given: Any) -> None:
+        self.sent.append(value)
+
+
+def reader(*topics: str, **settings: Any) -> Any:
+    raise ReaderIsMade
+
+
+def test_the_predecessor_is_fenced_before_the_group_reads(monkeypatch):
+    monkeypatch.setattr(blocking, "Producer", Writer)
+    monkeypatch.setattr(blocking, "Consumer", reader)
+    with pytest.raises(ReaderIsMade):
+        blocking.process("in", print, group="g", transactional_id="id")
+
+
+def test_the_predecessor_is_fenced_before_the_group_reads_with_awaited_clients(monkeypatch):
+    monkeypatch.setattr(awaited, "Producer", AwaitedWriter)
+    monkeypatch.setattr(awaited, "Consumer", reader)
+    with pytest.raises(ReaderIsMade):
+        asyncio.run(awaited.process("in", print, group="g", transactional_id="id"))
+
+
+def slow_pace() -> Pace:
+    """Each look at the clock finds a third of a transaction gone."""
+    seconds = iter(range(100))
+    pace = Pace(100, 3_000, lambda: next(seconds))
+    pace.begin()
+    return pace
+
+
+def test_records_after_half_of_the_timeout_are_left_to_the_next_transaction():
+    buffer: Any = SimpleNamespace(records=[RAW] * 10)
+    writer: Any = Writer()
+    function = lambda record: record.offset  # noqa: E731
+    assert blocking.write_records(function, writer, plan(), slow_pace(), buffer) == 2
+    awaited_writer: Any = AwaitedWriter()
+    count = asyncio.run(
+        awaited.write_records(function, awaited_writer, plan(), slow_pace(), buffer)
+    )
+    assert count == 2 and writer.sent == awaited_writer.sent == [5, 5]
+
+
+class Tables:
+    """The tables that a function gets for values of in-0, and what it wrote."""
+
+    def __init__(self, monkeypatch: Any, values: list[bytes]) -> None:
+        rows = [
+            {"key": b"k", "value": value, "topic": "in", "partition": 0, "offset": offset}
+            | {"timestamp": 1, "timestampType": 0, "headers": []}
+            for offset, value in enumerate(values)
+        ]
+        batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+        monkeypatch.setattr(
+            "odradek.client.arrow.record_batches.record_batch",
+            lambda buffer, decoder, with_offsets: decoder.decode(batch) if decoder else batch,
+        )
+        self.buffer: Any = SimpleNamespace(columns=SimpleNamespace(count=len(values)))
+        self.writer: Any = Writer()
+        self.given: list[Any] = []
+
+    def function(self, table: Any) -> Any:
+        self.given.append(table["value"].to_pylist())
+        return table.select(["value"])
+
+    def write(self, **given: Any) -> int:
+        made = plan(**given)
+        return blocking.table_writer(self.function, self.writer, made, "json")(self.buffer)
+
+
+def test_a_table_without_a_topic_is_an_error(monkeypatch):
+    tables = Tables(monkeypatch, [b'{"a": 1}'])
+    with pytest.raises(ConfigError, match="give `to`"):
+        tables.write(to=None)
+
+
+def test_a_table_has_no_rows_of_records_that_became_dead_letters(monkeypatch):
+    tables = Tables(monkeypatch, [b'{"a": 1}', b"broken", b'{"a": 2}'])
+    assert tables.write(on_error="dlq:dead") == 3
+    assert tables.given == [[{"a": 1}, {"a": 2}]]
+    letter, table = tables.writer.sent
+    assert letter.value == b"broken" and table.num_rows == 2
+
+
+def test_the_function_is_not_called_if_all_records_became_dead_letters(monkeypatch):
+    tables = Tables(monkeypatch, [b"broken"])
+    assert tables.write(on_error="dlq:dead") == 1
+    assert tables.given == [] and len(tables.writer.sent) == 1
