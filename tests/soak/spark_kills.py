@@ -112,8 +112,11 @@ class Broker:
 class Numbers(threading.Thread):
     """Writes 0, 1, 2, ... to the input topic until told to stop; knows where each was put."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str = INPUT, partitions: int = PARTITIONS[INPUT]
+    ) -> None:
         super().__init__(name="numbers", daemon=True)
+        self.topic, self.partitions = topic, partitions
         self.acked: dict[int, tuple[int, int]] = {}
         """Number -> partition, offset."""
         self.failures: list[str] = []
@@ -135,9 +138,9 @@ class Numbers(threading.Thread):
         while not self.stopping.is_set():
             for _ in range(BURST if len(self.producer) < AT_MOST_QUEUED else 0):
                 self.producer.produce(
-                    INPUT,
+                    self.topic,
                     str(self.sent).encode(),
-                    partition=self.sent % PARTITIONS[INPUT],
+                    partition=self.sent % self.partitions,
                     on_delivery=self.delivered,
                 )
                 self.sent += 1
@@ -163,6 +166,8 @@ class Numbers(threading.Thread):
 class Driver:
     """The Spark driver, and what its processes are."""
 
+    program = "spark_queries.py"
+
     def __init__(self, directory: Path, job: dict[str, Any]) -> None:
         self.directory = directory
         self.job = job
@@ -173,7 +178,7 @@ class Driver:
 
     def start(self) -> None:
         """Begin a process, whose session has all that it starts."""
-        command = [sys.executable, str(HERE / "spark_queries.py"), json.dumps(self.job)]
+        command = [sys.executable, str(HERE / self.program), json.dumps(self.job)]
         with (self.directory / "driver.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command,

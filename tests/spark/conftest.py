@@ -89,6 +89,39 @@ class Topic:
         consumer.close()
         return found
 
+    def committed(self, partitions: int = 1) -> list[bytes]:
+        """Return the values that a reader of committed records gets. It waits for the last stable
+        offset to reach the end: nothing may be open."""
+        consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "unused",
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "logger": None,
+            }
+        )
+        at = [confluent_kafka.TopicPartition(self.name, n, 0) for n in range(partitions)]
+        ends = {
+            p.partition: consumer.get_watermark_offsets(p, timeout=TIMEOUT_SECONDS)[1] for p in at
+        }
+        consumer.assign(at)
+        values = []
+        while ends:
+            message: Any = consumer.poll(TIMEOUT_SECONDS)
+            assert message is not None
+            if message.error() is None:
+                values.append(message.value())
+                continue
+            assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
+            partition = message.partition()
+            if consumer.position([at[partition]])[0].offset >= ends.get(partition, 0):
+                ends.pop(partition, None)
+        consumer.close()
+        return values
+
     def delete_records(self, before: int, partition: int = 0) -> None:
         where = confluent_kafka.TopicPartition(self.name, partition, before)
         client = self.admin()

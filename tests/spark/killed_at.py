@@ -100,7 +100,7 @@ class KilledAt(OdradekSource):
 
     def streamWriter(self, schema, overwrite):
         points, given = self.points()
-        return KilledWriter(write_options(given), schema, points)
+        return KilledWriter(write_options(given, streaming=True), schema, points)
 
     def points(self):
         given = dict(self.options)

@@ -107,13 +107,13 @@ class KilledOnce(OdradekSource):
         return KilledReader(read_options(given, streaming=True), marker)
 
     def writer(self, schema, overwrite):
-        return KilledBatchWriter(*self.writing(schema))
+        return KilledBatchWriter(*self.writing(schema, streaming=False))
 
     def streamWriter(self, schema, overwrite):
-        return KilledStreamWriter(*self.writing(schema))
+        return KilledStreamWriter(*self.writing(schema, streaming=True))
 
-    def writing(self, schema):
+    def writing(self, schema, *, streaming):
         given = dict(self.options)
         marker, end = given.pop("marker"), given.pop("end")
-        options = write_options(given)
+        options = write_options(given, streaming=streaming)
         return options, schema, EndsHalfWay(options, marker, end)

@@ -10,7 +10,7 @@ from odradek import Admin
 from odradek.client.errors import ApiTimeout, UnknownTopicOrPartition
 from odradek.model.topics import TopicPartition
 from odradek.spark.options import read_options, write_options
-from odradek.spark.producers import CachedProducer
+from odradek.spark.producers import take_producer
 from odradek.spark.reader import BatchReader
 from odradek.spark.stream_reader import StreamReader
 from odradek.spark.topics import DataLoss
@@ -329,7 +329,7 @@ def plan_batch(given):
 
 
 def begin_to_write(given):
-    CachedProducer(write_options(given)).partition_count("t")
+    take_producer(write_options(given, streaming=True)).partition_count("t")
 
 
 @pytest.mark.parametrize("call", [start_stream, plan_batch, begin_to_write])

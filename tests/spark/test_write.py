@@ -245,7 +245,8 @@ def task_writer(options):
     return TaskWriter(options, protocol, Task("job", None, 2, 0))
 
 
-def test_a_task_reports_its_writes_and_keeps_its_producer(bootstrap, topics):
+def test_a_task_reports_its_writes_and_keeps_its_producer(bootstrap, topics, monkeypatch):
+    monkeypatch.setattr(producers, "_cached", {})
     topic, other = topics.create(2), topics.create()
     options = WriteOptions(ClientOptions(bootstrap), topic=topic.name)
     rows = [
@@ -260,7 +261,6 @@ def test_a_task_reports_its_writes_and_keeps_its_producer(bootstrap, topics):
     again = WriteOptions(ClientOptions(bootstrap), topic=other.name, replay_headers=True)
     assert task_writer(again).write(rows[:0]).records == 0
     assert list(producers._cached.values()) == [kept]
-    producers._cached.clear()
     kept.producer.close()
 
 

@@ -110,24 +110,31 @@ class CommitProtocol(ABC):
     """Decides when records count. Picklable; tasks pass state to the driver in `TaskReport`."""
 
     @abstractmethod
-    def setup_task(self, task: Task) -> CachedProducer:
-        """Return a producer for this attempt only."""
+    def setup_task(self, task: Task) -> CachedProducer | None:
+        """Return a producer for this attempt only, which has rows; None if they are to be read and
+        not written."""
 
     @abstractmethod
-    def commit_task(self, producer: CachedProducer, written: TaskReport) -> TaskReport:
-        """Finish a task whose rows are all acknowledged; return its report for the driver."""
+    def commit_task(self, producer: CachedProducer | None, written: TaskReport) -> TaskReport:
+        """Finish a task whose rows are all acknowledged; return its report for the driver. None:
+        the task had no rows."""
+
+    @abstractmethod
+    def drained_task(self, task: Task) -> TaskReport:
+        """Return the report of a task that has read its rows and written none."""
 
     @abstractmethod
     def abort_task(self, producer: CachedProducer) -> None:
         """Handle a failed attempt; the outcome of the producer's open records is unknown."""
 
     @abstractmethod
-    def commit(self, written: Sequence[TaskReport]) -> None:
-        """Commit on the driver, after all tasks ended well. May be called again for the same
-        micro-batch, which Spark replays if the query ends before it has logged the commit."""
+    def commit(self, batch_id: int | None, written: Sequence[TaskReport]) -> None:
+        """Commit on the driver, after all tasks ended well. `batch_id` is that of a micro-batch.
+        May be called again for the same one, which Spark replays if the query ends before it has
+        logged the commit."""
 
     @abstractmethod
-    def abort(self, what: str, written: Sequence[TaskReport]) -> None:
+    def abort(self, what: str, batch_id: int | None, written: Sequence[TaskReport]) -> None:
         """Abort on the driver: `what` failed after these tasks ended well."""
 
 
@@ -141,17 +148,21 @@ class AtLeastOnce(CommitProtocol):
     def setup_task(self, task: Task) -> CachedProducer:
         return take_producer(self.options)
 
-    def commit_task(self, producer: CachedProducer, written: TaskReport) -> TaskReport:
-        return_producer(producer)
+    def commit_task(self, producer: CachedProducer | None, written: TaskReport) -> TaskReport:
+        if producer is not None:
+            return_producer(producer)
         return written
+
+    def drained_task(self, task: Task) -> TaskReport:
+        raise AssertionError("rows are always written")
 
     def abort_task(self, producer: CachedProducer) -> None:
         producer.producer.close(0)
 
-    def commit(self, written: Sequence[TaskReport]) -> None:
+    def commit(self, batch_id: int | None, written: Sequence[TaskReport]) -> None:
         """Do nothing: all records were acknowledged when their task ended."""
 
-    def abort(self, what: str, written: Sequence[TaskReport]) -> None:
+    def abort(self, what: str, batch_id: int | None, written: Sequence[TaskReport]) -> None:
         """Warn of the records that stay: they cannot be removed."""
         staying = [f"{each.records} of {each.task}" for each in written if each.records]
         log.warning(
@@ -162,5 +173,10 @@ class AtLeastOnce(CommitProtocol):
 
 
 def commit_protocol(options: WriteOptions) -> CommitProtocol:
-    """Return the commit protocol for the options."""
-    return AtLeastOnce(options)
+    """Return the commit protocol for the options. On the driver."""
+    if not options.exactly_once:
+        return AtLeastOnce(options)
+    # Imported here: it imports this module.
+    from odradek.spark.exactly_once.protocol import ExactlyOnce
+
+    return ExactlyOnce.on_driver(options)

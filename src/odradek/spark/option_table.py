@@ -224,6 +224,50 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("topic", OptionUse.WRITE, None, "Where rows go; without it a column `topic` says it."),
     Option(
+        "delivery",
+        OptionUse.WRITE,
+        "at_least_once",
+        "`at_least_once`, or `exactly_once`: rows are written in transactions, which the driver "
+        "commits together, whatever is killed: see [below](#exactly-once).",
+    ),
+    Option(
+        "transactionalIdPrefix",
+        OptionUse.WRITE,
+        None,
+        "With exactly_once: the beginning of all transactional ids, and the key in the ledger. By "
+        "default of a stream `odradek-spark-` and the id of the query, which its checkpoint keeps; "
+        "a batch write has to say it.",
+    ),
+    Option(
+        "batchId",
+        OptionUse.WRITE,
+        None,
+        "With exactly_once, of a batch write: its number. The same when the same rows are written "
+        "again, higher for the next ones. In `foreachBatch` the number of the micro-batch.",
+    ),
+    Option(
+        "ledgerTopic",
+        OptionUse.WRITE,
+        "odradek-spark-ledger",
+        "With exactly_once: the compacted topic of decisions, which is created if it is missing. "
+        "Many queries can share it.",
+    ),
+    Option(
+        "ledgerStartsAt",
+        OptionUse.WRITE,
+        "0",
+        "With exactly_once: the batch from which on the ledger knows. Earlier ones count as "
+        "written. The way out where the ledger and the checkpoint disagree; and for a query that "
+        "goes over from at_least_once, its next batch.",
+    ),
+    Option(
+        "kafka.transaction.timeout.ms",
+        OptionUse.WRITE,
+        None,
+        "With exactly_once: after how long the brokers abort what a driver that is gone left open. "
+        "By default the most they allow, `transaction.max.timeout.ms`.",
+    ),
+    Option(
         "replayHeaders",
         OptionUse.WRITE,
         "false",
@@ -276,6 +320,7 @@ FIXED = {
     "auto.offset.reset": "say startingOffsets, and failOnDataLoss",
     "enable.auto.commit": NO_GROUP,
     "group.instance.id": NO_GROUP,
+    "transactional.id": "say delivery and transactionalIdPrefix",
     "max.in.flight.requests.per.connection": "it follows from kafka.enable.idempotence",
 }
 """Settings of the clients that the source and the sink set themselves, with the reason."""

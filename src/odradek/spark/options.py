@@ -22,7 +22,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql.types import StructType
 
@@ -35,6 +35,16 @@ from odradek.spark.java_regex import compile_java
 from odradek.spark.json.schema import SchemaError, parse_schema
 from odradek.spark.offsets import EARLIEST, LATEST, parse_json
 from odradek.spark.option_table import FIXED, PREFIX, option_names, unknown_option
+
+DEFAULT_LEDGER = "odradek-spark-ledger"
+EXACTLY_ONCE_OPTIONS = (
+    "transactionalIdPrefix",
+    "batchId",
+    "ledgerTopic",
+    "ledgerStartsAt",
+    "kafka.transaction.timeout.ms",
+)
+MAX_PREFIX = 200
 
 COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -133,6 +143,26 @@ class WriteOptions:
     delivery_timeout_ms: int = ProducerConfig.delivery_timeout_ms.default
     idempotence: bool = True
     replay_headers: bool = False
+    exactly_once: bool = False
+    transactional_id_prefix: str | None = None
+    """None: from the id of the streaming query."""
+    batch_id: int | None = None
+    """The number of a batch write; None in a stream, whose micro-batches have numbers."""
+    ledger_topic: str = DEFAULT_LEDGER
+    ledger_starts_at: int = 0
+    transaction_timeout_ms: int | None = None
+    """None: the longest that the brokers allow."""
+
+    def of_clients(self) -> WriteOptions:
+        """Return the options by which a process keeps its clients: without those of one write."""
+        return replace(
+            self,
+            topic=None,
+            replay_headers=False,
+            transactional_id_prefix=None,
+            batch_id=None,
+            ledger_starts_at=0,
+        )
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
@@ -173,10 +203,15 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     )
 
 
-def write_options(given: Mapping[str, str]) -> WriteOptions:
+def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
     """Parse the options of a batch or stream write. Raises `ValueError` naming the option."""
     options = OptionReader(given)
     options.choice("kafka.acks", "all", ("all", "-1"))
+    delivery = options.choice("delivery", "at_least_once", ("at_least_once", "exactly_once"))
+    exactly_once = delivery == "exactly_once"
+    check_delivery(options, exactly_once, streaming)
+    numbered = exactly_once and not streaming
+    timeout_given = options.text("kafka.transaction.timeout.ms") is not None
     return WriteOptions(
         client=client_options(options, ProducerConfig),
         topic=options.text("topic"),
@@ -187,7 +222,49 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         ),
         idempotence=options.boolean("kafka.enable.idempotence", True),
         replay_headers=options.boolean("replayHeaders", False),
+        exactly_once=exactly_once,
+        transactional_id_prefix=options.text("transactionalIdPrefix"),
+        batch_id=options.integer("batchId", 0) if numbered else None,
+        ledger_topic=options.text("ledgerTopic") or DEFAULT_LEDGER,
+        ledger_starts_at=options.integer("ledgerStartsAt", 0),
+        transaction_timeout_ms=(
+            options.integer("kafka.transaction.timeout.ms", 0, 1) if timeout_given else None
+        ),
     )
+
+
+def check_delivery(options: OptionReader, exactly_once: bool, streaming: bool) -> None:
+    """Raise `ValueError` for options that do not fit how rows are delivered."""
+    if not exactly_once:
+        for name in EXACTLY_ONCE_OPTIONS:
+            if options.text(name) is not None:
+                raise ValueError(f"option {name} needs delivery=exactly_once")
+        return
+    if not options.boolean("kafka.enable.idempotence", True):
+        raise ValueError("delivery=exactly_once needs kafka.enable.idempotence=true")
+    if streaming and options.text("batchId") is not None:
+        raise ValueError("batchId is for batch writes; Spark numbers the micro-batches of a stream")
+    if not streaming:
+        for name in ("transactionalIdPrefix", "batchId"):
+            if options.text(name) is None:
+                raise ValueError(
+                    f"delivery=exactly_once of a batch write needs {name}: the prefix names what "
+                    "writes (a job, or one save of a foreachBatch function), the batch id is the "
+                    "same number when the same rows are written again, and a higher one for the "
+                    "next rows: .option('transactionalIdPrefix', 'nightly').option('batchId', 20)"
+                )
+    prefix = options.text("transactionalIdPrefix")
+    if prefix is not None and not is_prefix(prefix):
+        raise ValueError(
+            f"transactionalIdPrefix {prefix!r} cannot be used: it is 1 to {MAX_PREFIX} printable "
+            "characters, and does not end in two numbers with dots, as the ids of tasks do"
+        )
+
+
+def is_prefix(text: str) -> bool:
+    """True for a prefix from which no other prefix's ids can be made."""
+    is_plain = 0 < len(text) <= MAX_PREFIX and text.isprintable()
+    return is_plain and re.search(r"\.\d+\.\d+$", text) is None
 
 
 def client_options(options: OptionReader, kind: type[ClientSettings]) -> ClientOptions:

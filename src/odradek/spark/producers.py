@@ -7,13 +7,14 @@ and no topic: a producer can write to any.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 
 from odradek import Producer
+from odradek.client.admin.results import Topic
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.config.client import ClientConfig
+from odradek.model.topics import uuid_text
 from odradek.spark.connections import admin_of
 from odradek.spark.options import ClientOptions, WriteOptions, settings_for
 
@@ -31,12 +32,12 @@ SparkProducer = Producer[bytes | str, bytes | str]
 
 
 class CachedProducer:
-    """A producer with the cached partition counts of its topics."""
+    """A producer with its topics, as they were a moment ago."""
 
-    def __init__(self, options: WriteOptions) -> None:
+    def __init__(self, options: WriteOptions, producer: SparkProducer) -> None:
         self.options = options
-        self.producer = new_producer(options)
-        self._counts: dict[str, tuple[int, float]] = {}
+        self.producer = producer
+        self._topics: dict[str, tuple[Topic, float]] = {}
 
     def partition_count(self, topic: str, at_least: int = 1) -> int:
         """Return the number of a topic's partitions; asks again if it was less than `at_least`.
@@ -45,20 +46,31 @@ class CachedProducer:
         raises `UnknownTopicOrPartition`: the task's producer would wait much longer.
         """
         now_s = time.monotonic()
-        count, until_s = self._counts.get(topic, (0, now_s))
-        if count < at_least or now_s >= until_s:
-            count = partition_count(self.options.client, topic)
-            self._counts[topic] = (count, now_s + COUNT_MAX_AGE_S)
-        return count
+        known = self._topics.get(topic)
+        if known is None or len(known[0].partitions) < at_least or now_s >= known[1]:
+            known = existing_topic(self.options.client, topic), now_s + COUNT_MAX_AGE_S
+            self._topics[topic] = known
+        return len(known[0].partitions)
+
+    def topic_id(self, topic: str) -> str:
+        """Return the id of a topic that was written to, as text."""
+        return uuid_text(self._topics[topic][0].topic_id)
 
 
 _cached: dict[tuple[int, WriteOptions], CachedProducer] = {}
 
 
-def take_producer(options: WriteOptions) -> CachedProducer:
-    """Return a producer for one task: a cached one, or a new one."""
-    wanted = dataclasses.replace(options, topic=None, replay_headers=False)
-    return _cached.pop((os.getpid(), wanted), None) or CachedProducer(wanted)
+def take_producer(
+    options: WriteOptions, transactional_id: str | None = None, transaction_timeout_ms: int = 0
+) -> CachedProducer:
+    """Return a producer for one task: a cached one, or a new one. A cached transactional one may
+    have had another id."""
+    wanted = options.of_clients()
+    found = _cached.pop((os.getpid(), wanted), None)
+    if found is None:
+        made = new_producer(wanted, transactional_id, transaction_timeout_ms)
+        found = CachedProducer(wanted, made)
+    return found
 
 
 def return_producer(producer: CachedProducer) -> None:
@@ -70,38 +82,48 @@ def return_producer(producer: CachedProducer) -> None:
         _cached[key] = producer
 
 
-def new_producer(options: WriteOptions) -> SparkProducer:
-    """Open a producer that writes in order, with or without idempotence."""
-    within_ms = max(1, options.delivery_timeout_ms - LINGER_MS)
+def new_producer(
+    options: WriteOptions,
+    transactional_id: str | None = None,
+    transaction_timeout_ms: int = 0,
+    linger_ms: int = LINGER_MS,
+) -> SparkProducer:
+    """Open a producer that writes in order, with or without idempotence, or in transactions."""
+    within_ms = max(1, options.delivery_timeout_ms - linger_ms)
+    transactional: dict[str, object] = {}
+    if transactional_id is not None:
+        transactional["transactional.id"] = transactional_id
+        transactional["transaction.timeout.ms"] = transaction_timeout_ms
     return Producer(
         {
             "bootstrap.servers": options.client.bootstrap_servers,
             "client.id": options.client.client_id,
             "request.timeout.ms": min(options.client.request_timeout_ms, within_ms),
             "max.block.ms": options.client.api_timeout_ms,
-            "delivery.timeout.ms": max(options.delivery_timeout_ms, LINGER_MS + 1),
-            "linger.ms": LINGER_MS,
+            "delivery.timeout.ms": max(options.delivery_timeout_ms, linger_ms + 1),
+            "linger.ms": linger_ms,
             "compression.type": options.compression,
             "batch.size": options.batch_size,
             "max.request.size": MAX_REQUEST_BYTES,
             "enable.idempotence": options.idempotence,
             "max.in.flight.requests.per.connection": 5 if options.idempotence else 1,
             **dict(options.client.settings),
+            **transactional,
         }
     )
 
 
-def partition_count(client: ClientOptions, topic: str) -> int:
-    """Return the number of a topic's partitions in current metadata."""
+def existing_topic(client: ClientOptions, topic: str) -> Topic:
+    """Return a topic in current metadata."""
     try:
-        return len(admin_of(client).topic(topic).partitions)
+        return admin_of(client).topic(topic)
     except UnknownTopicOrPartition:
         return made_by_brokers(client, topic)
 
 
-def made_by_brokers(client: ClientOptions, topic: str) -> int:
+def made_by_brokers(client: ClientOptions, topic: str) -> Topic:
     """Request metadata of a missing topic as producers do, so that brokers may create it; return
-    its partition count."""
+    it."""
     try:
         with Producer(
             settings_for(client.settings, ClientConfig),
@@ -110,7 +132,8 @@ def made_by_brokers(client: ClientOptions, topic: str) -> int:
             request_timeout_ms=client.request_timeout_ms,
             max_block_ms=min(CREATION_WAIT_MS, client.api_timeout_ms),
         ) as producer:
-            return len(producer.partitions_for(topic))
+            producer.partitions_for(topic)
+        return admin_of(client).topic(topic)
     except UnknownTopicOrPartition as error:
         raise UnknownTopicOrPartition(
             f"{topic}: UNKNOWN_TOPIC_OR_PARTITION: the topic does not exist, and brokers create "

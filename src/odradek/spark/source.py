@@ -74,14 +74,14 @@ class OdradekSource(VersionCheckedPickle, DataSource):
 
         if overwrite:
             raise ValueError('a topic cannot be overwritten: use mode("append")')
-        return BatchWriter(write_options(self.options), schema)
+        return BatchWriter(write_options(self.options, streaming=False), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         from odradek.spark.writer import StreamWriter
 
         if overwrite:
             raise ValueError("a topic cannot be overwritten: use output mode append or update")
-        return StreamWriter(write_options(self.options), schema)
+        return StreamWriter(write_options(self.options, streaming=True), schema)
 
 
 SET_BY_STREAMS = (

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -52,20 +53,31 @@ class TaskWriter:
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         """Write all rows and wait until they are acknowledged; return the report."""
         freeze_loaded_modules()
+        rows = (batch for batch in batches if batch.num_rows)
+        first = next(rows, None)
+        if first is None:
+            return self._protocol.commit_task(None, self._report())
         producer = self._protocol.setup_task(self._task)
+        if producer is None:
+            # Operators upstream may keep state: they have to see their rows.
+            for _ in rows:
+                pass
+            return self._protocol.drained_task(self._task)
         try:
-            for batch in batches:
+            for batch in chain((first,), rows):
                 self._send(producer, batch)
                 while self._under_way and self._under_way[0].done():
                     self._delivered(self._under_way.popleft())
             producer.producer.flush()
             while self._under_way:
                 self._delivered(self._under_way.popleft())
+            return self._protocol.commit_task(producer, self._report())
         except BaseException:
             self._protocol.abort_task(producer)
             raise
-        written = TaskReport(self._task, self._records, self._value_bytes, self._ranges)
-        return self._protocol.commit_task(producer, written)
+
+    def _report(self) -> TaskReport:
+        return TaskReport(self._task, self._records, self._value_bytes, self._ranges)
 
     def _send(self, producer: CachedProducer, batch: pa.RecordBatch) -> None:
         """Queue rows, waiting for buffer space as needed."""

@@ -1,4 +1,4 @@
-"""Writing: rows to records, at least once.
+"""Writing: rows to records, at least once or exactly once.
 
     column      type                  meaning
     value       binary or string      required; null is a tombstone
@@ -8,9 +8,10 @@
     headers     array<struct<key: string, value: binary>>   optional
 
 as in Spark's own Kafka sink. The names must match exactly; other columns are ignored with a
-warning. A task ends when all its records are acknowledged (acks=all), and returns a `TaskReport`. A
-task that is run again (retry, speculation, restart of a micro-batch) writes its records again; the
-option `replayHeaders` identifies the copies.
+warning. A task ends when all its records are acknowledged (acks=all), and returns a `TaskReport`.
+With `delivery=at_least_once` a task that is run again (retry, speculation, restart of a
+micro-batch) writes its records again; the option `replayHeaders` identifies the copies. With
+`exactly_once` see `odradek.spark.exactly_once`.
 
 A writer is created on the driver and pickled into the tasks, where `task_writer` writes; the driver
 then commits or aborts with the `commit_protocol`.
@@ -68,11 +69,11 @@ class BatchWriter(VersionCheckedPickle, DataSourceArrowWriter):
         freeze_loaded_modules()
         what = f"batch write {self.job_id}"
         written = require_reports(what, messages)
-        self.protocol.commit(written)
+        self.protocol.commit(None, written)
         log_reports(what, written)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self.protocol.abort(f"batch write {self.job_id}", reports_of(messages))
+        self.protocol.abort(f"batch write {self.job_id}", None, reports_of(messages))
 
 
 class StreamWriter(VersionCheckedPickle, DataSourceStreamArrowWriter):
@@ -90,11 +91,11 @@ class StreamWriter(VersionCheckedPickle, DataSourceStreamArrowWriter):
         freeze_loaded_modules()
         what = micro_batch(messages, batchId)
         written = require_reports(what, messages)
-        self.protocol.commit(written)
+        self.protocol.commit(batchId, written)
         log_reports(what, written)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.protocol.abort(micro_batch(messages, batchId), reports_of(messages))
+        self.protocol.abort(micro_batch(messages, batchId), batchId, reports_of(messages))
 
 
 def micro_batch(messages: Messages, batch_id: int) -> str:

@@ -136,22 +136,24 @@ def test_offsets_per_partition_must_name_exactly_what_is_read():
 
 
 def test_write_options():
-    options = write_options({**BASE, "topic": "out", "kafka.compression.type": "ZSTD"})
+    options = write_options(
+        {**BASE, "topic": "out", "kafka.compression.type": "ZSTD"}, streaming=True
+    )
     assert (options.topic, options.compression, options.idempotence) == ("out", "zstd", True)
     with pytest.raises(ValueError, match=r"kafka\.acks must be one of all, -1"):
-        write_options({**BASE, "kafka.acks": "1"})
+        write_options({**BASE, "kafka.acks": "1"}, streaming=True)
 
 
 def test_a_misspelt_option_of_a_write_is_refused_too():
     with pytest.raises(ValueError, match="did you mean topic"):
-        write_options({**BASE, "topik": "out"})
+        write_options({**BASE, "topik": "out"}, streaming=True)
 
 
 def test_options_for_another_use_or_for_spark_itself_are_accepted():
     given = {"querYname": "q", "groupIdPrefix": "g", "topic": "out", "maxOffsetsPerTrigger": "5"}
     expected = dataclasses.replace(batch(), max_offsets_per_trigger=5, group_id_prefix="g")
     assert batch(**given) == expected
-    assert write_options({**BASE, **given}).topic == "out"
+    assert write_options({**BASE, **given}, streaming=True).topic == "out"
 
 
 def test_other_client_settings_are_passed_to_the_clients(caplog):
@@ -163,7 +165,7 @@ def test_other_client_settings_are_passed_to_the_clients(caplog):
     read = read_options({**BASE, **given}, streaming=False).client
     assert dict(read.settings) == {"metadata.max.age.ms": "9", "fetch.max.wait.ms": "7"}
     assert "without effect here: kafka.linger.ms" in caplog.text
-    written = write_options({**BASE, **given}).client
+    written = write_options({**BASE, **given}, streaming=True).client
     assert dict(written.settings) == {"metadata.max.age.ms": "9", "linger.ms": "3"}
     assert settings_for(written.settings, AdminConfig) == {"metadata.max.age.ms": "9"}
 
@@ -184,7 +186,7 @@ def test_the_table_has_exactly_the_options_that_are_read(monkeypatch):
         monkeypatch.setattr(OptionReader, kind, noting(kind))
     batch(assign='{"t": [0]}', subscribe="")
     batch()
-    write_options(BASE)
+    write_options(BASE, streaming=True)
     assert set(asked) == set(option_table.option_names())
     for option in option_table.OPTIONS:
         default = asked[option.name]
@@ -213,3 +215,41 @@ def test_the_schema_of_values_travels_with_the_options():
     options = batch(valueFormat="JSON", valueSchema="a int")
     assert options.value_schema.names == ["a"]
     assert pickle.loads(pickle.dumps(options)) == options
+
+
+EXACTLY_ONCE = {**BASE, "topic": "out", "delivery": "exactly_once"}
+
+
+def test_a_stream_that_writes_exactly_once_needs_nothing_else():
+    options = write_options(EXACTLY_ONCE, streaming=True)
+    assert options.exactly_once
+    assert (options.transactional_id_prefix, options.batch_id) == (None, None)
+    assert (options.ledger_topic, options.ledger_starts_at) == ("odradek-spark-ledger", 0)
+
+
+def test_a_batch_write_says_what_it_is():
+    given = {**EXACTLY_ONCE, "transactionalIdPrefix": "nightly", "batchId": "20"}
+    options = write_options(given, streaming=False)
+    assert (options.transactional_id_prefix, options.batch_id) == ("nightly", 20)
+    next_one = write_options({**given, "batchId": "21", "topic": "other"}, streaming=False)
+    assert options.of_clients() == next_one.of_clients()
+
+
+@pytest.mark.parametrize(
+    ("given", "streaming", "complaint"),
+    [
+        ({"delivery": "twice"}, True, "delivery must be one of at_least_once, exactly_once"),
+        ({"delivery": "at_least_once", "batchId": "1"}, False, "batchId needs delivery=exactly"),
+        ({"batchId": "1"}, True, "batchId is for batch writes"),
+        ({}, False, "needs transactionalIdPrefix"),
+        ({"transactionalIdPrefix": "nightly"}, False, "needs batchId"),
+        ({"transactionalIdPrefix": "a.1.0"}, True, "cannot be used"),
+        ({"transactionalIdPrefix": "a\0"}, True, "cannot be used"),
+        ({"transactionalIdPrefix": ""}, True, "cannot be used"),
+        ({"kafka.enable.idempotence": "false"}, True, "kafka.enable.idempotence=true"),
+        ({"kafka.transactional.id": "x"}, True, "say delivery and transactionalIdPrefix"),
+    ],
+)
+def test_options_that_do_not_fit_exactly_once_are_refused(given, streaming, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        write_options({**EXACTLY_ONCE, **given}, streaming=streaming)

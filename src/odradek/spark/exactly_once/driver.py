@@ -1,0 +1,270 @@
+"""The driver's side: carries out the steps of `steps` with clients of this process.
+
+A process keeps, for each prefix, a producer whose transactional id is the prefix, and the ledger's
+entry as far as it was read: so most micro-batches cost one transaction for the decision and an
+EndTxn for each task, without InitProducerId. Spark may run the next commit in another process; the
+first producer is then shut out, finds that in its next decision, and begins anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from odradek.client.errors import (
+    ApiTimeout,
+    OffsetOutOfRange,
+    ProducerFenced,
+    UnknownTopicOrPartition,
+)
+from odradek.client.producer.futures import DeliveredRange
+from odradek.spark.exactly_once.errors import ExactlyOnceError, LedgerGone, ReplacedDriver
+from odradek.spark.exactly_once.ledger import Decision, LedgerEntry, TaskTransaction, newest
+from odradek.spark.exactly_once.ledger_topic import LedgerTopic
+from odradek.spark.exactly_once.reading import LogAdmin, log_admin_of
+from odradek.spark.exactly_once.steps import (
+    Batch,
+    CopyRecords,
+    EndTransactions,
+    FenceLosers,
+    Outcome,
+    ReadLedger,
+    ReadOutcomes,
+    ShutOutOlderDrivers,
+    Steps,
+    WriteDecision,
+    is_told_soon,
+)
+from odradek.spark.options import WriteOptions
+from odradek.spark.producers import SparkProducer, new_producer
+
+log = logging.getLogger(__name__)
+
+MAX_DRIVERS = 8
+"""How many prefixes a process keeps producers for."""
+MARKER_POLL_S = 0.01
+
+
+class RecordsGone(Exception):
+    """Records that are to be copied are not in the log any more."""
+
+
+class LedgerReader:
+    """The entry of one prefix in the ledger, read on from where it was read before."""
+
+    def __init__(self, admin: LogAdmin, ledger: LedgerTopic, prefix: str) -> None:
+        self._admin = admin
+        self._ledger = ledger
+        self._entry = LedgerEntry(prefix)
+
+    def read(self) -> Decision | None:
+        """Return the last decision up to the end of the ledger. Raises `LedgerGone`."""
+        ledger, entry = self._ledger, self._entry
+        try:
+            self._admin.read_ledger(entry, ledger.partition(entry.prefix), ledger.topic_id)
+        except (UnknownTopicOrPartition, OffsetOutOfRange) as error:
+            raise LedgerGone(
+                f"the ledger topic {ledger.name} was deleted, or records of it: {error}. What is "
+                "in: what was decided before; nothing of this batch was decided now. What to do: "
+                "restore the topic; else see in the topics which batch is the last, and set the "
+                "option ledgerStartsAt to the one after it"
+            ) from error
+        return entry.decision
+
+    def read_for_task(self, batch: Batch) -> Decision | None:
+        """Return the last decision, for a task: see `is_told_soon`."""
+        deadline_s = time.monotonic() + self._admin.config.default_api_timeout_ms / 1000
+        decision = self.read()
+        while is_told_soon(batch, decision, self._entry.has_open):
+            if time.monotonic() >= deadline_s:
+                break
+            time.sleep(MARKER_POLL_S)
+            decision = self.read()
+        return decision
+
+
+class BatchDriver:
+    """The driver of one prefix in this process."""
+
+    def __init__(self, options: WriteOptions, ledger: LedgerTopic, prefix: str) -> None:
+        self.options = options
+        self.ledger = ledger
+        self.prefix = prefix
+        self._admin = log_admin_of(options.client)
+        self._reader = LedgerReader(self._admin, ledger, prefix)
+        self._producer: SparkProducer | None = None
+        """Has shut out all others, as far as is known."""
+        self._written: Decision | None = None
+        """The last decision that this producer wrote."""
+        self._replaced = False
+
+    def run(self, batch: Batch, running: Steps) -> None:
+        """Carry out steps to their end. Raises what they raise, and errors of the clients."""
+        result: Any = None
+        while True:
+            try:
+                effect = running.send(result)
+            except StopIteration:
+                return
+            log.debug("%s: %s", batch, type(effect).__name__)
+            match effect:
+                case ShutOutOlderDrivers():
+                    result = None
+                    self._shut_out(effect)
+                case ReadLedger():
+                    result = newest(self._reader.read(), self._written)
+                case WriteDecision(decision):
+                    result = self._write(decision, list(decision.records(self.prefix)))
+                case EndTransactions(transactions, commit):
+                    result = self._end(transactions, commit)
+                case FenceLosers():
+                    result = self._admin.fence_losers(self.prefix)
+                case ReadOutcomes(transactions, decision):
+                    result = self._outcomes(batch, transactions, decision)
+                case CopyRecords(transaction, marked):
+                    result = self._copy(transaction, marked)
+
+    def close(self) -> None:
+        """Close the producer; what it has begun is aborted or left to the next one."""
+        producer, self._producer = self._producer, None
+        self._written = None
+        if producer is not None:
+            producer.close(0)
+
+    def _shut_out(self, effect: ShutOutOlderDrivers) -> None:
+        if effect.to_abort and self._replaced:
+            return
+        if self._producer is not None and not effect.again:
+            return
+        self.close()
+        producer = new_producer(
+            self.options,
+            transactional_id=self.prefix,
+            transaction_timeout_ms=self.ledger.transaction_timeout_ms,
+            linger_ms=0,
+        )
+        try:
+            producer.init_transactions()
+        except BaseException:
+            producer.close(0)
+            raise
+        self._producer = producer
+        self._replaced = False
+
+    def _write(self, decision: Decision, records: list[tuple[bytes, bytes]]) -> bool:
+        """Write records of a decision in a transaction; False if shut out."""
+        try:
+            with self._own_producer.transaction(self._commit_timeout_s):
+                self._send(records)
+            self._written = decision
+            return True
+        except ProducerFenced:
+            self.close()
+            self._replaced = True
+            return False
+        except BaseException:
+            # Whether it was written is for the ledger to say, after the next producer has begun.
+            self.close()
+            raise
+
+    @property
+    def _commit_timeout_s(self) -> float:
+        return self.options.client.api_timeout_ms / 1000
+
+    def _send(self, records: list[tuple[bytes, bytes]]) -> None:
+        """Send records of a decision to the ledger."""
+        producer, place = self._own_producer, self.ledger.partition(self.prefix)
+        for key, value in records:
+            producer.send(place.topic, value, key=key, partition=place.partition)
+
+    @property
+    def _own_producer(self) -> SparkProducer:
+        assert self._producer is not None, "older drivers are not shut out"
+        return self._producer
+
+    def _end(self, transactions: Sequence[TaskTransaction], commit: bool) -> list[bool]:
+        return self._admin.end_many(self.prefix, transactions, commit)
+
+    def _outcomes(
+        self, batch: Batch, transactions: tuple[TaskTransaction, ...], decision: Decision
+    ) -> list[Outcome]:
+        try:
+            return self._admin.outcomes(transactions, decision.topic_ids)
+        except ApiTimeout as error:
+            raise ExactlyOnceError(
+                f"{batch} is decided, and the outcome of some of its transactions cannot be seen "
+                "yet, because transactions of other producers are open in front of them "
+                f"({error}). What is in: nothing is lost; {len(transactions)} of "
+                f"{len(decision.transactions)} transactions may have to be copied. What to do: "
+                "start the query again, it goes on with them; odradek txn hanging shows what is "
+                "open for long"
+            ) from error
+
+    def _copy(self, transaction: TaskTransaction, marked: Decision) -> bool:
+        """Copy the records of a transaction that was aborted; False if some are gone."""
+        try:
+            with self._own_producer.transaction(self._commit_timeout_s):
+                for written in transaction.ranges:
+                    topic_id = marked.topic_ids.get(written.topic, "")
+                    if not self._copy_range(transaction, written, topic_id):
+                        raise RecordsGone
+                self._send(list(marked.records(self.prefix, only=transaction)))
+            self._written = marked
+        except RecordsGone:
+            return False
+        except ProducerFenced as error:
+            self.close()
+            self._replaced = True
+            raise ReplacedDriver(
+                f"another driver has shut out this one, which was writing aborted records of "
+                f"{self.prefix} again: {error}. What is in: whole transactions only; the other "
+                "driver goes on with them. What to do: let one query at a time use a checkpoint"
+            ) from error
+        except BaseException:
+            self.close()
+            raise
+        log.warning(
+            "%s: %s was aborted after it was decided, and is written again",
+            self.prefix,
+            transaction,
+        )
+        return True
+
+    def _copy_range(
+        self, transaction: TaskTransaction, written: DeliveredRange, topic_id: str
+    ) -> bool:
+        producer, copied, offset = self._own_producer, 0, written.first_offset
+        while offset <= written.last_offset:
+            try:
+                records, offset = self._admin.records_of_transaction(
+                    transaction, written, topic_id, offset
+                )
+            except (OffsetOutOfRange, UnknownTopicOrPartition):
+                return False
+            for record in records:
+                producer.send(
+                    written.topic,
+                    record.value,
+                    key=record.key,
+                    headers=record.headers,
+                    partition=written.partition,
+                    timestamp=record.timestamp,
+                )
+            copied += len(records)
+        return copied == written.records
+
+
+_drivers: dict[tuple[int, WriteOptions, LedgerTopic, str], BatchDriver] = {}
+
+
+def driver_of(options: WriteOptions, ledger: LedgerTopic, prefix: str) -> BatchDriver:
+    """Return this process's driver of a prefix."""
+    key = (os.getpid(), options.of_clients(), ledger, prefix)
+    driver = _drivers.pop(key, None) or BatchDriver(options, ledger, prefix)
+    _drivers[key] = driver
+    while len(_drivers) > MAX_DRIVERS:
+        _drivers.pop(next(iter(_drivers))).close()
+    return driver

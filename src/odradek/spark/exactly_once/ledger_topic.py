@@ -1,0 +1,106 @@
+"""The ledger's topic: made and checked on the driver, before tasks begin.
+
+    cleanup.policy       compact, and nothing else: retention would delete decisions
+    segment.bytes        small, for a new process reads a partition from its beginning
+    partitions           `PARTITIONS`; a prefix has one, by the hash of Kafka's partitioner. Adding
+                         partitions later would hide what is decided
+
+All queries of a cluster can share one topic. `LedgerTopic` is what the driver learnt; it travels to
+the tasks, which refuse a topic with another id: it was deleted and made again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+from odradek.client.admin.results import Topic
+from odradek.client.errors import UnknownTopicOrPartition, UnsupportedVersion
+from odradek.client.producer.partitioner import partition_for_key
+from odradek.model.topics import TopicPartition, uuid_text
+from odradek.spark.exactly_once.errors import LedgerNotCompacted, TransactionsMissing
+from odradek.spark.exactly_once.reading import LogAdmin, log_admin_of
+from odradek.spark.options import WriteOptions
+
+PARTITIONS = 16
+CONFIG = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "1048576",
+    "min.cleanable.dirty.ratio": "0.1",
+}
+MAX_TIMEOUT = "transaction.max.timeout.ms"
+KAFKAS_MAX_TIMEOUT_MS = 900_000
+CREATION_WAIT_S = 10.0
+MAX_AGE_S = 10.0
+"""How long the checks of a topic are believed: a query checks twice for each micro-batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerTopic:
+    """The topic, and how long the brokers let a transaction be open."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    transaction_timeout_ms: int
+
+    def partition(self, prefix: str) -> TopicPartition:
+        """Return the partition that has the entry of a prefix."""
+        return TopicPartition(self.name, partition_for_key(prefix.encode(), self.partitions))
+
+
+_checked: dict[tuple[int, WriteOptions], tuple[LedgerTopic, float]] = {}
+
+
+def ledger_topic(options: WriteOptions) -> LedgerTopic:
+    """Return the ledger's topic, which is created if it is missing. Raises `LedgerNotCompacted`,
+    `TransactionsMissing`."""
+    key = (os.getpid(), options.of_clients())
+    found, until_s = _checked.get(key, (None, 0.0))
+    if found is None or time.monotonic() >= until_s:
+        found = check(log_admin_of(options.client), options)
+        _checked[key] = found, time.monotonic() + MAX_AGE_S
+    return found
+
+
+def check(admin: LogAdmin, options: WriteOptions) -> LedgerTopic:
+    name = options.ledger_topic
+    try:
+        admin.list_transactions(states=["Ongoing"], producer_ids=[0])
+    except UnsupportedVersion as error:
+        raise TransactionsMissing(
+            f"delivery=exactly_once needs brokers with transactions, Kafka 3.0 or later: {error}. "
+            "Nothing was written. What to do: write to newer brokers, or set delivery to "
+            "at_least_once"
+        ) from None
+    topic = existing_or_created(admin, name)
+    policy = admin.describe_config(topic=name)["cleanup.policy"].value
+    if policy != "compact":
+        raise LedgerNotCompacted(
+            f"the ledger topic {name} has cleanup.policy={policy}: decisions would be deleted in "
+            "time, and rows written twice after that. Nothing was written. What to do: odradek "
+            f"topic config {name} cleanup.policy=compact -b {options.client.bootstrap_servers}; or "
+            "name another topic with the option ledgerTopic"
+        )
+    timeout_ms = options.transaction_timeout_ms or broker_timeout_ms(admin)
+    return LedgerTopic(name, uuid_text(topic.topic_id), len(topic.partitions), timeout_ms)
+
+
+def existing_or_created(admin: LogAdmin, name: str) -> Topic:
+    deadline_s = time.monotonic() + CREATION_WAIT_S
+    while True:
+        try:
+            return admin.topic(name)
+        except UnknownTopicOrPartition:
+            if time.monotonic() >= deadline_s:
+                raise
+        # A broker that does not know it yet may have been asked.
+        admin.create_topic(name, partitions=PARTITIONS, config=CONFIG, exist_ok=True)
+
+
+def broker_timeout_ms(admin: LogAdmin) -> int:
+    """Return the longest that the brokers let a transaction be open."""
+    broker = admin.cluster().nodes[0].id
+    entry = admin.describe_config(broker=broker).get(MAX_TIMEOUT)
+    return KAFKAS_MAX_TIMEOUT_MS if entry is None or entry.value is None else int(entry.value)

@@ -1,0 +1,80 @@
+"""The outcome of a transaction, by what a read_committed fetch from its first offset shows.
+
+    log start offset behind its last offset            gone
+    last stable offset not past its first offset       open: it, or one before it; ask again later
+    its producer is among the aborted, in its range    aborted
+    a batch of its producer id and epoch in its range  committed
+    no such batch up to its last offset                gone: compacted, or the topic is another one
+
+A broker names the aborted transactions that overlap with what a fetch returns, by producer id and
+first offset. One that the producer id had before is over before the range begins; one that it had
+later begins behind it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odradek.client.producer.futures import DeliveredRange
+from odradek.protocol.record_batch import RecordBatchHeader, batches
+from odradek.spark.exactly_once.ledger import TaskTransaction
+from odradek.spark.exactly_once.steps import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One partition of a fetch. `aborted`: producer ids and first offsets, if read committed."""
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: tuple[tuple[int, int], ...]
+    data: bytes
+
+
+class Look(enum.Enum):
+    """What a fetch leaves open."""
+
+    STILL_OPEN = "still open"
+    FURTHER_ON = "further on"
+    """Nothing of the transaction was returned: fetch the rest of its range."""
+
+
+def outcome_in(
+    transaction: TaskTransaction, written: DeliveredRange, fetched: Fetched
+) -> Outcome | Look:
+    """Return the outcome that a fetch of one of the transaction's ranges shows."""
+    if fetched.log_start_offset > written.last_offset:
+        return Outcome.GONE
+    if fetched.last_stable_offset <= max(written.first_offset, fetched.log_start_offset):
+        return Look.STILL_OPEN
+    for producer_id, first_offset in fetched.aborted:
+        inside = written.first_offset <= first_offset <= written.last_offset
+        if producer_id == transaction.producer_id and inside:
+            return Outcome.ABORTED
+    end = fetched.log_start_offset
+    for header in batches(fetched.data):
+        if header.base_offset > written.last_offset:
+            return Outcome.GONE
+        if is_of(transaction, header):
+            return Outcome.COMMITTED
+        end = header.next_offset
+    if end > written.last_offset or not fetched.data:
+        return Outcome.GONE
+    return Look.FURTHER_ON
+
+
+def is_of(transaction: TaskTransaction, header: RecordBatchHeader) -> bool:
+    """True for a batch that the transaction's producer wrote in its epoch."""
+    wrote = (header.producer_id, header.producer_epoch)
+    return wrote == (transaction.producer_id, transaction.producer_epoch) and not header.is_control
+
+
+def joined_outcome(found: Sequence[Outcome]) -> Outcome:
+    """Return the outcome of a transaction by those of its ranges: all that are left agree."""
+    for outcome in (Outcome.COMMITTED, Outcome.ABORTED):
+        if outcome in found:
+            return outcome
+    return Outcome.GONE

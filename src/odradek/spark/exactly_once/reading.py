@@ -1,0 +1,351 @@
+"""Requests about transactions of tasks: end many, find losers, read what logs have of them.
+
+A consumer returns records; the ledger and the outcome of a transaction need the batches of a log as
+they are, with those of open and aborted transactions, producer ids and markers. So these are calls
+of an admin client, one fetch each, without a session.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from odradek import Admin
+from odradek.client.admin.admin import AdminCalls
+from odradek.client.admin.calls import raise_for_code
+from odradek.client.api_methods import BlockingMethod
+from odradek.client.engine import Engine
+from odradek.client.errors import (
+    KafkaError,
+    OffsetOutOfRange,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+)
+from odradek.client.list_offsets import EARLIEST as START
+from odradek.client.list_offsets import LATEST as END
+from odradek.client.list_offsets import OffsetLookup, offsets_in, send_list_offsets
+from odradek.client.producer.futures import DeliveredRange
+from odradek.client.transaction import OpenTransaction
+from odradek.client.waiter import gather, spawn
+from odradek.config.client import AdminConfig
+from odradek.model.errors import ErrorCode
+from odradek.model.topics import ZERO_UUID, TopicPartition, uuid_text
+from odradek.network_client.api_versions import RequestBuilder
+from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from odradek.protocol.api.metadata import MetadataResponseTopic
+from odradek.protocol.record_batch import batches, records_of
+from odradek.protocol.records import Record
+from odradek.spark.exactly_once.ledger import LedgerEntry, TaskTransaction
+from odradek.spark.exactly_once.outcome import Fetched, Look, is_of, joined_outcome, outcome_in
+from odradek.spark.exactly_once.steps import Outcome
+from odradek.spark.options import ClientOptions, settings_for
+
+T = TypeVar("T")
+
+FIRST_VERSION_BY_ID = 13
+LEDGER_FETCH_BYTES = 1024 * 1024
+OUTCOME_FETCH_BYTES = 64 * 1024
+"""Enough to see one batch of the transaction: a first batch that is larger comes whole."""
+COPY_FETCH_BYTES = 4 * 1024 * 1024
+OPEN_BACKOFF_MS = 20
+
+
+class LogCalls(AdminCalls):
+    """The calls that read logs."""
+
+    def __init__(self, engine: Engine, api_timeout_ms: int) -> None:
+        super().__init__(engine, api_timeout_ms)
+        self._topics: dict[str, MetadataResponseTopic] = {}
+        """Topics as last seen; forgotten with each error."""
+
+    async def fetch(
+        self,
+        partition: TopicPartition,
+        topic_id: str,
+        offset: int,
+        *,
+        read_committed: bool = False,
+        max_bytes: int = LEDGER_FETCH_BYTES,
+    ) -> Fetched:
+        """Return what is at an offset, at once. `topic_id` as text; "" for a topic by its name.
+        Raises `UnknownTopicOrPartition` if there is no such topic, `OffsetOutOfRange`."""
+        what = f"reading {partition} from offset {offset}"
+        wanted = FetchPartition(
+            partition=partition.partition, fetch_offset=offset, partition_max_bytes=max_bytes
+        )
+
+        async def ask(topic: MetadataResponseTopic, leader: int) -> Fetched:
+            def build(version: int) -> FetchRequest:
+                by_id = version >= FIRST_VERSION_BY_ID
+                named = FetchTopic(
+                    topic="" if by_id else partition.topic,
+                    topic_id=topic.topic_id if by_id else ZERO_UUID,
+                    partitions=[wanted],
+                )
+                return FetchRequest(
+                    max_wait_ms=0,
+                    min_bytes=0,
+                    max_bytes=max_bytes,
+                    isolation_level=int(read_committed),
+                    topics=[named],
+                )
+
+            newest = FIRST_VERSION_BY_ID - 1 if topic.topic_id == ZERO_UUID else 32767
+            request = RequestBuilder(FetchRequest, build, max_version=newest)
+            while True:
+                response = await self.engine.call(leader, request, FetchResponse)
+                raise_for_code(response.error_code, what)
+                answer = response.responses[0].partitions[0]
+                raise_for_code(answer.error_code, what)
+                if answer.records or not response.throttle_time_ms:
+                    break
+                # Over its quota, a client is answered without records.
+                await self.engine.sleep(response.throttle_time_ms)
+            return Fetched(
+                answer.high_watermark,
+                answer.last_stable_offset,
+                answer.log_start_offset,
+                tuple((a.producer_id, a.first_offset) for a in answer.aborted_transactions or ()),
+                bytes(answer.records or b""),
+            )
+
+        return await self._ask_leader(partition, topic_id, what, ask)
+
+    async def offset_at(self, partition: TopicPartition, topic_id: str, timestamp: int) -> int:
+        """Return the start or the end of a partition's log. Raises `UnknownTopicOrPartition` if
+        there is no such topic."""
+        what = f"looking up offsets of {partition}"
+
+        async def ask(topic: MetadataResponseTopic, leader: int) -> int:
+            wanted = {partition: OffsetLookup(timestamp)}
+            response = await send_list_offsets(self.engine, leader, wanted, read_committed=False)
+            ((_, code, found),) = offsets_in(response)
+            raise_for_code(code, what)
+            return found.offset
+
+        return await self._ask_leader(partition, topic_id, what, ask)
+
+    async def _ask_leader(
+        self,
+        partition: TopicPartition,
+        topic_id: str,
+        what: str,
+        ask: Callable[[MetadataResponseTopic, int], Awaitable[T]],
+    ) -> T:
+        """Ask the leader of a partition. Errors that may pass are retried; a topic that is missing,
+        by name or id, is not."""
+
+        async def attempt() -> T:
+            is_cached = partition.topic in self._topics
+            try:
+                topic, leader = await self._leader(partition, topic_id, what)
+                return await ask(topic, leader)
+            except KafkaError:
+                self._topics.pop(partition.topic, None)
+                if not is_cached:
+                    raise
+            topic, leader = await self._leader(partition, topic_id, what)
+            return await ask(topic, leader)
+
+        return await self.retry(attempt)
+
+    async def _leader(
+        self, partition: TopicPartition, topic_id: str, what: str
+    ) -> tuple[MetadataResponseTopic, int]:
+        """Return a topic, perhaps as it was a while ago, and the leader of its partition."""
+        topic = self._topics.get(partition.topic)
+        if topic is None:
+            topic = (await self.existing_topics({partition.topic}))[partition.topic]
+            self._topics[partition.topic] = topic
+        if topic_id and topic.topic_id != ZERO_UUID and uuid_text(topic.topic_id) != topic_id:
+            raise UnknownTopicOrPartition(
+                f"{what}: the topic was deleted and created again",
+                ErrorCode.UNKNOWN_TOPIC_ID,
+            )
+        found = [p for p in topic.partitions if p.partition_index == partition.partition]
+        if not found:
+            raise_for_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, what)
+        if found[0].leader_id < 0:
+            raise_for_code(ErrorCode.LEADER_NOT_AVAILABLE, what)
+        return topic, found[0].leader_id
+
+    async def read_ledger(
+        self, entry: LedgerEntry, partition: TopicPartition, topic_id: str
+    ) -> None:
+        """Bring an entry up to the end of the ledger's partition."""
+        # A new leader may not know the high watermark yet: a fetch would end too early, and
+        # ListOffsets is answered when it does (KIP-207).
+        end = await self.offset_at(partition, topic_id, END)
+        while entry.position < end:
+            fetched = await self.fetch(partition, topic_id, entry.position)
+            before = entry.position
+            entry.replay(fetched.data)
+            if entry.position == before and fetched.high_watermark >= end:
+                # What was there is compacted away.
+                entry.skip_to(end)
+            elif entry.position == before:
+                await self.engine.sleep(OPEN_BACKOFF_MS)
+
+    async def outcome(self, transaction: TaskTransaction, topic_ids: Mapping[str, str]) -> Outcome:
+        """Return what the topics have of a transaction, once nothing of it is open."""
+        return joined_outcome(
+            [
+                await self._outcome_of_range(transaction, each, topic_ids)
+                for each in transaction.ranges
+            ]
+        )
+
+    async def _outcome_of_range(
+        self,
+        transaction: TaskTransaction,
+        written: DeliveredRange,
+        topic_ids: Mapping[str, str],
+    ) -> Outcome:
+        partition = TopicPartition(written.topic, written.partition)
+        offset = written.first_offset
+        while True:
+            try:
+                fetched = await self.fetch(
+                    partition,
+                    topic_ids.get(written.topic, ""),
+                    offset,
+                    read_committed=True,
+                    max_bytes=OUTCOME_FETCH_BYTES,
+                )
+            except OffsetOutOfRange:
+                start = await self.offset_at(partition, "", START)
+                if not offset < start <= written.last_offset:
+                    return Outcome.GONE
+                offset = start
+                continue
+            except UnknownTopicOrPartition:
+                return Outcome.GONE
+            found = outcome_in(transaction, written, fetched)
+            if isinstance(found, Outcome):
+                return found
+            if found is Look.STILL_OPEN:
+                await self.engine.sleep(OPEN_BACKOFF_MS)
+            else:
+                offset = end_of(fetched.data) or written.last_offset + 1
+
+    async def records_of_transaction(
+        self,
+        transaction: TaskTransaction,
+        written: DeliveredRange,
+        topic_id: str,
+        offset: int,
+    ) -> tuple[list[Record], int]:
+        """Return some of the records that a transaction wrote into one range, from an offset on,
+        whatever became of it, and the offset after them. Raises `OffsetOutOfRange`,
+        `UnknownTopicOrPartition`."""
+        partition = TopicPartition(written.topic, written.partition)
+        fetched = await self.fetch(partition, topic_id, offset, max_bytes=COPY_FETCH_BYTES)
+        found = [
+            record
+            for header in batches(fetched.data)
+            if is_of(transaction, header)
+            for record in records_of(fetched.data, header)
+            if offset <= record.offset <= written.last_offset
+        ]
+        end = end_of(fetched.data)
+        return found, written.last_offset + 1 if end is None else end
+
+    async def end_many(
+        self, prefix: str, transactions: Sequence[TaskTransaction], committed: bool
+    ) -> list[bool]:
+        """End transactions, all at once. Returns for each whether this, or the same before, ended
+        it; False for answers that do not tell its outcome."""
+        waiters = [
+            spawn(
+                self.end_transaction(
+                    OpenTransaction(
+                        each.transactional_id(prefix),
+                        each.producer_id,
+                        each.producer_epoch,
+                        each.transaction_version,
+                    ),
+                    committed=committed,
+                )
+            )
+            for each in transactions
+        ]
+        await gather(waiters)
+        for waiter in waiters:
+            error = waiter.error
+            if error is not None and getattr(error, "code", None) not in AMBIGUOUS:
+                raise error
+        return [waiter.error is None for waiter in waiters]
+
+    async def fence_losers(self, prefix: str) -> None:
+        """Abort the open transactions of the prefix's tasks, whatever became of them."""
+        task_id = rf"{re.escape(prefix)}\.[0-9]+\.[0-9]+"
+        try:
+            found = await self.list_transactions(states=["Ongoing"], pattern=task_id)
+        except UnsupportedVersion:  # Before Kafka 4.1 brokers list all.
+            found = await self.list_transactions(states=["Ongoing"])
+        losers = [
+            each.transactional_id for each in found if re.fullmatch(task_id, each.transactional_id)
+        ]
+        if losers:
+            await self.fence_producers(losers)
+
+    async def outcomes(
+        self, transactions: Sequence[TaskTransaction], topic_ids: Mapping[str, str]
+    ) -> list[Outcome]:
+        """Return what the topics have of each transaction, once nothing of it is open."""
+        waiters = [spawn(self.outcome(each, topic_ids)) for each in transactions]
+        return [waiter.result() for waiter in await gather(waiters)]
+
+
+def end_of(data: bytes) -> int | None:
+    """Return the offset after the last batch; None without one."""
+    end = None
+    for header in batches(data):
+        end = header.next_offset
+    return end
+
+
+AMBIGUOUS = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    }
+)
+"""The answers to EndTxn that do not tell the outcome: somebody else ended the transaction, its id
+went on, or it expired."""
+
+
+class LogAdmin(Admin):
+    """An admin client that reads logs, too."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        super().__init__(
+            settings_for(options.settings, AdminConfig),
+            brokers=options.bootstrap_servers,
+            client_id=options.client_id,
+            request_timeout_ms=options.request_timeout_ms,
+            default_api_timeout_ms=options.api_timeout_ms,
+        )
+        self._calls = LogCalls(self._engine, self.config.default_api_timeout_ms)
+
+    read_ledger = BlockingMethod(LogCalls.read_ledger)
+    end_many = BlockingMethod(LogCalls.end_many)
+    fence_losers = BlockingMethod(LogCalls.fence_losers)
+    outcomes = BlockingMethod(LogCalls.outcomes)
+    records_of_transaction = BlockingMethod(LogCalls.records_of_transaction)
+
+
+_admins: dict[tuple[int, ClientOptions], LogAdmin] = {}
+
+
+def log_admin_of(options: ClientOptions) -> LogAdmin:
+    """Return this process's client for these options."""
+    key = (os.getpid(), options)
+    if key not in _admins:
+        _admins[key] = LogAdmin(options)
+    return _admins[key]

@@ -1,0 +1,324 @@
+"""What a driver does at the end of a micro-batch: effects out, their results in, without I/O.
+
+    commit_steps   ShutOutOlderDrivers ─► ReadLedger ─┬─ undecided ─► WriteDecision ────────────┐
+                                                      └─ decided ─► EndTransactions(new, abort)─┤
+        ┌───────────────────────────────────────────────────────────────────────────────────────┘
+        └─► EndTransactions(decided, commit) ─► FenceLosers ─┬─ all certain ─► done
+                                                             └─ ReadOutcomes ─► CopyRecords …
+
+    abort_steps    ReadLedger ─► those reported and undecided: shut out, look again, abort
+
+A step is a generator: it yields an effect, gets the effect's result, and ends with the micro-batch
+(or raises). It may end after any effect, with its process; the next driver begins anew. Effects:
+
+    ShutOutOlderDrivers      InitProducerId(prefix). What an older driver has begun to write into
+                             the ledger is committed or aborted then, and it cannot begin more
+    ReadLedger               ─► the last decision, read to the high watermark; None
+    WriteDecision            into the ledger, in a transaction of the prefix. The commit point.
+                             False: shut out, nothing is written
+    EndTransactions          EndTxn for each, asked until there is an answer that will not change.
+                             ─► whether each was ended by it. False is ambiguous: someone else has
+                             ended it, or its id has gone on; it may be committed or aborted
+    FenceLosers              open transactions of the prefix, found by ListTransactions, are aborted
+    ReadOutcomes             ─► what the topics have of each, once nothing of it is open
+    CopyRecords              the records of an aborted transaction are written again and the
+                             decision with its mark, in one transaction. False: records are gone.
+                             Raises `ReplacedDriver` when shut out
+
+All effects may be repeated. `EndTransactions` with an abort is only for transactions that no
+decision names or ever will: that is why an older driver is shut out before the ledger is read.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from odradek.spark.exactly_once.errors import LedgerAhead, LedgerGone, ReplacedDriver, RowsMissing
+from odradek.spark.exactly_once.ledger import Decision, TaskTransaction
+
+
+class Batch(NamedTuple):
+    """A micro-batch, or a batch write, with the word of its user on where the ledger begins."""
+
+    prefix: str
+    batch_id: int
+    starts_at: int = 0
+
+    def __str__(self) -> str:
+        return f"batch {self.batch_id} of {self.prefix}"
+
+
+class Standing(enum.Enum):
+    """What the ledger says of a batch."""
+
+    UNDECIDED = "undecided"
+    DECIDED = "decided"
+    SETTLED = "settled"
+    """Before `ledgerStartsAt`: it is in the topics, as far as it ever will be."""
+
+
+def standing(batch: Batch, decision: Decision | None) -> Standing:
+    """Return what the ledger says of a batch. Raises `LedgerGone` or `LedgerAhead`."""
+    prefix, batch_id, starts_at = batch
+    if batch_id < starts_at:
+        return Standing.SETTLED
+    if decision is None:
+        if batch_id == starts_at:
+            return Standing.UNDECIDED
+        raise LedgerGone(
+            f"the ledger has nothing about {prefix}, and batch {batch_id} is not its first "
+            f"(ledgerStartsAt is {starts_at}). Either this query did not write exactly once "
+            "before, or the ledger topic was deleted, emptied, or another one is named. What is "
+            f"in: all batches before {batch_id}; whether batch {batch_id} is, nobody can tell if "
+            "the ledger had it. What to do: restore the ledger topic (option ledgerTopic); else "
+            f"look into the topics, and set the option ledgerStartsAt to {batch_id} to write "
+            f"batch {batch_id}, to {batch_id + 1} if its rows are in"
+        )
+    if decision.batch_id > batch_id:
+        raise LedgerAhead(
+            f"the ledger has decided batch {decision.batch_id} of {prefix}, which is ahead of "
+            f"batch {batch_id}: the checkpoint is an older one, was begun anew, or two drivers "
+            f"run. What is in: all rows of the batches up to {decision.batch_id}. What is not: "
+            "nothing was written now. What to do: go on from the right checkpoint; or set "
+            f"ledgerStartsAt to {decision.batch_id + 1} to read the batches up to "
+            f"{decision.batch_id} without writing; or set another transactionalIdPrefix, with "
+            f"ledgerStartsAt {batch_id}, to write them again"
+        )
+    return Standing.DECIDED if decision.batch_id == batch_id else Standing.UNDECIDED
+
+
+def is_told_soon(batch: Batch, decision: Decision | None, has_open: bool) -> bool:
+    """True if a task that finds nothing in the ledger should look again: the first decision of its
+    query is written, and its marker comes a moment after the driver was answered."""
+    return decision is None and has_open and batch.batch_id > batch.starts_at
+
+
+class Outcome(enum.Enum):
+    """What the topics have of a transaction."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    GONE = "gone"
+    """Its records are not in the log any more: nobody can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShutOutOlderDrivers:
+    """Fence whatever else writes decisions of the prefix. Not `again`: what this process did for an
+    earlier batch is enough. `to_abort`: nothing will be decided, so a driver that knows it was shut
+    out itself does not shut out the other."""
+
+    again: bool = True
+    to_abort: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLedger:
+    """Read the last decision of the prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDecision:
+    """Write a decision: the commit point."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransactions:
+    """Commit or abort transactions of tasks."""
+
+    transactions: tuple[TaskTransaction, ...]
+    commit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FenceLosers:
+    """Abort every open transaction of the prefix's tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOutcomes:
+    """Read what the topics have of transactions."""
+
+    transactions: tuple[TaskTransaction, ...]
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRecords:
+    """Write the records of an aborted transaction again, and the decision that marks it."""
+
+    transaction: TaskTransaction
+    marked: Decision
+
+
+Effect = (
+    ShutOutOlderDrivers
+    | ReadLedger
+    | WriteDecision
+    | EndTransactions
+    | FenceLosers
+    | ReadOutcomes
+    | CopyRecords
+)
+Steps = Generator[Effect, Any, None]
+
+
+def commit_steps(
+    batch: Batch,
+    reported: Sequence[TaskTransaction],
+    topic_ids: dict[str, str],
+    drained: Collection[int],
+) -> Steps:
+    """Commit a batch. `reported` are the transactions of the tasks that count, `drained` the tasks
+    that wrote nothing because they found the batch decided."""
+    yield ShutOutOlderDrivers(again=False)
+    decision: Decision | None = yield ReadLedger()
+    found = standing(batch, decision)
+    if found is Standing.UNDECIDED:
+        decision = yield from decide(batch, reported, topic_ids, drained)
+    elif reported:
+        known = decision if found is Standing.DECIDED else None
+        yield EndTransactions(undecided(reported, known), commit=False)
+    if decision is None or found is Standing.SETTLED:
+        yield FenceLosers()
+    else:
+        yield from finish_decided(batch, decision)
+
+
+def decide(
+    batch: Batch,
+    reported: Sequence[TaskTransaction],
+    topic_ids: dict[str, str],
+    drained: Collection[int],
+) -> Generator[Effect, Any, Decision]:
+    """Write the decision; return it, or the one that another driver has written meanwhile."""
+    if drained:
+        raise LedgerGone(
+            f"tasks {sorted(drained)[:5]} found {batch} decided in the ledger, where it is not any "
+            "more. What is in: what that decision named. What was written now is aborted. What to "
+            "do: see what became of the ledger topic; when the rows are in the topics, set the "
+            f"option ledgerStartsAt to {batch.batch_id + 1}, else to {batch.batch_id}"
+        )
+    decision = Decision(batch.batch_id, tuple(reported), topic_ids)
+    written: bool = yield WriteDecision(decision)
+    if written:
+        return decision
+    # Another process of this driver may have written an earlier batch, or it is another driver.
+    yield ShutOutOlderDrivers()
+    found: Decision | None = yield ReadLedger()
+    if standing(batch, found) is Standing.DECIDED and found is not None:
+        yield EndTransactions(undecided(reported, found), commit=False)
+        return found
+    written = yield WriteDecision(decision)
+    if not written:
+        raise ReplacedDriver(
+            f"another driver writes with the prefix {batch.prefix} and has shut this one out. What "
+            f"is in: all rows of the batches before {batch.batch_id}; what this driver wrote of "
+            f"batch {batch.batch_id} is aborted. What to do: let one query at a time use a "
+            "checkpoint; give other queries another transactionalIdPrefix"
+        )
+    return decision
+
+
+def finish_decided(batch: Batch, decision: Decision) -> Steps:
+    """End the transactions of a decision, and copy those that were aborted meanwhile."""
+    to_end = tuple(each for each in decision.transactions if not each.copied)
+    ended: list[bool] = yield EndTransactions(to_end, commit=True)
+    # Before outcomes are read: an open transaction of a loser would hide them.
+    yield FenceLosers()
+    uncertain = tuple(each for each, certain in zip(to_end, ended, strict=True) if not certain)
+    if not uncertain:
+        return
+    outcomes: list[Outcome] = yield ReadOutcomes(uncertain, decision)
+    if Outcome.ABORTED in outcomes:
+        yield ShutOutOlderDrivers()
+        # An older driver may have copied some of them.
+        newer: Decision | None = yield ReadLedger()
+        if newer is None or newer.batch_id != decision.batch_id:
+            standing(batch, newer)
+            raise LedgerGone(
+                f"the ledger has lost its decision of {batch}: the topic was deleted or emptied. "
+                "What is in: the transactions that were ended so far. What is not: those that were "
+                f"aborted before, {named(uncertain)}. What to do: restore the ledger topic, or set "
+                f"the option ledgerStartsAt to {batch.batch_id + 1} to go on without them"
+            )
+        decision = newer
+    lost: list[TaskTransaction] = []
+    unknown: list[TaskTransaction] = []
+    for each, outcome in zip(uncertain, outcomes, strict=True):
+        if outcome is Outcome.GONE:
+            unknown.append(each)
+        elif outcome is Outcome.ABORTED and each in decision.transactions:
+            marked = decision.with_copied(each)
+            copied: bool = yield CopyRecords(each, marked)
+            if copied:
+                decision = marked
+            else:
+                lost.append(each)
+    if lost or unknown:
+        raise RowsMissing(missing_text(batch, decision, lost, unknown))
+
+
+def missing_text(
+    batch: Batch,
+    decision: Decision,
+    lost: Sequence[TaskTransaction],
+    unknown: Sequence[TaskTransaction],
+) -> str:
+    parts = [
+        f"{batch} was decided, and {len(decision.transactions) - len(lost) - len(unknown)} of its "
+        f"{len(decision.transactions)} transactions are in the topics"
+    ]
+    if lost:
+        parts.append(
+            "Not in: " + named(lost) + ". The brokers aborted them, because no driver ended them "
+            "within their timeout, and their records were deleted before they could be copied"
+        )
+    if unknown:
+        parts.append(
+            "Nobody can tell of " + named(unknown) + ": their records were deleted, by retention, "
+            "DeleteRecords, compaction, or with their topic"
+        )
+    parts.append(
+        "What to do: write what is missing from elsewhere if you need it, and set the option "
+        f"ledgerStartsAt to {batch.batch_id + 1}: then the query goes on behind this batch"
+    )
+    return ". ".join(parts)
+
+
+def named(transactions: Sequence[TaskTransaction]) -> str:
+    shown = "; ".join(str(each) for each in transactions[:5])
+    return shown if len(transactions) <= 5 else f"{shown}; and {len(transactions) - 5} more"
+
+
+def abort_steps(batch: Batch, reported: Sequence[TaskTransaction]) -> Steps:
+    """Abort what a failed batch has written, as far as it is undecided. A commit that failed may
+    have decided it: then the replay goes on with it."""
+    decision: Decision | None = yield ReadLedger()
+    if is_before(decision, batch) and reported:
+        # The decision of the commit that failed may be on its way. (Once another driver has
+        # decided this batch or a later one, ours cannot arrive any more.)
+        yield ShutOutOlderDrivers(to_abort=True)
+        decision = yield ReadLedger()
+    to_abort = undecided(reported, decision)
+    if to_abort:
+        yield EndTransactions(to_abort, commit=False)
+    if is_before(decision, batch):
+        yield FenceLosers()
+
+
+def is_before(decision: Decision | None, batch: Batch) -> bool:
+    """True if the batch is undecided."""
+    return decision is None or decision.batch_id < batch.batch_id
+
+
+def undecided(
+    reported: Sequence[TaskTransaction], decision: Decision | None
+) -> tuple[TaskTransaction, ...]:
+    """Return those that a decision does not name."""
+    return tuple(each for each in reported if decision is None or not decision.has(each))

@@ -1,0 +1,345 @@
+"""The exactly-once sink: tasks and drivers that are lost, a ledger that is, and Spark's own ways to
+write. Read back with confluent-kafka, committed records only.
+
+The tests without a session play tasks and driver themselves, with the protocol of the writers.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+from odradek.spark.commit_protocol import Task
+from odradek.spark.exactly_once import driver as drivers
+from odradek.spark.exactly_once import ledger_topic
+from odradek.spark.exactly_once.errors import (
+    LedgerAhead,
+    LedgerGone,
+    LedgerNotCompacted,
+    RowsMissing,
+)
+from odradek.spark.exactly_once.protocol import ExactlyOnce
+from odradek.spark.exactly_once.reading import log_admin_of
+from odradek.spark.options import write_options
+from odradek.spark.task_writer import TaskWriter
+from spark.conftest import Topic
+
+
+def committed(topic: Topic, partitions: int = 1) -> list[int]:
+    return sorted(int(value) for value in topic.committed(partitions))
+
+
+class Query:
+    """A streaming query, whose tasks and drivers the test plays."""
+
+    def __init__(self, topic, **options):
+        self.id = str(uuid.uuid4())
+        self.topic = topic
+        self.options = write_options(
+            {
+                "kafka.bootstrap.servers": topic.bootstrap,
+                "topic": topic.name,
+                "delivery": "exactly_once",
+                **options,
+            },
+            streaming=True,
+        )
+
+    @property
+    def protocol(self):
+        return ExactlyOnce.on_driver(self.options)
+
+    def task(self, batch_id, values, partition=0, attempt=0):
+        """Run a task to its end; return its report."""
+        writer = TaskWriter(
+            self.options, self.protocol, Task(self.id, batch_id, partition, attempt)
+        )
+        return writer.write([pa.record_batch({"value": [str(each) for each in values]})])
+
+    def commit(self, batch_id, *reports):
+        self.protocol.commit(batch_id, reports)
+
+    def new_driver(self):
+        """The driver's process is gone; the next one knows nothing."""
+        drivers._drivers.clear()
+
+    def time_out(self, report):
+        """Have a broker abort a transaction, as it does after its timeout."""
+        found = report.transaction
+        admin = log_admin_of(self.options.client)
+        admin.fence_producers([found.transactional_id(report.batch.prefix)])
+
+
+@pytest.fixture
+def query(topics):
+    return Query(topics.create())
+
+
+def test_rows_are_read_when_the_driver_has_committed_them(query):
+    first, second = query.task(0, [1, 2]), query.task(0, [3], partition=1)
+    query.commit(0, first, second)
+    query.commit(1, query.task(1, [4]))
+    assert committed(query.topic) == [1, 2, 3, 4]
+
+
+def test_a_task_without_rows_has_no_transaction(query):
+    report = query.task(0, [])
+    assert report.transaction is None
+    query.commit(0, report)
+    query.commit(1, query.task(1, [1]))
+    assert committed(query.topic) == [1]
+
+
+def test_attempts_that_do_not_count_are_aborted(query):
+    """Killed, retried or denied: Spark does not tell the driver of them."""
+    query.task(0, [1], attempt=0)
+    counted = query.task(0, [1], attempt=1)
+    query.task(0, [1, 2], attempt=2)
+    query.commit(0, counted)
+    assert committed(query.topic) == [1]
+
+
+def test_a_driver_lost_before_its_decision_has_written_nothing(query):
+    query.task(0, [1, 2])
+    query.task(0, [3], partition=1)
+    query.new_driver()
+    query.commit(0, query.task(0, [1, 2, 3]))
+    assert committed(query.topic) == [1, 2, 3]
+
+
+def test_a_replay_of_a_decided_batch_writes_nothing(query, monkeypatch):
+    """The driver dies between the decision and the first EndTxn, and Spark cuts the batch
+    differently."""
+    reports = [query.task(0, [1, 2]), query.task(0, [3], partition=1)]
+    with monkeypatch.context() as patch:
+        patch.setattr(drivers.BatchDriver, "_end", died)
+        with pytest.raises(Died):
+            query.commit(0, *reports)
+    query.new_driver()
+    again = query.task(0, [3, 2, 1])
+    assert again.drained
+    query.commit(0, again)
+    assert committed(query.topic) == [1, 2, 3]
+
+
+def test_what_was_aborted_after_the_decision_is_copied(query, monkeypatch):
+    reports = [query.task(0, range(100)), query.task(0, [100], partition=1)]
+    with monkeypatch.context() as patch:
+        patch.setattr(drivers.BatchDriver, "_end", died)
+        with pytest.raises(Died):
+            query.commit(0, *reports)
+    query.time_out(reports[0])
+    for _ in range(2):
+        query.new_driver()
+        query.commit(0, query.task(0, [1]))
+        assert committed(query.topic) == [*range(101)]
+
+
+class Died(Exception):
+    pass
+
+
+def died(*_):
+    raise Died
+
+
+def test_an_abort_after_the_decision_leaves_it(query, monkeypatch):
+    """Spark aborts a batch whose commit failed, whatever the reason."""
+    report = query.task(0, [1])
+    with monkeypatch.context() as patch:
+        patch.setattr(drivers.BatchDriver, "_end", died)
+        with pytest.raises(Died):
+            query.commit(0, report)
+    query.protocol.abort("micro-batch 0", 0, [report])
+    query.new_driver()
+    query.commit(0, query.task(0, [1]))
+    assert committed(query.topic) == [1]
+
+
+def test_an_abort_before_the_decision_ends_what_was_written(query):
+    report = query.task(0, [1])
+    query.task(0, [2], partition=1)
+    query.protocol.abort("micro-batch 0", 0, [report])
+    assert committed(query.topic) == []
+
+
+def test_the_slower_of_two_drivers_stops_or_follows(query):
+    slow = query.task(0, [1, 2])
+    query.commit(0, query.task(0, [1, 2], attempt=1))
+    older = dict(drivers._drivers)
+    query.new_driver()
+    query.commit(1, query.task(1, [3]))
+    newer = dict(drivers._drivers)
+    drivers._drivers.update(older)
+    with pytest.raises(LedgerAhead, match=r"has decided batch 1.*ledgerStartsAt to 2"):
+        query.commit(0, slow)
+    query.protocol.abort("micro-batch 0", 0, [slow])
+    drivers._drivers.update(newer)
+    query.commit(2, query.task(2, [4]))
+    assert committed(query.topic) == [1, 2, 3, 4]
+
+
+def test_a_ledger_without_the_query_stops_it_with_the_way_out(query):
+    with pytest.raises(LedgerGone, match=r"nothing about odradek-spark-.*ledgerStartsAt to 5"):
+        query.task(5, [1])
+    query.options = replace(query.options, ledger_starts_at=5)
+    query.commit(5, query.task(5, [1]))
+    query.commit(6, query.task(6, [2]))
+    assert committed(query.topic) == [1, 2]
+
+
+def test_batches_before_the_start_of_the_ledger_are_read_and_not_written(query):
+    query.options = replace(query.options, ledger_starts_at=2)
+    report = query.task(1, [1])
+    assert report.drained
+    query.commit(1, report)
+    query.commit(2, query.task(2, [2]))
+    assert committed(query.topic) == [2]
+
+
+def test_a_ledger_topic_that_is_deleted_stops_the_query(topics):
+    name = f"ledger-{uuid.uuid4().hex[:8]}"
+    query = Query(topics.create(), ledgerTopic=name)
+    query.commit(0, query.task(0, [1]))
+    kept = query.protocol
+    topics.missing(name).delete()
+    ledger_topic._checked.clear()
+    query.new_driver()
+    writer = TaskWriter(query.options, kept, Task(query.id, 1, 0, 0))
+    with pytest.raises(LedgerGone, match=f"ledger topic {name} was deleted"):
+        writer.write([pa.record_batch({"value": ["2"]})])
+    # The driver has made a new one, where the next batch is not the first.
+    with pytest.raises(LedgerGone, match="batch 1 is not its first"):
+        query.task(1, [2])
+
+
+def test_a_ledger_topic_that_is_not_compacted_is_refused(topics):
+    ledger = topics.create(cleanup_policy="delete")
+    query = Query(topics.create(), ledgerTopic=ledger.name)
+    with pytest.raises(LedgerNotCompacted, match=r"cleanup.policy=delete.*Nothing was written"):
+        query.task(0, [1])
+
+
+def lose_after_the_decision(query, monkeypatch, *values):
+    """Decide batch 0, have its transaction aborted, and lose the driver."""
+    report = query.task(0, values)
+    with monkeypatch.context() as patch:
+        patch.setattr(drivers.BatchDriver, "_end", died)
+        with pytest.raises(Died):
+            query.commit(0, report)
+    query.time_out(report)
+    query.new_driver()
+
+
+def test_records_deleted_before_they_are_copied_stop_the_query(query, monkeypatch):
+    lose_after_the_decision(query, monkeypatch, 1, 2, 3)
+    query.topic.delete_records(2)
+    wanted = r"0 of its 1 transactions are in .* Not in: task 0 \(3 records.*ledgerStartsAt to 1"
+    with pytest.raises(RowsMissing, match=wanted):
+        query.commit(0, query.task(0, [1]))
+    query.options = replace(query.options, ledger_starts_at=1)
+    query.commit(1, query.task(1, [4]))
+    assert committed(query.topic) == [4]
+
+
+def test_a_topic_deleted_after_the_decision_stops_the_query(topics, query, monkeypatch):
+    lose_after_the_decision(query, monkeypatch, 1)
+    query.topic.delete()
+    with pytest.raises(RowsMissing, match=r"Nobody can tell of task 0"):
+        query.commit(0, query.task(0, [1]))
+
+
+def test_a_decision_of_many_tasks_has_several_records(topics, monkeypatch):
+    from odradek.spark.exactly_once import ledger
+
+    monkeypatch.setattr(ledger, "RANGES_IN_PART", 2)
+    query = Query(topics.create())
+    reports = [query.task(0, [n], partition=n) for n in range(5)]
+    with monkeypatch.context() as patch:
+        patch.setattr(drivers.BatchDriver, "_end", died)
+        with pytest.raises(Died):
+            query.commit(0, *reports)
+    query.time_out(reports[3])
+    query.new_driver()
+    query.commit(0, query.task(0, [0]))
+    assert committed(query.topic) == [*range(5)]
+
+
+def test_a_stream_from_topic_to_topic(topics, stream, bootstrap, tmp_path):
+    source, target = topics.create(2), topics.create(2)
+
+    def copy():
+        query = (
+            stream(source, maxOffsetsPerTrigger=4)
+            .selectExpr("value")
+            .writeStream.format("odradek")
+            .option("kafka.bootstrap.servers", bootstrap)
+            .option("topic", target.name)
+            .option("delivery", "exactly_once")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    source.produce(*range(5))
+    copy()
+    source.produce(5, 6, partition=1)
+    copy()
+    assert committed(target, 2) == [*range(7)]
+
+
+def test_a_batch_write_of_one_number_is_written_once(spark, topics, bootstrap):
+    target = topics.create()
+    prefix = f"nightly-{uuid.uuid4().hex[:8]}"
+
+    def save(batch_id, *numbers):
+        rows = spark.createDataFrame([(str(n),) for n in numbers], "value string")
+        writer = rows.write.format("odradek").mode("append").option("topic", target.name)
+        writer.option("kafka.bootstrap.servers", bootstrap).options(
+            delivery="exactly_once", transactionalIdPrefix=prefix, batchId=batch_id
+        ).save()
+
+    save(0, 1, 2)
+    save(0, 2, 1)
+    save(3, 3)
+    with pytest.raises(PySparkException, match=r"has decided batch 3"):
+        save(2, 4)
+    assert committed(target) == [1, 2, 3]
+
+
+def test_each_save_of_a_foreach_batch_function_has_its_prefix(topics, stream, bootstrap, tmp_path):
+    source, some, others = topics.create(), topics.create(), topics.create()
+    source.produce(*range(4))
+    name = uuid.uuid4().hex[:8]
+
+    def write(rows, batch_id):
+        for target, condition in ((some, "value < 2"), (others, "value >= 2")):
+            writer = rows.where(f"cast(cast(value as string) as int) {condition[6:]}").select(
+                "value"
+            )
+            writer.write.format("odradek").mode("append").options(
+                **{"kafka.bootstrap.servers": bootstrap},
+                topic=target.name,
+                delivery="exactly_once",
+                transactionalIdPrefix=f"{name}-{target.name}",
+                batchId=batch_id,
+            ).save()
+
+    def run():
+        writing = stream(source).writeStream.foreachBatch(write).trigger(availableNow=True)
+        started = writing.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        started.awaitTermination()
+        assert started.exception() is None
+
+    run()
+    # As if Spark had died before it logged the micro-batch.
+    (tmp_path / "checkpoint" / "commits" / "0").unlink()
+    (tmp_path / "checkpoint" / "commits" / ".0.crc").unlink(missing_ok=True)
+    run()
+    assert committed(some) == [0, 1]
+    assert committed(others) == [2, 3]

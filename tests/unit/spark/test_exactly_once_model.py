@@ -1,0 +1,136 @@
+"""The steps of the exactly-once sink through all that can be lost, in a scripted world."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from odradek.spark.exactly_once import steps
+from odradek.spark.exactly_once.ledger import Decision
+from odradek.spark.exactly_once.steps import (
+    EndTransactions,
+    FenceLosers,
+    ReadLedger,
+    ShutOutOlderDrivers,
+    WriteDecision,
+)
+from unit.spark.exactly_once_model import Rules, World
+
+SEEDS = range(500)
+
+
+def test_each_row_is_committed_once_and_nothing_stays_open():
+    happened: Counter[str] = Counter()
+    for seed in SEEDS:
+        world = World(seed)
+        world.run()
+        assert not world.violations(), f"seed {seed}: {world.violations()}"
+        happened += world.happened
+        happened.update(f"stopped by {why}" for why in world.stopped)
+    for what in (
+        "task killed in rows",
+        "speculation",
+        "loser fenced",
+        "driver killed in tasks",
+        "driver killed in ShutOutOlderDrivers",
+        "driver killed in WriteDecision",
+        "driver killed in EndTransactions",
+        "driver killed in FenceLosers",
+        "driver killed in ReadOutcomes",
+        "driver killed in CopyRecords",
+        "driver killed in commit log",
+        "drained",
+        "late",
+        "pause",
+        "two drivers",
+        "stopped by commit log",
+        "stopped by ReplacedDriver",
+        "time out",
+        "copied",
+    ):
+        assert happened[what], f"no seed has seen {what}: {happened}"
+
+
+def without(effects, running, result=None):
+    """Steps that pass over some effects, as if they had been carried out."""
+    answer = None
+    while True:
+        try:
+            effect = running.send(answer)
+        except StopIteration:
+            return
+        answer = result if isinstance(effect, effects) else (yield effect)
+
+
+def ends_before_the_decision(batch, reported, topic_ids, drained):
+    yield EndTransactions(tuple(reported), commit=True)
+    yield from steps.commit_steps(batch, reported, topic_ids, drained)
+
+
+def reads_the_ledger_before_it_shuts_out(batch, reported, topic_ids, drained):
+    found = yield ReadLedger()
+    yield ShutOutOlderDrivers()
+    if steps.standing(batch, found) is steps.Standing.UNDECIDED:
+        found = Decision(batch.batch_id, tuple(reported), topic_ids)
+        yield WriteDecision(found)
+    yield from steps.finish_decided(batch, found)
+
+
+def decides_again(batch, reported, topic_ids, drained):
+    yield ShutOutOlderDrivers()
+    decision = Decision(batch.batch_id, tuple(reported), topic_ids)
+    yield WriteDecision(decision)
+    yield from steps.finish_decided(batch, decision)
+
+
+def takes_fenced_for_committed(batch, reported, topic_ids, drained):
+    running = steps.commit_steps(batch, reported, topic_ids, drained)
+    answer = None
+    while True:
+        try:
+            effect = running.send(answer)
+        except StopIteration:
+            return
+        answer = yield effect
+        if isinstance(effect, EndTransactions):
+            answer = [True] * len(answer)
+
+
+def leaves_losers(*given):
+    yield from without(FenceLosers, steps.commit_steps(*given))
+
+
+def aborts_without_asking(batch, reported):
+    yield EndTransactions(tuple(reported), commit=False)
+    yield FenceLosers()
+
+
+def aborts_all_after_asking(batch, reported):
+    yield ReadLedger()
+    yield EndTransactions(tuple(reported), commit=False)
+
+
+BROKEN = {
+    "ends before the decision": Rules(commit_steps=ends_before_the_decision),
+    "reads the ledger before it shuts out": Rules(
+        commit_steps=reads_the_ledger_before_it_shuts_out
+    ),
+    "decides again": Rules(commit_steps=decides_again),
+    "takes fenced for committed": Rules(commit_steps=takes_fenced_for_committed),
+    "leaves losers": Rules(commit_steps=leaves_losers),
+    "decides outside of a transaction": Rules(decides_in_a_transaction=False),
+    "believes what it reads before its own marker": Rules(newest=lambda read, written: read),
+    "marks copies in another transaction": Rules(marks_copies_in_one_transaction=False),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_part_is_found(what):
+    worlds = (World(seed, BROKEN[what]) for seed in range(2000))
+    assert any(is_bad(world) for world in worlds)
+
+
+def is_bad(world):
+    world.run()
+    return bool(world.violations())
