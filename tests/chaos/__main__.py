@@ -114,7 +114,8 @@ def show_result(console: Console, result: Result) -> None:
     console.print(
         f"  {result.sent:,} sent, {result.acked:,} acknowledged, {failed:,} failed; the group read "
         f"{result.read:,} and {result.read_again:,} of them again; "
-        f"{result.committed:,} offsets committed and compared; {result.starts} starts; "
+        f"{result.committed:,} offsets committed and compared; "
+        f"{result.transactions:,} transactions; {result.starts} starts; "
         f"{len(result.outages)} faults; violations: {len(result.violations)}"
     )
     for violation in result.violations[:20]:

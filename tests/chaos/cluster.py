@@ -27,6 +27,7 @@ from odradek.model.java_hash import partition_for
 from odradek.testing.cluster import free_ports
 
 TOPIC, GROUP = "chaos", "chaos-readers"
+TRANSACTIONS_TOPIC = "chaos-transactions"
 OFFSETS_TOPIC = "__consumer_offsets"
 PATIENCE_S = 120
 ASKED_S = 5
@@ -130,10 +131,11 @@ class Cluster:
         threading.Event().wait(self.random.uniform(*seconds))
 
     def create_topic(self, partitions: int) -> None:
-        """Create the topic of the run once all nodes are voters."""
+        """Create the topics of the run once all nodes are voters."""
         self.await_whole()
-        topic = NewTopic(TOPIC, partitions, len(self.numbers))
-        self._admin.create_topics([topic])[TOPIC].result(PATIENCE_S)
+        for name in (TOPIC, TRANSACTIONS_TOPIC):
+            topic = NewTopic(name, partitions, len(self.numbers))
+            self._admin.create_topics([topic])[name].result(PATIENCE_S)
 
     # Who is who
 

@@ -19,7 +19,11 @@ from typing import Self
 
 from chaos.cluster import GROUP, TOPIC
 from odradek import Admin, KafkaError, TopicPartition
-from odradek.coordinator.records import OffsetCommitKey, OffsetCommitValue, decode_record
+from odradek.coordinator.group.group_records import (
+    GROUP_RECORDS,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 OWN_GROUP = "chaos-committer"
 PAUSE_S = 0.25
@@ -89,7 +93,7 @@ class CommittedOffsets:
         """Return all violations, given the whole log of committed offsets."""
         in_log: dict[int, set[int]] = defaultdict(set)
         for key, value in log:
-            record = decode_record(key, value)
+            record = GROUP_RECORDS.decode(key, value)
             if record is None or not isinstance(record.key, OffsetCommitKey):
                 continue
             if record.key.group == GROUP and isinstance(record.value, OffsetCommitValue):

@@ -55,6 +55,8 @@ class Proxy:
         self._of_nodes = of_nodes
         self._loop = asyncio.new_event_loop()
         self._links: set[Link] = set()
+        self._accepted_writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._refused: set[int] = set()
         self._held: dict[Direction, set[int]] = {direction: set() for direction in Direction}
         self._healed = asyncio.Event()
@@ -78,7 +80,7 @@ class Proxy:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(
-            asyncio.start_server(self._serve, sock=self._listener)
+            asyncio.start_server(self._accepted, sock=self._listener)
         )
         try:
             self._loop.run_forever()
@@ -88,21 +90,35 @@ class Proxy:
             for task in (running := asyncio.all_tasks(self._loop)):
                 task.cancel()
             self._loop.run_until_complete(asyncio.gather(*running, return_exceptions=True))
+            for writer in self._accepted_writers:  # of tasks that had not begun
+                reset(writer)
+            self._loop.run_until_complete(asyncio.sleep(0))
             self._loop.close()
 
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._accepted_writers.add(writer)
+        task = self._loop.create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._forward(reader, writer)
+        finally:
+            reset(writer)
+            self._accepted_writers.discard(writer)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         first = b""
         if self._of_nodes:
             with contextlib.suppress(OSError):
                 first = await reader.read(CHUNK)
         source = node_of(first) if self._of_nodes else ANYONE
         if source in self._refused:
-            reset(writer)
             return
         try:
             there = await asyncio.open_connection("127.0.0.1", self._target_port)
         except OSError:
-            reset(writer)
             return
         broker_reader, broker_writer = there
         link = Link(source, writer, broker_writer)
@@ -114,7 +130,6 @@ class Proxy:
             )
         finally:
             self._links.discard(link)
-            reset(writer)
             reset(broker_writer)
 
     async def _pump(

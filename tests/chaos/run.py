@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -18,10 +18,24 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as Assigned
 
-from chaos.cluster import GROUP, OFFSETS_TOPIC, PATIENCE_S, TOPIC, ChaosFailure, Cluster
+from chaos.cluster import (
+    GROUP,
+    OFFSETS_TOPIC,
+    PATIENCE_S,
+    TOPIC,
+    TRANSACTIONS_TOPIC,
+    ChaosFailure,
+    Cluster,
+)
 from chaos.committed import CommittedOffsets
 from chaos.faults import FAULTS, Victims
 from chaos.node import TESTS, environment
+from chaos.transactions import (
+    TRANSACTIONAL,
+    TransactionalWriter,
+    await_ends,
+    committed_offset,
+)
 from chaos.writer import FLUSH_S, PLAIN, REORDERING
 from clients.group_members import Members
 from odradek.model.topics import TopicPartition
@@ -126,6 +140,8 @@ class Result:
     read: int = 0
     read_again: int = 0
     starts: int = 0
+    transactions: int = 0
+    """Transactions that were begun."""
     committed: int = 0
     """Offsets that were committed and compared during the run, besides those of the group."""
     violations: list[str] = field(default_factory=list)
@@ -174,8 +190,14 @@ def chaos_run(
         members.until(lambda: any(member.owned for member in group), "the group has members")
         cluster.await_whole()
         committed = CommittedOffsets(bootstrap)
+        transactional = [TransactionalWriter(library, bootstrap) for library in TRANSACTIONAL]
         outages: list[Outage] = []
-        with committed:  # Without the end: a log that still grows has none to read to.
+        with (
+            ExitStack() as during,
+            committed,
+        ):  # Without the end: a log that still grows has none to read to.
+            for each in transactional:
+                during.enter_context(each)
             for kind in schedule(chance, kinds or tuple(faults), seconds):
                 outage = Outage(kind, time.monotonic_ns())
                 outages.append(outage)
@@ -191,6 +213,7 @@ def chaos_run(
         for writer in running:
             writer.join()
         result = Result(seed, outages, starts=cluster.starts, committed=committed.acked)
+        check_transactions(bootstrap, transactional, result)
         history = history_of(running, result, brokers)
         final = read_final(bootstrap, history)
         values = {value for rows in final.values() for _, value, _ in rows}
@@ -207,6 +230,22 @@ def chaos_run(
     result.violations += checker.check()
     measure_gaps(running, outages)
     return result
+
+
+def check_transactions(
+    bootstrap: str, writers: Sequence[TransactionalWriter], result: Result
+) -> None:
+    """Note the transactions that are torn, lost or left open."""
+    result.violations += await_ends(bootstrap)
+    values = Counter(
+        (message.partition() or 0, (message.value() or b"").decode())
+        for message in read_to_end(bootstrap, TRANSACTIONS_TOPIC)
+    )
+    for writer in writers:
+        result.transactions += len(writer.outcomes)
+        result.violations += writer.violations(values)
+        offset = committed_offset(bootstrap, writer.name)
+        result.violations += writer.wrong_offset(offset, values)
 
 
 def schedule(chance: random.Random, kinds: Sequence[str], seconds: float) -> Iterator[str]:

@@ -10,12 +10,10 @@ from odradek.log.producer_state import ProducerState
 from odradek.model.errors import ErrorCode
 from odradek.replication import produce
 from odradek.replication.follower_fetch import FollowerFetches
-from odradek.replication.leadership import IsrProposal, Leadership, Replica
+from odradek.replication.leadership import NO_OFFSET, IsrProposal, Leadership, Replica
 from odradek.replication.partition import Isolation, Partition
 from odradek.replication.produce import ProduceStatus
 from odradek.replication.replica_manager import ReplicaManager
-
-NO_OFFSET = -1
 
 
 def counts_the_log_end_alone(patch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,9 @@ import pytest
 
 from odradek.broker.partitions import Partitions
 from odradek.replication.alter_partition_manager import AlterPartitionManager
+from odradek.replication.partition import NO_EPOCH
 from odradek.replication.replica_fetcher import ReplicaFetcher, State
 from odradek.replication.replica_fetcher_manager import FollowedPartition
-
-NO_EPOCH = -1
 
 
 def tells_its_end_before_the_flush(patch: pytest.MonkeyPatch) -> None:

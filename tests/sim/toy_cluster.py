@@ -136,13 +136,9 @@ class ClusterToy(ToyBroker):
         for name, (topic_id, partitions) in self.topics.items():
             for number, partition in enumerate(partitions):
                 if self.leads(topic_id, number):
-                    yield PartitionView(
-                        TopicPartition(name, number),
-                        topic_id,
-                        self.epoch(topic_id, number),
-                        (),
-                        self.visible_end(partition),
-                    )
+                    end = self.visible_end(partition)
+                    tp, epoch = TopicPartition(name, number), self.epoch(topic_id, number)
+                    yield PartitionView(tp, topic_id, epoch, (), end, end)
 
     def epoch(self, topic_id: UUID, number: int) -> int:
         return self.shared.leaders[topic_id, number].epoch

@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 from uuid import UUID
 
 from odradek.broker.node import Node
-from odradek.controller.image import MetadataImage, PartitionRegistration
+from odradek.controller.image import MetadataImage
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicIdPartition, TopicPartition
 from odradek.protocol import record_batch
@@ -47,6 +47,7 @@ class PartitionView:
     epoch: int
     isr: tuple[int, ...]
     high_watermark: int
+    last_stable_offset: int
     partition_epoch: int = -1
 
     @property
@@ -83,6 +84,7 @@ def view_of(partition: Partition) -> PartitionView:
         partition.leader_epoch,
         (partition.node_id,) if leadership is None else leadership.isr,
         partition.high_watermark,
+        partition.last_stable_offset,
         -1 if leadership is None else leadership.partition_epoch,
     )
 
@@ -106,14 +108,6 @@ def newest_image(nodes: Mapping[int, Node]) -> MetadataImage | None:
     """Return the committed image of the node that knows most; None without nodes."""
     logs = [node.metadata for node in nodes.values()]
     return max(logs, key=lambda each: each.committed_offset).committed if logs else None
-
-
-def registration_of(
-    image: MetadataImage | None, topic_id: UUID, number: int
-) -> PartitionRegistration | None:
-    """Return what an image says of a partition, None if it does not know it."""
-    topic = None if image is None else image.topic_by_id(topic_id)
-    return None if topic is None else topic.partitions.get(number)
 
 
 def unsettled(machines: Sequence[SimMachine], lost: Sequence[int] = ()) -> list[str]:
@@ -145,6 +139,17 @@ def unsettled(machines: Sequence[SimMachine], lost: Sequence[int] = ()) -> list[
     if len(ends) > 1:
         missing.append(f"the committed metadata ends at {sorted(ends)}")
     return missing
+
+
+def open_transactions(machines: Sequence[SimMachine]) -> list[str]:
+    """Return the partitions with an open transaction, as their leaders see them."""
+    return [
+        f"{view.name}: a transaction is open at {view.last_stable_offset}"
+        for machine in machines
+        if machine.running
+        for view in led_partitions(machine.broker)
+        if view.last_stable_offset < view.high_watermark
+    ]
 
 
 def replica_logs(machines: Sequence[SimMachine]) -> list[ReplicaLog]:
@@ -210,12 +215,14 @@ class Observer:
     machines: list[SimMachine] = field(default_factory=list)
     leaderships: list[Leadership] = field(default_factory=list)
     watermarks: list[Watermark] = field(default_factory=list)
+    stable_offsets: list[Watermark] = field(default_factory=list)
+    """The last stable offsets, as watermarks."""
     behind: list[InSyncReplica] = field(default_factory=list)
     """The replicas in sync that lacked what is committed, once for each process."""
     committed: list[CommittedRecord] = field(default_factory=list)
     """The batches of the metadata log that each process takes for committed."""
     _metadata: dict[tuple[str, int], ReadMetadata] = field(default_factory=dict)
-    _seen: dict[tuple[str, int, str], tuple[int, int]] = field(default_factory=dict)
+    _seen: dict[tuple[str, int, str], tuple[int, int, int]] = field(default_factory=dict)
     _behind: set[tuple[str, int, str]] = field(default_factory=set)
     _turns: dict[str, int] = field(default_factory=dict)
 
@@ -236,7 +243,7 @@ class Observer:
             self._read_metadata(machine, machine.broker.metadata.committed_offset)
         for view in led_partitions(machine.broker):
             key = (machine.host, machine.boots, view.name)
-            state = (view.epoch, view.high_watermark)
+            state = (view.epoch, view.high_watermark, view.last_stable_offset)
             known = self._seen.get(key)
             if known == state:
                 continue
@@ -246,16 +253,9 @@ class Observer:
                 self.leaderships.append(
                     Leadership(at_ns, view.name, view.epoch, machine.host, machine.boots)
                 )
-            self.watermarks.append(
-                Watermark(
-                    at_ns,
-                    view.name,
-                    view.epoch,
-                    machine.host,
-                    machine.boots,
-                    view.high_watermark,
-                )
-            )
+            place = at_ns, view.name, view.epoch, machine.host, machine.boots
+            self.watermarks.append(Watermark(*place, view.high_watermark))
+            self.stable_offsets.append(Watermark(*place, view.last_stable_offset))
 
         if isinstance(machine.broker, Node) and len(self.machines) > 1:
             self._look_at_followers(machine.number, machine.broker)
@@ -268,7 +268,7 @@ class Observer:
         image = newest_image(nodes)
         for replica in node.replicas:
             key = replica.topic_id, replica.topic_partition.partition
-            known = registration_of(image, *key)
+            known = None if image is None else image.partition(*key)
             leader = nodes.get(known.leader) if known is not None else None
             led = None if leader is None else leader.replicas.by_id.get(key)
             if (
@@ -327,11 +327,15 @@ class Observer:
 
     def judge(self, *, several: bool) -> list[str]:
         """Return the violations. A broker alone leads in one epoch through all its starts."""
+        rising = [
+            *high_watermarks_rise(self.watermarks),
+            *high_watermarks_rise(self.stable_offsets, "last stable offset"),
+        ]
         if not several:
-            return high_watermarks_rise(self.watermarks)
+            return rising
         return [
             *one_leader_per_epoch(self.leaderships),
             *committed_logs_match(self.committed),
-            *high_watermarks_rise(self.watermarks),
+            *rising,
             *in_sync_have_committed(self.behind),
         ]

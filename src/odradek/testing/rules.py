@@ -8,7 +8,8 @@ rules hold for a broker alone (one replica), a cluster, and a quorum without bro
 |--------------------------|-----------------------------------------------------------------------|
 | `one_leader_per_epoch`   | in one epoch a partition has one leader; the metadata log too         |
 | `one_vote_per_epoch`     | a replica of the quorum votes for one candidate in an epoch           |
-| `high_watermarks_rise`   | while one process leads in one epoch, its high watermark never falls  |
+| `high_watermarks_rise`   | while one process leads in one epoch, its high watermark never falls, |
+|                          | and neither does its last stable offset                               |
 | `acks_are_on_platters`   | an acknowledged batch is on the platter of every in-sync replica, and |
 |                          | of as many replicas as `min.insync.replicas` says                     |
 | `in_sync_have_committed` | a replica in sync has everything below its leader's high watermark    |
@@ -133,8 +134,10 @@ def one_vote_per_epoch(votes: Iterable[Vote]) -> list[str]:
     return found
 
 
-def high_watermarks_rise(seen: Iterable[Watermark]) -> list[str]:
-    """Return the high watermarks that fell while one process led in one epoch."""
+def high_watermarks_rise(seen: Iterable[Watermark], what: str = "high watermark") -> list[str]:
+    """Return the high watermarks, or last stable offsets, that fell while one process led in one
+    epoch.
+    """
     last: dict[tuple[str, int, str, int], Watermark] = {}
     found = []
     for each in seen:
@@ -142,7 +145,7 @@ def high_watermarks_rise(seen: Iterable[Watermark]) -> list[str]:
         known = last.get(key)
         if known is not None and each.offset < known.offset:
             found.append(
-                f"{each.partition}: the high watermark of {each.node} in epoch {each.epoch} fell"
+                f"{each.partition}: the {what} of {each.node} in epoch {each.epoch} fell"
                 f" from {known.offset} to {each.offset} at {each.at_ns} ns"
             )
         last[key] = each

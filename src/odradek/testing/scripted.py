@@ -31,7 +31,12 @@ from odradek.config.client import ClientConfig
 from odradek.model.errors import ErrorCode
 from odradek.network.connection import Connection, Exchange
 from odradek.network.server import SocketServer
-from odradek.protocol.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.api.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+)
 from odradek.protocol.api.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -93,6 +98,9 @@ class ScriptedCluster:
     """By type of request, for all brokers without their own answer."""
     listed: list[int] = field(default_factory=list)
     """The brokers in Metadata answers."""
+    features: dict[str, int] = field(default_factory=dict)
+    """The levels of the cluster's features."""
+    features_epoch: int = 1
     scheduler: Scheduler = field(init=False)
     fabric: Fabric = field(init=False)
     _brokers: dict[int, ScriptedBroker] = field(default_factory=dict)
@@ -360,7 +368,16 @@ class ScriptedBroker:
             for key, (low, high) in sorted(self.versions.items())
             if not (code and self.refuses_bare)
         ]
-        return ApiVersionsResponse(error_code=code, api_keys=keys)
+        features = [
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in self.cluster.features.items()
+        ]
+        return ApiVersionsResponse(
+            error_code=code,
+            api_keys=keys,
+            finalized_features_epoch=self.cluster.features_epoch if features else -1,
+            finalized_features=features,
+        )
 
     def _answer(
         self, exchange: Exchange, correlation_id: int, key: int, version: int, answer: Any

@@ -193,6 +193,7 @@ def broker_world(options: argparse.Namespace, seed: int, brokers: int) -> World:
         brokers=brokers,
         kept=None if options.keep is None else split(options.keep),
         brief=options.brief and brokers != 1,
+        transactions=options.transactions,
     )
 
 
@@ -245,6 +246,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--brief", action="store_true", help="of a cluster: its faults within a few seconds"
     )
+    made.add_argument("--transactions", action="store_true", help="run transactional clients too")
     made.add_argument("--plain", action="store_true", help="only producing and reading")
     made.add_argument(
         "--engines",

@@ -1,4 +1,4 @@
-"""What the runs of one command add up to: virtual time, faults, records, violations.
+"""Sums over the runs of one command: virtual time, faults, records, violations.
 
 A `RunResult` is all that is kept of a run: a world of its own size for each of thousands of seeds
 would not fit into memory, and it can be handed from one process to another.

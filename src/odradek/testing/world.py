@@ -33,6 +33,7 @@ from uuid import UUID
 
 from odradek.model.topics import TopicIdPartition, TopicPartition, uuid_text
 from odradek.protocol import record_batch
+from odradek.testing import transactions
 from odradek.testing.checker import FSYNC, Checker, Clocks, RetentionRule
 from odradek.testing.cluster_faults import ClusterFaults
 from odradek.testing.disk import SimDisk
@@ -48,7 +49,7 @@ from odradek.testing.probes import (
     led_partitions,
     newest_image,
     nodes_of,
-    registration_of,
+    open_transactions,
     replica_logs,
     unsettled,
 )
@@ -62,6 +63,7 @@ from odradek.testing.workload.schedule import (
     draw_schedule,
     with_extras,
     with_machines,
+    with_transactions,
 )
 
 WORK_LIMIT_NS = 60 * SECOND
@@ -136,6 +138,8 @@ class World:
     """Only these parts of the plan, None for all."""
     brief: bool = False
     """Short virtual time: the faults of a cluster come close together."""
+    transactions: bool = False
+    """Run transactional clients too."""
     is_toy: bool = False
     """True if `wire` makes brokers that are no cluster of real ones."""
     cluster: ClusterFaults = field(init=False)
@@ -161,6 +165,8 @@ class World:
             self.plan = with_machines(self.seed, self.plan, self.brokers, self.faults)
         elif self.brokers != 1:
             self.plan = with_cluster(self.seed, self.plan, self.brokers, self.faults)
+        if self.transactions:
+            self.plan = with_transactions(self.seed, self.plan, self.steps)
         if self.brief:
             self.plan = in_brief(self.seed, self.plan)
         if self.engines != NO_ENGINES:
@@ -233,6 +239,7 @@ class World:
             *(str(reader) for reader in plan.readers),
             *(str(trimmer) for trimmer in plan.trimmers),
             *(str(topic) for topic in plan.recreated),
+            *(str(producer) for producer in plan.transactions.producers),
             f"{plan.link}",
             f"{plan.pace}",
             "faults:",
@@ -244,6 +251,7 @@ class World:
         text = f"--world {world} --seed {self.seed} --steps {self.steps}"
         text += f" --faults '{','.join(self.faults)}'" if self.faults else ""
         text += " --brief" if self.brief else ""
+        text += " --transactions" if self.transactions else ""
         text += "" if self.extras else " --plain"
         text += f" --engines {self.engines}" if self.engines != BOTH else ""
         return text + (f" --keep '{','.join(self.kept)}'" if self.kept is not None else "")
@@ -266,6 +274,7 @@ class World:
             self.brokers,
             list(parts),
             self.brief,
+            self.transactions,
             self.is_toy,
         )
 
@@ -302,17 +311,24 @@ class World:
         stuck = self._until(self._work_is_done, self._work_limit_ns(), self._pending_work)
         if not stuck and self._is_cluster:
             stuck = self._cluster_settles()
+        if not stuck and self.transactions:
+            stuck = self._until(
+                lambda: not open_transactions(self._core),
+                END_LIMIT_NS,
+                lambda: open_transactions(self._core),
+            )
         self.clients.stop()
         # Records acknowledged with acks=1 become visible later, when they are on disk.
         self.scheduler.run(self.scheduler.now_ns + self._quiet_ns())
         self._quiet_ms = WALL_START_MS + (self.scheduler.now_ns - RETENTION_NS) // MS
         if not stuck:
             finals = self.clients.start_final_readers()
+            self.clients.transactions.start_final()
             # The limit allows one batch per fetch, each of which waits for more data in vain.
             stuck = self._until(
-                lambda: all(reader.finished for reader in finals),
+                lambda: not self._final_pending(finals),
                 READ_LIMIT_NS + len(self.history.sends) * SECOND,
-                lambda: [reader.pending() for reader in finals if not reader.finished],
+                lambda: self._final_pending(finals),
             ) or self._end_engines(finals)
         checker = Checker(
             self.history,
@@ -324,6 +340,7 @@ class World:
         found = stuck + checker.check_surprises() if stuck else checker.check()
         if not stuck:
             found += self.engine_clients.judge(checker.log)
+            found += transactions.judge(self.clients.transactions.observed)
         found += self.observer.judge(several=self.plan.machines > 1)
         found += acks_are_on_platters(self._acks)
         if self._is_cluster:
@@ -353,7 +370,9 @@ class World:
     # Phases.
 
     def _work_limit_ns(self) -> int:
-        return WORK_LIMIT_NS if self.engines == NO_ENGINES else SEND_LIMIT_NS
+        # A transaction is a dozen round trips in a row, each of seconds over slow links.
+        is_slow = self.engines != NO_ENGINES or self.transactions
+        return SEND_LIMIT_NS if is_slow else WORK_LIMIT_NS
 
     def _quiet_ns(self) -> int:
         has_retention = any(topic.retention for topic in self.plan.topics)
@@ -392,6 +411,10 @@ class World:
             WHOLE_LIMIT_NS,
             lambda: unsettled(self.machines, lost),
         )
+
+    def _final_pending(self, finals: Sequence[SimReader]) -> list[str]:
+        readers = [reader.pending() for reader in finals if not reader.finished]
+        return readers + self.clients.transactions.final_pending()
 
     def _pending_work(self) -> list[str]:
         return self.clients.pending_work() + self.engine_clients.pending_sends()
@@ -459,9 +482,8 @@ class World:
         end = send.base_offset + len(send.contents)
         newest = max(views, key=lambda view: view.epoch)
         members, needed = set(newest.isr), 0
-        known = registration_of(
-            newest_image(nodes_of(self.machines)), topic_id, send.partition.partition
-        )
+        image = newest_image(nodes_of(self.machines))
+        known = None if image is None else image.partition(topic_id, send.partition.partition)
         if known is not None:
             least = int(self.plan.settings.get(MIN_ISR, "1"))
             needed = min(least, len(known.replicas) - len(known.adding_replicas))

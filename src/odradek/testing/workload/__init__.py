@@ -8,6 +8,7 @@
     trimmer    deletes records from the front of logs
     committer  commits offsets for a group, and fetches them again
     cluster_client   a client's connections to all brokers, and the leaders it knows of
+    transactional_producer, committed_reader, transaction_clients   transactions, and who reads them
     clients    all scripted clients of a run: started, crashed, replaced, stopped
 
 These are not the clients of `odradek.client`. They do on purpose what careful clients avoid (short

@@ -24,6 +24,7 @@ from odradek.testing.workload.producer import ProducerPlan, SimProducer
 from odradek.testing.workload.reader import ReaderPlan, SimReader
 from odradek.testing.workload.schedule import Schedule, draw_life, draw_reader
 from odradek.testing.workload.topics import TopicCreator, TopicLife, TopicLives, TopicPlan
+from odradek.testing.workload.transaction_clients import TransactionClients
 from odradek.testing.workload.trimmer import SimTrimmer
 
 
@@ -48,13 +49,20 @@ class ScriptedClients:
     trimmers: list[SimTrimmer] = field(default_factory=list)
     committers: list[SimCommitter] = field(default_factory=list)
     operator: SimOperator | None = None
+    transactions: TransactionClients = field(init=False)
     _crashes: int = 0
     _to_come: int = 0
     """The number of producers that will soon replace a crashed one."""
     _stopped: bool = False
 
+    def __post_init__(self) -> None:
+        self.transactions = TransactionClients(
+            self.scheduler, self.history, self.plan.transactions, self._client, self.topics
+        )
+
     def start(self) -> None:
         """Create the topics; their clients start when they exist."""
+        self.transactions.start()
         if self.plan.operations or self.plan.recorded_voters:
             self._start_operator()
         for plan in self.plan.topics:
@@ -165,9 +173,8 @@ class ScriptedClients:
         ready = all(creator.plan.name in self.topics for creator in self.creators)
         lived = all(lives.finished for lives in self.lives)
         made = self._to_come == 0 and all(producer.finished for producer in self.producers)
-        return (
-            ready and lived and made and (self.operator is None or self.operator.has_first_voters)
-        )
+        voters = self.operator is None or self.operator.has_first_voters
+        return ready and lived and made and voters and self.transactions.work_is_done()
 
     def pending_work(self) -> list[str]:
         """Return what is unfinished, for a report."""
@@ -175,7 +182,8 @@ class ScriptedClients:
         topics += [lives.pending() for lives in self.lives if not lives.finished]
         if self.operator is not None and not self.operator.has_first_voters:
             topics.append(f"the quorum has {self.operator.voters} voters")
-        return topics + [p.pending() for p in self.producers if not p.finished]
+        producers = [p.pending() for p in self.producers if not p.finished]
+        return topics + producers + self.transactions.pending_work()
 
     def rest(self) -> None:
         """Let the operator ask for nothing more."""
@@ -208,6 +216,7 @@ class ScriptedClients:
             trimmer.stopped = True
         for committer in self.committers:
             committer.stopped = True
+        self.transactions.stop()
 
     def start_final_readers(self) -> list[SimReader]:
         """Start one final reader for each partition that exists now."""
@@ -232,6 +241,8 @@ class ScriptedClients:
 
     def crash(self, number: int) -> None:
         """Kill one working client; another replaces it after a delay."""
+        if number % 2 and self.transactions.crash(number // 2):
+            return
         working: list[SimProducer | SimReader] = [
             *(producer for producer in self.producers if not producer.finished),
             *(reader for reader in self.readers if not reader.finished),

@@ -2,8 +2,10 @@
 
     call              to any broker: the one in use, the next one after a failure
     call_leader       to the leader of a partition; if it is not known, Metadata is asked first
-    call_coordinator  to the coordinator of a group; if it is not known, FindCoordinator first
-    note_error        an answer said that a leader or coordinator is elsewhere: forget it
+    call_coordinator  to the coordinator of a group or of a transactional id; if it is not known,
+                      FindCoordinator first
+    note_error, note_coordinator_error   an answer said that a leader or coordinator is elsewhere:
+                      forget it
 
 A leader is known by the host name in Metadata, with its epoch. Answers of Metadata may be old, as
 brokers learn of a new leader one after the other: an older epoch never replaces a newer one.
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
@@ -48,6 +50,16 @@ Answered = Callable[[Any], None]
 Failed = Callable[[], None]
 
 
+class CoordinatorKey(NamedTuple):
+    """The key of a coordinator: a group's (`GROUP`), or a transactional id's (`TRANSACTION`)."""
+
+    kind: int
+    name: str
+
+
+GROUP, TRANSACTION = 0, 1
+
+
 @dataclass(frozen=True, slots=True)
 class KnownLeader:
     """The leader of a partition, by Metadata."""
@@ -69,7 +81,7 @@ class ClusterClient:
     timeout_ms: int = 2000
     leaders: dict[TopicPartition, KnownLeader] = field(default_factory=dict)
     _wires: dict[str, WireClient] = field(default_factory=dict)
-    _coordinators: dict[str, str] = field(default_factory=dict)
+    _coordinators: dict[CoordinatorKey, str] = field(default_factory=dict)
     _epochs: dict[TopicPartition, int] = field(default_factory=dict)
     _in_use: int = 0
     _waiting: dict[TopicPartition, list[Callable[[], None]]] = field(default_factory=dict)
@@ -157,39 +169,39 @@ class ClusterClient:
 
     def call_coordinator(
         self,
-        group: str,
+        key: CoordinatorKey,
         request: Any,
         version: int,
         response_type: type[Any],
         answered: Answered,
         failed: Failed,
     ) -> None:
-        """Send a request to the coordinator of a group."""
+        """Send a request to the coordinator of a group, or of a transactional id."""
 
         def send() -> None:
-            host = self._coordinators.get(group)
+            host = self._coordinators.get(key)
             if host is None:
                 failed()
             else:
                 self.wire(host).call(request, version, response_type, answered, unanswered)
 
         def unanswered() -> None:
-            self._coordinators.pop(group, None)
+            self._coordinators.pop(key, None)
             failed()
 
-        if group in self._coordinators:
+        if key in self._coordinators:
             send()
         else:
-            self._find_coordinator(group, send)
+            self._find_coordinator(key, send)
 
     def note_error(self, tp: TopicPartition, error: ErrorCode) -> None:
         """Handle an error of a partition: forget its leader if it may be another one."""
         if self.several and error in MOVED and self.leaders.pop(tp, None) is not None:
             self.process.scheduler.reach(f"client: another leader after {error.name}")
 
-    def note_group_error(self, group: str, error: ErrorCode) -> None:
-        """Handle an error of a group's coordinator."""
-        if error in COORDINATOR_MOVED and self._coordinators.pop(group, None) is not None:
+    def note_coordinator_error(self, key: CoordinatorKey, error: ErrorCode) -> None:
+        """Handle an error of a coordinator."""
+        if error in COORDINATOR_MOVED and self._coordinators.pop(key, None) is not None:
             self.process.scheduler.reach(f"client: another coordinator after {error.name}")
 
     # Leaders and coordinators.
@@ -243,12 +255,12 @@ class ClusterClient:
                 self._epochs[tp] = epoch
                 self.leaders[tp] = KnownLeader(host, epoch)
 
-    def _find_coordinator(self, group: str, done: Callable[[], None]) -> None:
+    def _find_coordinator(self, key: CoordinatorKey, done: Callable[[], None]) -> None:
         def answered(response: FindCoordinatorResponse) -> None:
             found = response.coordinators[0]
             if found.error_code == ErrorCode.NONE:
-                self._coordinators[group] = found.host
+                self._coordinators[key] = found.host
             self.process.post(self.chance.between(0, 100) * MS, "coordinator found", done)
 
-        request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
+        request = FindCoordinatorRequest(key_type=key.kind, coordinator_keys=[key.name])
         self.call(request, FIND_VERSION, FindCoordinatorResponse, answered, done)

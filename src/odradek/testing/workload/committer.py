@@ -25,7 +25,7 @@ from odradek.protocol.api.offset_fetch import (
 )
 from odradek.testing.history import History
 from odradek.testing.scheduler import MS
-from odradek.testing.workload.cluster_client import ClusterClient
+from odradek.testing.workload.cluster_client import GROUP, ClusterClient, CoordinatorKey
 
 VERSION = 8
 PAUSE_MS = (20, 400)
@@ -46,6 +46,10 @@ class SimCommitter:
 
     def start(self) -> None:
         self._later()
+
+    @property
+    def _key(self) -> CoordinatorKey:
+        return CoordinatorKey(GROUP, self.group)
 
     def _later(self) -> None:
         delay_ms = self.client.chance.between(*PAUSE_MS)
@@ -79,7 +83,7 @@ class SimCommitter:
             self._later()
 
         self.client.call_coordinator(
-            self.group, request, VERSION, OffsetCommitResponse, answered, failed
+            self._key, request, VERSION, OffsetCommitResponse, answered, failed
         )
 
     def _fetch(self) -> None:
@@ -102,12 +106,12 @@ class SimCommitter:
             self._answered(error)
 
         self.client.call_coordinator(
-            self.group, request, VERSION, OffsetFetchResponse, answered, self._later
+            self._key, request, VERSION, OffsetFetchResponse, answered, self._later
         )
 
     def _answered(self, error: ErrorCode) -> None:
         self.client.process.scheduler.reach(f"committer: {error.name}")
-        self.client.note_group_error(self.group, error)
+        self.client.note_coordinator_error(self._key, error)
         if error != ErrorCode.NONE and not error.retriable:
             self.history.surprise("refused", f"{self.group}: {error.name}")
         self._later()

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from odradek.model.topics import TopicPartition
-from odradek.testing.checker import RetentionRule
+from odradek.testing.checker import FSYNC, RetentionRule
 from odradek.testing.prng import SplitMix64, stream
 from odradek.testing.process import Pace
 from odradek.testing.scheduler import MS
@@ -29,6 +29,11 @@ from odradek.testing.transport import Link
 from odradek.testing.workload.producer import ProducerPlan
 from odradek.testing.workload.reader import ReaderPlan
 from odradek.testing.workload.topics import TopicPlan
+from odradek.testing.workload.transaction_clients import (
+    NO_TRANSACTIONS,
+    TransactionsPlan,
+    draw_transactions,
+)
 from odradek.testing.workload.trimmer import TrimmerPlan
 
 if TYPE_CHECKING:
@@ -146,6 +151,7 @@ class Schedule:
     fates: Sequence[Fate] = ()
     engines: EnginesPlan | None = None
     """Applications of our own clients: see `testing.engines`."""
+    transactions: TransactionsPlan = NO_TRANSACTIONS
 
     def forgetful(self) -> set[str]:
         """Return the topics whose records may be deleted."""
@@ -162,6 +168,7 @@ class Schedule:
             *(topic.name for topic in self.recreated),
             *(f"operation{n}" for n in range(len(self.operations))),
             *(f"fate{n}" for n in range(len(self.fates))),
+            *self.transactions.parts(),
             *engines,
         ]
 
@@ -176,6 +183,7 @@ class Schedule:
             recreated=[each for each in self.recreated if each.name in parts],
             operations=[each for n, each in enumerate(self.operations) if f"operation{n}" in parts],
             fates=[fate for n, fate in enumerate(self.fates) if f"fate{n}" in parts],
+            transactions=self.transactions.keeping(parts),
             engines=self.engines.keeping(parts) if self.engines else None,
         )
 
@@ -345,6 +353,26 @@ def draw_pace(chance: SplitMix64) -> Pace:
         delay_ns=chance.pick(((10_000, 300_000), (100_000, 8_000_000), (5_000_000, 30_000_000))),
         slow_delay_ns=(5_000_000, chance.pick((30, 200, 900)) * MS),
         slow_rate=chance.pick((0, 50, 200)),
+    )
+
+
+def with_transactions(seed: int, base: Schedule, steps: int) -> Schedule:
+    """Add transactional clients to the schedule, with topics of their own.
+
+    What they rely on must not be lost: so acknowledgements are on disk, and no bit flips there.
+    """
+    chance = stream(seed, "schedule/transactions")
+    settings = {
+        "transaction.state.log.num.partitions": "2",
+        "transaction.state.log.replication.factor": str(min(3, base.machines)),
+        "transaction.state.log.min.isr": base.settings.get("min.insync.replicas", "1"),
+    }
+    return replace(
+        base,
+        durability=FSYNC,
+        settings=base.settings | settings | {"log.durability": FSYNC},
+        faults=[fault for fault in base.faults if fault.kind != "bit flip"],
+        transactions=draw_transactions(chance, base.topics, steps),
     )
 
 

@@ -1,0 +1,265 @@
+"""The transactional clients of a run: topics of their own, producers, readers, groups.
+
+    topics ready ──► producers, readers of committed records ──► all transactions tried
+                                                                      │ nothing is open any more
+    ends of groups and final readers ◄────────────────────────────────┘
+
+Some transactional ids have two producers at a time, each the zombie of the other. A producer that
+crashes is replaced by one with the same id, or by none: then the coordinator must end what it left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import UUID
+
+from odradek.model.errors import ErrorCode
+from odradek.model.topics import TopicPartition
+from odradek.protocol.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from odradek.testing.history import History
+from odradek.testing.prng import SplitMix64
+from odradek.testing.scheduler import MS, Scheduler
+from odradek.testing.transactions import TransactionHistory
+from odradek.testing.workload.cluster_client import GROUP, ClusterClient, CoordinatorKey
+from odradek.testing.workload.committed_reader import SimCommittedReader
+from odradek.testing.workload.topics import TopicCreator, TopicLife, TopicPlan
+from odradek.testing.workload.transactional_producer import (
+    SimTransactionalProducer,
+    TransactionalProducerPlan,
+)
+
+OFFSETS_VERSION = 8
+TIMEOUTS_MS = (700, 1_500, 4_000)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionsPlan:
+    """What a seed decides of the transactional clients."""
+
+    topics: Sequence[TopicPlan] = ()
+    producers: Sequence[TransactionalProducerPlan] = ()
+    readers: int = 0
+
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(t.name, p) for t in self.topics for p in range(t.partitions)]
+
+    def parts(self) -> list[str]:
+        """Return the names of the optional parts."""
+        return [producer.name for producer in self.producers]
+
+    def keeping(self, parts: Sequence[str]) -> TransactionsPlan:
+        """Return the plan with these of its optional parts only."""
+        return replace(self, producers=[each for each in self.producers if each.name in parts])
+
+
+NO_TRANSACTIONS = TransactionsPlan()
+
+
+def draw_transactions(
+    chance: SplitMix64, topics: Sequence[TopicPlan], steps: int
+) -> TransactionsPlan:
+    """Draw transactional clients with about `steps` writes, for topics of their own that are made
+    like these, and delete nothing.
+    """
+    own = [
+        TopicPlan(
+            f"transactions{number}", each.partitions, kept_settings(each), replicas=each.replicas
+        )
+        for number, each in enumerate(topics)
+    ]
+    partitions = [TopicPartition(t.name, p) for t in own for p in range(t.partitions)]
+    ids = chance.between(1, 3)
+    producers = [
+        producer
+        for number in range(ids)
+        for producer in draw_producers(chance, number, partitions, max(2, steps // (3 * ids)))
+    ]
+    return TransactionsPlan(own, producers, chance.below(3))
+
+
+def kept_settings(topic: TopicPlan) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in topic.settings if "retention" not in name)
+
+
+def draw_producers(
+    chance: SplitMix64, number: int, partitions: Sequence[TopicPartition], transactions: int
+) -> list[TransactionalProducerPlan]:
+    """Draw the producers of one transactional id, one or two at a time."""
+    rivals = chance.pick((1, 1, 2))
+    return [
+        TransactionalProducerPlan(
+            name=f"transactional{number}.{rival}",
+            transactional_id=f"id{number}",
+            partitions=[tp for tp in partitions if chance.chance(700)] or partitions,
+            transactions=-(-transactions // rivals),
+            version=chance.pick((1, 2)),
+            timeout_ms=chance.pick(TIMEOUTS_MS),
+            abort_rate=chance.pick((0, 200, 500)),
+            pause_ms=chance.pick(((0, 20), (1, 200))),
+        )
+        for rival in range(rivals)
+    ]
+
+
+@dataclass(slots=True, eq=False)
+class TransactionClients:
+    """Runs a plan. `new_client` makes the connections of one client."""
+
+    scheduler: Scheduler
+    history: History
+    plan: TransactionsPlan
+    new_client: Callable[[str], ClusterClient]
+    topics: dict[str, TopicLife]
+    """By label; those of all clients of the run."""
+    observed: TransactionHistory = field(default_factory=TransactionHistory)
+    creators: list[TopicCreator] = field(default_factory=list)
+    producers: list[SimTransactionalProducer] = field(default_factory=list)
+    readers: list[SimCommittedReader] = field(default_factory=list)
+    _to_come: int = 0
+    """The number of producers that will soon replace a crashed one."""
+    _crashes: int = 0
+
+    def start(self) -> None:
+        """Create the topics; the clients start when they exist."""
+        for plan in self.plan.topics:
+            client = self.new_client(f"admin-{plan.name}")
+            creator = TopicCreator(client, self.history, plan, self._ready_for(plan.name))
+            self.creators.append(creator)
+            creator.start()
+
+    def _ready_for(self, name: str) -> Callable[[UUID], None]:
+        def ready(topic_id: UUID) -> None:
+            self.topics[name] = TopicLife(name, name, topic_id)
+            if all(topic.name in self.topics for topic in self.plan.topics):
+                for plan in self.plan.producers:
+                    self._start_producer(plan)
+                for number in range(self.plan.readers):
+                    self._start_reader(f"committed{number}", final=False)
+
+        return ready
+
+    def _start_producer(self, plan: TransactionalProducerPlan) -> None:
+        producer = SimTransactionalProducer(
+            self.new_client(plan.name), self.history, self.observed, plan, self.topics
+        )
+        self.producers.append(producer)
+        producer.start()
+
+    def _start_reader(self, name: str, *, final: bool) -> SimCommittedReader:
+        reader = SimCommittedReader(
+            self.new_client(name),
+            self.history,
+            self.observed,
+            name,
+            self.plan.partitions(),
+            self.topics,
+            final,
+        )
+        self.readers.append(reader)
+        reader.start()
+        return reader
+
+    # Crashes.
+
+    def crash(self, number: int) -> bool:
+        """Kill a producer that works, if there is one; most are replaced, by one of the same id."""
+        working = [each for each in self.producers if not each.finished]
+        if not working:
+            return False
+        victim = working[number % len(working)]
+        left = victim.plan.transactions - victim.tried
+        self._crashes += 1
+        self.history.fault(self.scheduler.now_ns, f"crash of {victim.plan.name}")
+        victim.abandon()
+        victim.client.crash()
+        if left and number % 5:
+            name = f"{victim.plan.name.partition('~')[0]}~{self._crashes}"
+            plan = replace(victim.plan, name=name, transactions=left)
+            self._to_come += 1
+
+            def start() -> None:
+                self._to_come -= 1
+                self._start_producer(plan)
+
+            self.scheduler.after(number // 7 % 3_000 * MS, name, "start", start)
+        return True
+
+    # The end.
+
+    def work_is_done(self) -> bool:
+        """True if every producer has tried all its transactions."""
+        ready = all(creator.plan.name in self.topics for creator in self.creators)
+        return ready and self._to_come == 0 and all(each.finished for each in self.producers)
+
+    def pending_work(self) -> list[str]:
+        """Return what is unfinished, for a report."""
+        topics = [f"creating {c.plan.name}" for c in self.creators if c.topic_id is None]
+        return topics + [each.pending() for each in self.producers if not each.finished]
+
+    def stop(self) -> None:
+        """Stop the readers, which do not end by themselves."""
+        for reader in self.readers:
+            reader.stopped = True
+
+    def start_final(self) -> None:
+        """Start to read all committed records, and the offsets of the groups."""
+        if self.plan.topics:
+            self.observed.final_readers.add("final committed")
+            self._start_reader("final committed", final=True)
+        for plan in self.plan.producers:
+            if plan.transactional_id not in self.observed.offsets:
+                self.observed.offsets[plan.transactional_id] = ASKED
+                self._ask_offset(self.new_client(f"offsets-{plan.transactional_id}"), plan)
+
+    def final_pending(self) -> list[str]:
+        """Return what the final readers have not read yet."""
+        asked = [name for name, offset in self.observed.offsets.items() if offset == ASKED]
+        return [
+            *(each.pending() for each in self.readers if each.final and not each.finished),
+            *(f"the offset of the group of {name}" for name in asked),
+        ]
+
+    def _ask_offset(self, client: ClusterClient, plan: TransactionalProducerPlan) -> None:
+        group = plan.group
+        key = CoordinatorKey(GROUP, group)
+        partitions = self.plan.partitions()
+        topics = [
+            OffsetFetchRequestTopics(
+                name=name, partition_indexes=[tp.partition for tp in partitions if tp.topic == name]
+            )
+            for name in dict.fromkeys(tp.topic for tp in partitions)
+        ]
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)], require_stable=True
+        )
+
+        def again() -> None:
+            client.process.post(200 * MS, "offset", lambda: self._ask_offset(client, plan))
+
+        def answered(response: OffsetFetchResponse) -> None:
+            found = response.groups[0]
+            errors = [found.error_code] + [
+                each.error_code for topic in found.topics for each in topic.partitions
+            ]
+            error = next((ErrorCode(code) for code in errors if code), ErrorCode.NONE)
+            if error is not ErrorCode.NONE:
+                self.scheduler.reach(f"transaction: OffsetFetch {error.name}")
+                client.note_coordinator_error(key, error)
+                again()
+                return
+            self.observed.offsets[plan.transactional_id] = max(
+                (each.committed_offset for topic in found.topics for each in topic.partitions),
+                default=-1,
+            )
+
+        client.call_coordinator(key, request, OFFSETS_VERSION, OffsetFetchResponse, answered, again)
+
+
+ASKED = -2
+"""Stands for a committed offset that was asked for and not answered yet."""
