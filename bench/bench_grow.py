@@ -31,6 +31,7 @@ from typing import Any, Self
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from cluster_load import progress
 from clusters import with_bytecode
 from odradek import Admin, leaves
 
@@ -42,15 +43,9 @@ ODRADEK = (sys.executable, "-m", "odradek")
 PATIENCE_S = 1800
 SHOWN_EVERY_S = 10
 
-_began = time.monotonic()
-
 
 class Wrong(Exception):
     """What must hold does not."""
-
-
-def progress(text: str) -> None:
-    print(f"    {time.monotonic() - _began:7.1f} s  {text}", file=sys.stderr, flush=True)
 
 
 class Node:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+from xdist.scheduler import LoadScopeScheduling
 
 from interop.apache_kafka import (
     GROUP_SETTINGS,
@@ -98,6 +98,8 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         "node.id": 1,
         "offsets.topic.num.partitions": 1,
         "offsets.topic.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "transaction.state.log.replication.factor": 1,
         **GROUP_SETTINGS,
     }
     with Broker(data_dir=tmp_path_factory.mktemp("odradek"), settings=settings) as running:

@@ -86,7 +86,7 @@ def test_read_committed_returns_only_committed_records(kafka: ApacheKafka, topic
     partition = TopicPartition(topic, 0)
     committed = [b"%d/%d" % (number, part) for number in (0, 2, 4) for part in range(3)]
     everything = [b"%d/%d" % (number, part) for number in range(6) for part in range(3)]
-    with Consumer(brokers=kafka.bootstrap, isolation_level="read_committed") as consumer:
+    with Consumer(brokers=kafka.bootstrap) as consumer:
         stable = consumer.end_offsets(partition)[partition]
         consumer.assign({partition: (0, stable)})
         assert values_of(consumer) == committed
@@ -94,7 +94,7 @@ def test_read_committed_returns_only_committed_records(kafka: ApacheKafka, topic
         consumer.seek(partition, "start")
         columns = [batch["value"].to_pylist() for batch in consumer.arrow(max_wait=LONG_S)]
         assert list(itertools.chain(*columns)) == committed
-    with Consumer(brokers=kafka.bootstrap) as consumer:
+    with Consumer(brokers=kafka.bootstrap, isolation_level="read_uncommitted") as consumer:
         end = consumer.end_offsets(partition)[partition]
         assert end > stable
         consumer.assign({partition: (0, end)})

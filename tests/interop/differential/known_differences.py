@@ -48,6 +48,18 @@ NO_TIMES = (
     "Of records that have no timestamps none has the largest: offset -1. Kafka compares -1 with -1 "
     "and answers with the first record of the segment."
 )
+OPEN_FOR_OTHERS = (
+    "An InitProducerId with an epoch that is not that of the open transaction changes nothing. "
+    "Kafka aborts the transaction first, and looks at the epoch afterwards."
+)
+OF_NODES = (
+    "Requests between brokers are taken only on the listener of nodes. Kafka takes them from every "
+    "client while it has no authorizer, and never answers one without transactions."
+)
+ABORTS_ONLY = (
+    "A client may only abort a transaction that is open. Kafka without an authorizer lets every "
+    "client commit, and writes markers for nothing."
+)
 NOT_HERE = "A setting of something that this broker does not have."
 OURS_ALONE = "A setting that only this broker has: durability, hardening."
 OF_THIS_NODE = "Addresses and directories of this very node, given in another way."
@@ -134,6 +146,11 @@ def judged_by_another_rule(kind: str, reason: str) -> tuple[Known, ...]:
 
 
 KNOWN: tuple[Known, ...] = (
+    Known("transaction-states: * Ongoing, init, after", "*", OPEN_FOR_OTHERS),
+    Known("transaction-versions: of a broker v?", "", OF_NODES, kafka="no answer"),
+    Known("transaction-versions: of a broker v?, verify", "*", OF_NODES),
+    Known("transaction-markers: v? commit in transacted", "*", ABORTS_ONLY, kafka="NONE"),
+    Known("transaction-markers: v? abort in transacted", "*", ABORTS_ONLY, kafka="NONE"),
     Known("produce: null records", "", NULL_RECORDS, kafka="no answer"),
     Known("produce*", "*.error_message", SAYS_WHY, ours="<text>", kafka=None),
     Known("produce-batches: *codec ?", "*.error_code", UNKNOWN_CODEC),

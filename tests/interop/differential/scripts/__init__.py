@@ -23,6 +23,8 @@ from interop.differential.scripts import (
     security,
     static_members,
     topics,
+    transactional_reads,
+    transactions,
 )
 
 Script = Callable[[Peer], None]
@@ -41,6 +43,7 @@ SCRIPTS: dict[str, Script] = {
     "offset-for-leader-epoch": offsets.epoch_ends,
     "delete-records": offsets.delete_records,
     "describe-producers": offsets.describe_producers,
+    "transactional-reads": transactional_reads.reads,
     "create-topics": topics.create,
     "create-partitions": topics.create_partitions,
     "delete-topics": topics.delete,
@@ -55,6 +58,10 @@ SCRIPTS: dict[str, Script] = {
     "describe-cluster": cluster.describe_cluster,
     "describe-topic-partitions": cluster.topic_partitions,
     "describe-log-dirs": cluster.log_dirs,
+    "transaction-states": transactions.states,
+    "transaction-versions": transactions.versions,
+    "transaction-markers": transactions.markers,
+    "transaction-descriptions": transactions.descriptions,
     "init-producer-id": cluster.init_producer_id,
     "find-coordinator": group_of_one.find_coordinator,
     "group-strangers": group_of_one.strangers,

@@ -1,0 +1,201 @@
+"""Produce, TxnOffsetCommit and EndTxn of transactions are answered as by a real Apache Kafka."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from clients.wire import Wire
+from interop.apache_kafka import ApacheKafka
+from odradek import Admin
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.end_txn import EndTxnRequest, EndTxnResponse
+from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.api.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from odradek.protocol.api.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from odradek.protocol.record_batch_builder import RecordBatchBuilder
+from odradek.testing.broker import Broker
+
+pytestmark = pytest.mark.interop
+
+Producer = tuple[int, int]
+NOBODY = (-1, -1)
+names = itertools.count()
+
+
+def batch(producer: Producer, sequence: int, transactional: bool = True) -> bytes:
+    builder = RecordBatchBuilder(
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=sequence,
+        transactional=transactional,
+    )
+    builder.append(None, b"v", timestamp=0)
+    return builder.build()
+
+
+class Client:
+    """Raw requests about one topic, which is the transactional id and the group, too."""
+
+    def __init__(self, wire: Wire, topic: str) -> None:
+        self.wire = wire
+        self.name = topic
+        for key_type in (0, 1):
+            asked = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[topic])
+            self.settled(
+                lambda asked=asked: wire.ask(asked, 4, FindCoordinatorResponse).coordinators[0]
+            )
+
+    def settled(self, ask: Any) -> Any:
+        """The first answer that is no retriable error: Kafka's topics may still be made."""
+        while ErrorCode((answer := ask()).error_code).retriable:
+            """Ask again."""
+        return answer
+
+    def init(self) -> Producer:
+        request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000)
+        found = self.settled(lambda: self.wire.ask(request, 4, InitProducerIdResponse))
+        return found.producer_id, found.producer_epoch
+
+    def produce(
+        self, version: int, batches: dict[int, bytes], transactional_id: str | None = ""
+    ) -> Sequence[object]:
+        """(partition, error, appended, log start, message) of each batch."""
+        data = [PartitionProduceData(index=at, records=each) for at, each in batches.items()]
+        request = ProduceRequest(
+            transactional_id=self.name if transactional_id == "" else transactional_id,
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=[TopicProduceData(name=self.name, partition_data=data)],
+        )
+        answer = self.wire.ask(request, version, ProduceResponse)
+        return sorted(
+            (
+                each.index,
+                ErrorCode(each.error_code).name,
+                each.base_offset >= 0,
+                each.log_start_offset,
+                each.error_message,
+            )
+            for topic in answer.responses
+            for each in topic.partition_responses
+        )
+
+    def produce_when_ended(self, batches: dict[int, bytes]) -> Sequence[object]:
+        """Produce, again and again while the transaction before is being ended."""
+        while "CONCURRENT_TRANSACTIONS" in repr(found := self.produce(12, batches)):
+            """Kafka may need longer than it waits itself."""
+        return found
+
+    def commit_offsets(self, version: int, producer: Producer, **given: Any) -> Sequence[object]:
+        """(is the topic of the test, errors by partition); partition 9 does not exist."""
+        topic = given.pop("topic", self.name)
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.name,
+            group_id=given.pop("group", self.name),
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        TxnOffsetCommitRequestPartition(
+                            partition_index=at, committed_offset=1, committed_metadata=""
+                        )
+                        for at in (0, 9)
+                    ],
+                )
+            ],
+            **given,
+        )
+        answer = self.wire.ask(request, version, TxnOffsetCommitResponse)
+        return [
+            (
+                each.name == self.name,
+                [(p.partition_index, ErrorCode(p.error_code).name) for p in each.partitions],
+            )
+            for each in answer.topics
+        ]
+
+    def end(self, version: int, producer: Producer, committed: bool) -> object:
+        """The error, and by how much the epoch was bumped."""
+        request = EndTxnRequest(
+            transactional_id=self.name,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            committed=committed,
+        )
+        found = self.settled(lambda: self.wire.ask(request, version, EndTxnResponse))
+        bumped = found.producer_epoch - producer[1] if found.producer_id >= 0 else None
+        return ErrorCode(found.error_code).name, bumped
+
+
+def answers(bootstrap: str) -> dict[str, object]:
+    """What a broker answers to each step of the script."""
+    topic = f"like-kafka-{next(names)}"
+    with Admin(brokers=bootstrap) as admin:
+        admin.create_topic(topic, partitions=3)
+    with Wire(bootstrap) as wire:
+        client = Client(wire, topic)
+        producer = client.init()
+        producer_id, epoch = producer
+        stranger, ahead = (producer_id + 77_777, 0), (producer_id, epoch + 1)
+        produce, offsets = client.produce, client.commit_offsets
+        plain = batch(NOBODY, -1, transactional=False)
+        first, again = batch(producer, 0), batch(producer, 1, transactional=False)
+        found: dict[str, object] = {
+            "not added, 9": produce(9, {0: first}),
+            "not added, 10": produce(10, {0: first}),
+            "not added, 11": produce(11, {0: first}),
+            "offsets not added, 0": offsets(0, producer),
+            "offsets not added, 3": offsets(3, producer),
+            "offsets not added, 4": offsets(4, producer),
+            "unknown producer": produce(12, {0: batch(stranger, 0)}),
+            "offsets of an unknown producer": offsets(5, stranger),
+            "unknown transactional id": produce(12, {0: first}, "nobody"),
+            "no transactional id": produce(12, {0: first, 1: plain}, None),
+            "two producers": produce(12, {0: first, 1: batch((producer_id + 1, epoch), 0)}),
+            "two epochs": produce(12, {0: first, 1: batch(ahead, 0)}),
+            "epoch ahead": produce(12, {0: batch(ahead, 0)}),
+            "plain beside transactional": produce(12, {0: first, 1: plain}),
+            "plain while open": produce(12, {0: again}, None),
+            "plain while open, with id": produce(12, {0: again}),
+            "offsets": offsets(5, producer),
+            "offsets of no group": offsets(5, producer, group=""),
+            "offsets of a missing topic": offsets(5, producer, topic=f"no-{topic}"),
+            "offsets of a wrong member": offsets(5, producer, generation_id=3, member_id="x"),
+            "offsets of a member without a generation": offsets(5, producer, member_id="x"),
+            "missing partition": produce(12, {7: first}),
+            "out of order": produce(12, {0: batch(producer, 5)}),
+            "first batch out of order": produce(12, {2: batch(producer, 5)}),
+            "commit": client.end(5, producer, True),
+        }
+        found["next"] = client.produce_when_ended({0: batch(ahead, 0)})
+        found |= {
+            "old epoch": produce(12, {0: batch(producer, 1)}),
+            "old epoch in another partition": produce(12, {2: first}),
+            "old epoch of an older client": produce(10, {0: batch(producer, 1)}),
+            "offsets of an old epoch": offsets(5, producer),
+            "abort": client.end(5, ahead, False),
+            "abort of nothing": client.end(5, (producer_id, epoch + 2), False),
+            "commit of nothing": client.end(5, (producer_id, epoch + 3), True),
+        }
+        return found
+
+
+def test_every_step_is_answered_alike(kafka: ApacheKafka, ours: Broker) -> None:
+    assert answers(ours.bootstrap) == answers(kafka.bootstrap)
