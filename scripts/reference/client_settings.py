@@ -14,7 +14,12 @@ from odradek.config.client import (
 )
 from odradek.config.client_names import ALIASES, REFUSED, WITHOUT_EFFECT
 from odradek.config.consumer import FetchSettings, GroupMembershipSettings, OffsetSettings
-from odradek.config.producer import BatchingSettings, DeliverySettings, PartitioningSettings
+from odradek.config.producer import (
+    BatchingSettings,
+    DeliverySettings,
+    PartitioningSettings,
+    TransactionSettings,
+)
 from odradek.config.setting import Setting
 
 GROUPS: tuple[tuple[str, tuple[tuple[str, type[ClientSettings]], ...]], ...] = (
@@ -24,6 +29,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, type[ClientSettings]], ...]], ...] = (
         (
             ("Batching", BatchingSettings),
             ("Delivery", DeliverySettings),
+            ("Transactions", TransactionSettings),
             ("Partitioning", PartitioningSettings),
         ),
     ),

@@ -29,14 +29,18 @@ from odradek.client.admin.results import (
     MetricHistogram,
     Move,
     NewTopic,
+    OpenProducer,
     Partition,
     PartitionEnds,
+    PartitionProducer,
     Quorum,
     QuorumReplica,
     Reassignment,
     SeekPlan,
     Source,
     Topic,
+    Transaction,
+    TransactionDescription,
     WaitingReport,
     WaitingRequest,
     WheelLevel,
@@ -50,6 +54,7 @@ from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
 from odradek.client.blocking.read import read
 from odradek.client.consumer.application.calls import OffsetAndTimestamp, Watermarks
+from odradek.client.consumer.assignor.partition_assignor import ConsumerGroupMetadata
 from odradek.client.consumer.batch import Batch, OffsetAndMetadata
 from odradek.client.consumer.group.rebalance import RebalanceListener
 from odradek.client.consumer.record import Record, TimestampType
@@ -63,6 +68,7 @@ from odradek.client.producer.futures import (
     FutureRecordMetadata,
 )
 from odradek.client.producer.intercepted_send import ProducerRecord, ProducerRecords
+from odradek.client.transaction import OpenTransaction
 from odradek.model.node import Node
 from odradek.model.topics import TopicPartition
 from scripts.reference.python_source import (
@@ -95,6 +101,8 @@ VALUES: tuple[type[Any], ...] = (
     Delivery,
     Deliveries,
     DeliveredRange,
+    OpenTransaction,
+    ConsumerGroupMetadata,
     ProducerRecord,
     ProducerRecords,
     NewTopic,
@@ -108,6 +116,10 @@ VALUES: tuple[type[Any], ...] = (
     Lag,
     SeekPlan,
     Move,
+    Transaction,
+    TransactionDescription,
+    PartitionProducer,
+    OpenProducer,
     LogDirectory,
     Cluster,
     Node,

@@ -23,6 +23,7 @@ from odradek.config.replication import ReplicationSettings
 from odradek.config.setting import Setting
 from odradek.config.settings import Settings
 from odradek.config.topic import TopicConfig
+from odradek.config.transactions import TransactionCoordinatorSettings
 from odradek.config.without_effect import SettingsWithoutEffect
 
 GROUPS: tuple[tuple[str, type[Settings]], ...] = (
@@ -33,6 +34,7 @@ GROUPS: tuple[tuple[str, type[Settings]], ...] = (
     ("Logs", LogSettings),
     ("Log compaction", CleanerSettings),
     ("Consumer groups", GroupCoordinatorSettings),
+    ("Transactions", TransactionCoordinatorSettings),
     ("Cluster metadata", MetadataLogSettings),
     ("The metadata quorum", QuorumSettings),
     ("The active controller", ClusterSettings),

@@ -57,12 +57,20 @@ with strings as keys. `timestamp` has a time zone, whatever `spark.sql.timestamp
 - Numbers with a fraction for a `string` field are formatted as by Java 19 and later; older
   versions sometimes write one more digit.
 """
+EXACTLY_ONCE = """\
+## Exactly once
+
+With `delivery` set to `exactly_once` readers of committed records get each row once, whatever is
+killed. A stream needs nothing else. A batch write, also one in `foreachBatch`, says
+`transactionalIdPrefix` and `batchId`. See [Writing exactly once](../spark/exactly-once.md): what
+readers see, how long a query that is dead holds them up, and the ways out of errors.
+"""
 REPLAY = """\
 ## Rows that are written twice
 
-The sink writes at least once: a task that runs again (a retry, speculation, a micro-batch that is
-replayed after a restart) writes its rows again. `replayHeaders` adds these headers to each record,
-after those of the row, as UTF-8 text:
+With `at_least_once` rows may be written twice: a task that runs again (a retry, speculation, a
+micro-batch that is replayed after a restart) writes its rows again. `replayHeaders` adds these
+headers to each record, after those of the row, as UTF-8 text:
 
 | header | |
 |---|---|
@@ -135,6 +143,7 @@ def _lines() -> Iterator[str]:
                 default = "" if option.default is None else f"`{option.default}`"
                 yield f"| `{option.name}` | {default} | {option.doc} |"
         yield ""
+    yield EXACTLY_ONCE
     yield REPLAY
     yield "## Known, without effect\n"
     yield ", ".join(f"`{name}`" for name in sorted(WITHOUT_EFFECT)) + "\n"
