@@ -167,19 +167,7 @@ def test_row_12_a_segment_that_became_shorter_is_found_and_fetched_anew() -> Non
     damaged_replica(shorten)
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(
-            1,
-            marks=pytest.mark.xfail(
-                reason="a flip in the metadata log's index, a power failure: the start is refused"
-            ),
-        ),
-        2,
-        3,
-    ],
-)
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_row_13_damaged_indexes_and_snapshots_of_producers_are_made_again(seed: int) -> None:
     rows = [at(800 + 400 * each, "index bit flip", 100, each % 3 + 1, each) for each in range(6)]
     survives(adjust=only(*rows), sites=("fault: index bit flip",), seeds=(seed,))

@@ -33,7 +33,7 @@ from typing import NamedTuple
 from odradek.controller.image import MetadataImage, ReplayError
 from odradek.controller.records import batch_of, records_in
 from odradek.log.log import Log
-from odradek.log.retention import Deletion, delete_old_segments
+from odradek.log.retention import delete_old_segments
 from odradek.model.env import Disk, Env
 from odradek.model.errors import ProtocolError
 from odradek.protocol.quorum_records import (
@@ -215,20 +215,31 @@ class MetadataSnapshots:
         if self._raft.failure is not None or len(kept) < SNAPSHOTS_KEPT or not shortens:
             return
         self._raft.snapshot_taken(kept[0])
-        log.raise_log_start(oldest)
-        now_ms = self._env.clock.wall_ms()
         try:
-            self._log.roll(now_ms)
+            log.delete_records(oldest)
+            log.roll(self._env.clock.wall_ms())
         except OSError as error:
             self._postpone("roll", error)
             return
         self._raft.flush_soon()
-        deletion = delete_old_segments(self._log, now_ms)
-        if deletion is not None:
-            self._remove(deletion)
+        self._remove_old_segments()
 
-    def _remove(self, deletion: Deletion) -> None:
+    def _remove_old_segments(self) -> None:
+        """Remove the segments below the log start, a removal at a time.
+
+        The new start is durable first: a power loss may bring back a segment, but not the one after
+        it, and such a gap is damage above the log start.
+        """
+        if self._removing:
+            return
+        deletion = delete_old_segments(self._log, self._env.clock.wall_ms())
+        if deletion is None:
+            return
         self._removing = True
+
+        def rename() -> None:
+            self._log.sync_log_start()
+            deletion.rename()
 
         def renamed(_: None) -> None:
             deletion.close()
@@ -236,9 +247,10 @@ class MetadataSnapshots:
 
         def removed(_: None) -> None:
             self._removing = False
+            self._remove_old_segments()
 
         def failed(error: BaseException) -> None:
             self._removing = False
             self._postpone("removing segments", error)
 
-        self._env.offload.submit(deletion.rename, renamed, failed)
+        self._env.offload.submit(rename, renamed, failed)
