@@ -24,7 +24,7 @@ from typing import Self
 
 import confluent_kafka
 
-from chaos.cluster import PATIENCE_S, TRANSACTIONS_TOPIC
+from chaos.cluster import PATIENCE_S, TRANSACTIONS_TOPIC, ChaosFailure
 from odradek import Admin, KafkaError, Producer, TopicPartition
 from odradek.client.consumer.assignor.partition_assignor import ConsumerGroupMetadata
 
@@ -67,6 +67,9 @@ class Confluent(Client):
                 "bootstrap.servers": bootstrap,
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": TIMEOUT_MS,
+                # With a re-bootstrap, librdkafka 2.16 keeps the old broker in its cache of group
+                # coordinators, and send_offsets_to_transaction waits for it for ever.
+                "metadata.recovery.strategy": "none",
                 "log_level": 0,
             }
         )
@@ -171,7 +174,9 @@ class TransactionalWriter:
         traceback: TracebackType | None,
     ) -> None:
         self._ending.set()
-        self._thread.join()
+        self._thread.join(2 * CALL_S)
+        if kind is None and self._thread.is_alive():
+            raise ChaosFailure(f"{self.name} is in a call that does not return")
 
     def _run(self) -> None:
         number = 0

@@ -139,6 +139,11 @@ class Housekeeping:
             self.deleted_segments += sum(len(each.segments) for each in done.deletions)
             self.deleted_bytes += done.bytes
             self._delete(done)
+            if self._replicas.replication is not None:
+                shortened = {deletion.directory for deletion in done.deletions}
+                for partition in self._online():
+                    if partition.log.directory in shortened:
+                        self._replicas.log_start_raised(partition)
 
     def _delete(self, done: RetentionPass) -> None:
         def failed(error: BaseException) -> None:

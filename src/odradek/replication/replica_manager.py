@@ -790,6 +790,15 @@ class ReplicaManager:
             status.pending, status.error = False, ErrorCode.NONE
             status.low_watermark = partition.low_watermark
 
+    def log_start_raised(self, partition: Partition) -> None:
+        """Retention has raised the log start: tell the followers, and once it counts the leader."""
+        for watcher in partition.watchers:
+            watcher.offsets_moved(partition)
+        if self.durability.fsync:
+            self.log_start_syncer.request(partition)
+        else:
+            self.log_start_moved(partition)
+
     def log_start_moved(self, partition: Partition) -> None:
         """A raised log start is durable, or the low watermark rose: check the delayed requests, or
         tell the leader.
