@@ -62,8 +62,12 @@ def test_a_new_producer_shuts_out_the_one_before_and_aborts_its_transaction() ->
     assert broker.add(first) is NONE
     second = broker.started()
     assert second == (first[0], first[1] + 2)
-    assert broker.add(first) is ErrorCode.PRODUCER_FENCED
     assert broker.add(first, version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert broker.add(first, version=2) is ErrorCode.PRODUCER_FENCED
+    assert broker.add_group(first, version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert broker.add_group(first, version=2) is ErrorCode.PRODUCER_FENCED
+    assert broker.end(first, version=1)[0] is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert broker.end(first, version=2)[0] is ErrorCode.PRODUCER_FENCED
     assert broker.end(first)[0] is ErrorCode.PRODUCER_FENCED
     assert broker.init(first, version=3)[0] is ErrorCode.INVALID_PRODUCER_EPOCH
     assert broker.init(first, version=4)[0] is ErrorCode.PRODUCER_FENCED

@@ -80,7 +80,7 @@ class TransactionalBroker(MemoryBroker):
         (error,) = {each.partition_error_code for each in topic.results_by_partition}
         return ErrorCode(error)
 
-    def add_group(self, producer: tuple[int, int], group: str = "g") -> ErrorCode:
+    def add_group(self, producer: tuple[int, int], group: str = "g", version: int = 3) -> ErrorCode:
         """AddOffsetsToTxn."""
         request = AddOffsetsToTxnRequest(
             transactional_id=self.id,
@@ -88,7 +88,7 @@ class TransactionalBroker(MemoryBroker):
             producer_epoch=producer[1],
             group_id=group,
         )
-        return ErrorCode(self.call(request, 3, AddOffsetsToTxnResponse).error_code)
+        return ErrorCode(self.call(request, version, AddOffsetsToTxnResponse).error_code)
 
     def end_request(self, producer: tuple[int, int], committed: bool) -> EndTxnRequest:
         return EndTxnRequest(

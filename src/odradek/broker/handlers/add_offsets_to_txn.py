@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse
-from odradek.broker.handlers.add_partitions_to_txn import FIRST_VERSION_WITH_FENCED
+from odradek.broker.producer_fenced import error_for_version
 from odradek.coordinator.transaction.add_partitions import TransactionalProducer
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import CONSUMER_OFFSETS, TopicPartition
@@ -23,9 +23,8 @@ def handle(
     broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> CallbackResponse:
     def respond(error: ErrorCode) -> None:
-        if error is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH
-        context.respond(AddOffsetsToTxnResponse(error_code=error))
+        told = error_for_version(error, context.version)
+        context.respond(AddOffsetsToTxnResponse(error_code=told))
 
     number = broker.groups.runtime.partition_of(request.group_id)
     broker.transactions.add_partitions(

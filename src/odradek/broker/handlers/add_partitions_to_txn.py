@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse
+from odradek.broker.producer_fenced import error_for_version
 from odradek.coordinator.operation import CombinedReply
 from odradek.coordinator.transaction.add_partitions import TransactionalProducer
 from odradek.model.errors import ErrorCode
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     from odradek.broker.context import RequestContext
 
 FIRST_VERSION_OF_BROKERS = 4
-FIRST_VERSION_WITH_FENCED = 2
-Errors = Mapping[TopicPartition, ErrorCode]
+Errors = Mapping[TopicPartition, int]
 
 
 def handle(
@@ -62,9 +62,8 @@ def of_client(
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topic_results(missing))
 
     def respond(error: ErrorCode) -> None:
-        if error is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH
-        results = topic_results(dict.fromkeys(partitions, error))
+        told = error_for_version(error, context.version)
+        results = topic_results(dict.fromkeys(partitions, told))
         context.respond(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
     broker.transactions.add_partitions(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse, DelayedResponse
+from odradek.broker.producer_fenced import FIRST_INIT_PRODUCER_ID, error_for_version
 from odradek.broker.producer_ids import WANTED_MS
 from odradek.controller.quorum_controller import NotController
 from odradek.model.errors import ErrorCode
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
 
 NO_BLOCK_YET = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """No block of ids was granted in time; clients retry upon this error."""
-
-
-FIRST_VERSION_WITH_FENCED = 4
-OLD_FENCED = ErrorCode.INVALID_PRODUCER_EPOCH
-"""In place of PRODUCER_FENCED in older versions."""
 
 
 def handle(
@@ -61,9 +57,8 @@ def with_ids(
         return failed(NO_BLOCK_YET) if taken is None else granted(taken)
 
     def respond(response: InitProducerIdResponse) -> None:
-        fenced = response.error_code == ErrorCode.PRODUCER_FENCED
-        if fenced and context.version < FIRST_VERSION_WITH_FENCED:
-            response.error_code = OLD_FENCED
+        error = error_for_version(response.error_code, context.version, FIRST_INIT_PRODUCER_ID)
+        response.error_code = error
         context.respond(response)
 
     broker.transactions.init_producer_id(request, respond)
