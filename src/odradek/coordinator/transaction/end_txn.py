@@ -24,7 +24,7 @@ from odradek.coordinator.transaction.add_partitions import (
     TransactionalProducer,
     producer_error,
 )
-from odradek.coordinator.transaction.markers import TransactionEnd
+from odradek.coordinator.transaction.markers import RETRY_MS, TransactionEnd
 from odradek.coordinator.transaction.transaction_metadata import (
     EPOCH_BUMP_VERSION,
     LAST_EPOCH,
@@ -50,9 +50,6 @@ if TYPE_CHECKING:
     from odradek.coordinator.transaction.transaction_shard import TransactionShard
 
 log = logging.getLogger(__name__)
-
-RETRY_MS = 50
-"""The wait for a producer id, when a timeout needs one and there is none."""
 
 
 def end_error(error: ErrorCode) -> EndTxnResponse:
@@ -220,7 +217,7 @@ def timed_out(shard: TransactionShard, result: OperationResult, transactional_id
     metadata = shard.get(transactional_id)
     if metadata is None or metadata.state is not ONGOING:
         return
-    # In place of this schedule there will be none, if the abort is appended.
+    # For an abort that is not appended, as one without a producer id is; `prepare` cancels it.
     result.schedule((TIMEOUT, transactional_id), RETRY_MS)
     error = abort_and_fence(shard, result, metadata, Event.TIMED_OUT)
     if error is ErrorCode.CONCURRENT_TRANSACTIONS:

@@ -42,6 +42,7 @@ from odradek.protocol.api.write_txn_markers import (
 log = logging.getLogger(__name__)
 
 RETRY_MS: Final = 50
+"""The wait until a step of an end that failed is tried again."""
 IN_FLIGHT: Final = 4
 PARTITIONS_AT_ONCE: Final = 2_000
 """Partitions in one request, which its receiver handles in one turn; a larger transaction goes in
