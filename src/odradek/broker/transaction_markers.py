@@ -13,7 +13,7 @@ Markers are appended some at a time, one turn of the loop for each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.leader_hints import error_if_missing
@@ -91,34 +91,28 @@ class MarkerWriter:
         self._from_client = from_client
         self._timeout_ms = timeout_ms
         self._respond = respond
-        requested: list[Requested] = []
+        self._requested: list[Requested] = []
         self._response = WriteTxnMarkersResponse(
-            markers=[results_of(marker, requested) for marker in request.markers]
+            markers=[results_of(marker, self._requested) for marker in request.markers]
         )
-        self._left: Iterator[Requested] = iter(requested)
+        self._next = 0
+        """The index of the first one that no turn has appended yet."""
         self._statuses: list[MarkerStatus] = []
         self._of_groups = 1
         """Results that are open with the group coordinator, and one until all are appended."""
 
     def run(self) -> None:
         """Append some markers, and the others in later turns."""
+        first, self._next = self._next, self._next + MARKERS_AT_ONCE
         appended: dict[Partition, None] = {}
-        for _, (marker, key, result) in zip(range(MARKERS_AT_ONCE), self._left, strict=False):
+        for marker, key, result in self._requested[first : self._next]:
             self._append(marker, key, result, appended)
         for partition in appended:
             self._broker.replicas.appended(partition)
-        following = next(self._left, None)
-        if following is None:
+        if self._next < len(self._requested):
+            self._broker.env.call_soon(self.run)
+        else:
             self._of_groups_done()
-            return
-        rest = self._left
-
-        def all_left() -> Iterator[Requested]:
-            yield following
-            yield from rest
-
-        self._left = all_left()
-        self._broker.env.call_soon(self.run)
 
     def _append(
         self,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.broker.coordinator_topics import CoordinatorTopic
@@ -41,13 +42,14 @@ MARKER_TIMEOUT_MS = 5_000
 def transaction_coordinator(broker: Broker) -> TransactionCoordinator:
     """Make the coordinator, which follows the partitions of its topic from now on."""
     config, env = broker.config, broker.env
+    leader = partial(leader_of, broker)
     coordinator = TransactionCoordinator(
         config,
         broker.timer,
         env.call_soon,
-        lambda: next_producer_id(broker),
+        partial(next_producer_id, broker),
         lambda: broker.image.features.get(TRANSACTION_VERSION_FEATURE, 0),
-        lambda partition: leader_of(broker, partition),
+        leader,
     )
     partitions = config.transaction_state_log_num_partitions
     topic = CoordinatorTopic(broker.metadata, TRANSACTION_STATE, partitions)
@@ -64,8 +66,8 @@ def transaction_coordinator(broker: Broker) -> TransactionCoordinator:
         config.offsets_commit_timeout_ms,
     )
     markers = coordinator.markers = TransactionMarkers(
-        lambda partition: leader_of(broker, partition),
-        lambda node, request, answered: send_markers(broker, node, request, answered),
+        leader,
+        partial(send_markers, broker),
         broker.timer.call_later,
         coordinator.markers_written,
     )
