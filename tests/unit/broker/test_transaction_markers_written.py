@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.broker.transaction_markers import MarkerWriter
+from odradek.broker.transaction_markers import MARKERS_AT_ONCE, MarkerWriter
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.write_txn_markers import (
     WritableTxnMarker,
@@ -90,8 +90,18 @@ def test_markers_of_other_nodes_are_answered_when_they_are_on_disk() -> None:
 
 def test_many_markers_are_written_in_several_turns() -> None:
     broker = MarkedBroker()
+    log = broker.node.replicas.by_name["t", 0].log
+    before = log.log_end_offset
     markers = [broker.request(True, number, 0).markers[0] for number in range(100, 260)]
-    assert broker.of_node(WriteTxnMarkersRequest(markers=markers)) == [ErrorCode.NONE] * 160
+    answers: list[WriteTxnMarkersResponse] = []
+    request = WriteTxnMarkersRequest(markers=markers)
+    MarkerWriter(broker.node.broker, request, False, 1_000, answers.append).run()
+    assert log.log_end_offset == before + MARKERS_AT_ONCE
+    assert not answers
+    broker.run_until_idle()
+    assert log.log_end_offset == before + 160
+    (answer,) = answers
+    assert errors_of(answer) == [ErrorCode.NONE] * 160
 
 
 def test_a_request_without_markers_is_answered() -> None:
