@@ -113,6 +113,9 @@ class ReplicationService:
             if at is not None:
                 nodes[broker.id] = NodeAddress(broker.id, at.host, at.port)
         self._connections.update_brokers(nodes)
+        for broker_id in delta.brokers if delta is not None else ():
+            if not self._is_alive(broker_id):
+                self._connections.leave_fenced(broker_id)
         self._broker.replicas.check_isrs()
 
     def _may_join(self, broker_id: int, broker_epoch: int) -> bool:

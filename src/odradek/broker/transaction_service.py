@@ -22,12 +22,13 @@ from odradek.controller.features import TRANSACTION_VERSION_FEATURE
 from odradek.controller.quorum_controller import NotController
 from odradek.coordinator.runtime import CoordinatorRuntime
 from odradek.coordinator.transaction.coordinator import TransactionCoordinator
-from odradek.coordinator.transaction.markers import TransactionMarkers
+from odradek.coordinator.transaction.markers import NO_LEADER, TransactionMarkers
 from odradek.coordinator.transaction.transaction_shard import TransactionShard
 from odradek.model.topics import TRANSACTION_STATE, TopicPartition
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
+    from odradek.controller.delta import MetadataDelta
     from odradek.protocol.api.write_txn_markers import (
         WriteTxnMarkersRequest,
         WriteTxnMarkersResponse,
@@ -71,7 +72,12 @@ def transaction_coordinator(broker: Broker) -> TransactionCoordinator:
         broker.timer.call_later,
         coordinator.markers_written,
     )
-    broker.metadata.subscribers.append(lambda delta, image: markers.metadata_changed())
+
+    def metadata_changed(delta: MetadataDelta, image: object) -> None:
+        if delta.partitions or delta.created or delta.deleted or delta.brokers:
+            markers.metadata_changed()
+
+    broker.metadata.subscribers.append(metadata_changed)
     return coordinator
 
 
@@ -87,11 +93,19 @@ def next_producer_id(broker: Broker) -> int | None:
 
 
 def leader_of(broker: Broker, partition: TopicPartition) -> int | None:
-    """The leader of a partition, -1 if there is none now; None if the partition does not exist."""
-    topic = broker.image.topic(partition.topic)
+    """The leader of a partition, -1 if there is none now; None if the partition does not exist.
+
+    A leader elsewhere that is fenced is none: another one is about to be elected.
+    """
+    image = broker.image
+    topic = image.topic(partition.topic)
     if topic is None or partition.partition >= len(topic.partitions):
         return None
-    return topic.partitions[partition.partition].leader
+    leader = topic.partitions[partition.partition].leader
+    registered = image.brokers.get(leader)
+    if registered is not None and registered.fenced and leader != broker.node_id:
+        return NO_LEADER
+    return leader
 
 
 def send_markers(

@@ -32,11 +32,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek.log.verification import VerificationGuard
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ErrorCode, error_code
 from odradek.model.topics import TopicPartition
 from odradek.replication.partition import Partition
 
@@ -244,13 +246,19 @@ class TransactionVerification:
         verification.verified = Verified({**verification.errors, **errors}, guards)
         producer_id = verification.batches.producer_id
         queue = self._waiting[producer_id]
-        while queue and queue[0].verified is not None:
-            first = queue.popleft()
-            verified = first.verified
-            assert verified is not None
-            if not queue:
-                self._waiting.pop(producer_id, None)
-            first.answered(verified)
+        answers = []
+        while queue and (verified := queue[0].verified) is not None:
+            answers.append(partial(queue.popleft().answered, verified))
+        if not queue:
+            del self._waiting[producer_id]
+        run_all(answers)
+
+
+def run_all(answers: Iterable[Callable[[], None]]) -> None:
+    """Give all answers: an exception of one, which is a bug, is raised after the others."""
+    with ExitStack() as left:
+        for each in reversed(list(answers)):
+            left.callback(each)
 
 
 def client_error(error: ErrorCode, operation: TransactionSupportedOperation) -> ErrorCode:
@@ -277,8 +285,10 @@ class AskedTransaction(NamedTuple):
 
     def answer(self, errors: Errors) -> None:
         """Give each request the errors of its partitions."""
-        for partitions, answered in self.answers:
-            answered({key: errors[key] for key in partitions if key in errors})
+        run_all(
+            partial(answered, {key: errors[key] for key in partitions if key in errors})
+            for partitions, answered in self.answers
+        )
 
     def refuse(self, error: ErrorCode) -> None:
         """Give each request this error for all of its partitions."""
@@ -315,16 +325,23 @@ class NodeRequests:
             self._broker.env.call_soon(self._send)
 
     def _send(self) -> None:
-        transactions, self._next = self._next, {}
-        if not transactions:
-            self._in_flight = False
-            return
+        """Send what waits; what another node coordinates by now is refused."""
+        waiting, self._next = self._next, {}
+        coordinator_node = self._broker.transactions.coordinator_node
+        moved = [each for each in waiting if coordinator_node(each) != self._node_id]
+        refused = [waiting.pop(each) for each in moved]
+        self._in_flight = bool(waiting)
+        if waiting:
+            self._transmit(waiting)
+        run_all(partial(each.refuse, ErrorCode.NOT_COORDINATOR) for each in refused)
+
+    def _transmit(self, transactions: dict[str, AskedTransaction]) -> None:
         channel = self._broker.broker_channel
         assert channel is not None, "a node that is alone asks itself"
 
         def answered(response: AddPartitionsToTxnResponse | None) -> None:
-            self._send()  # First: an answer may ask again, for the request after this one.
-            answer_all(transactions, response)
+            # The next request first: an answer may ask again, for the request after that one.
+            run_all([self._send, partial(answer_all, transactions, response)])
 
         request = add_partitions_request(transactions.values())
         channel.send(self._node_id, request, answered, REQUEST_TIMEOUT_MS)
@@ -363,25 +380,25 @@ def answer_all(
 ) -> None:
     """Answer the transactions of one request; None: the node did not answer."""
     if response is None or response.error_code != NONE:
-        error = ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode(response.error_code)
+        error = ErrorCode.NETWORK_EXCEPTION if response is None else error_code(response.error_code)
         if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             error = ErrorCode.INVALID_TXN_STATE
-        for each in asked.values():
-            each.refuse(error)
+        run_all(partial(each.refuse, error) for each in asked.values())
         return
-    results = {each.transactional_id: each for each in response.results_by_transaction}
-    for each in asked.values():
-        result = results.get(each.transactional_id)
-        if result is None:
-            each.refuse(ErrorCode.NETWORK_EXCEPTION)
-            continue
-        each.answer(
-            {
-                TopicPartition(topic.name, partition.partition_index): ErrorCode(
-                    partition.partition_error_code
-                )
-                for topic in result.topic_results
-                for partition in topic.results_by_partition
-                if partition.partition_error_code != NONE
-            }
-        )
+    errors = {
+        result.transactional_id: {
+            TopicPartition(topic.name, partition.partition_index): error_code(
+                partition.partition_error_code
+            )
+            for topic in result.topic_results
+            for partition in topic.results_by_partition
+            if partition.partition_error_code != NONE
+        }
+        for result in response.results_by_transaction
+    }
+    run_all(
+        partial(each.answer, errors[name])
+        if name in errors
+        else partial(each.refuse, ErrorCode.NETWORK_EXCEPTION)
+        for name, each in asked.items()
+    )

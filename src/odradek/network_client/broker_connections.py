@@ -72,7 +72,8 @@ IN_FLIGHT = {
 """The maximum of requests in flight on one connection."""
 
 
-TO_BROKERS = (Purpose.FETCHER, Purpose.CATCH_UP, Purpose.MARKERS, Purpose.VERIFICATION)
+TO_LEADERS = (Purpose.MARKERS, Purpose.VERIFICATION)
+TO_BROKERS = (Purpose.FETCHER, Purpose.CATCH_UP, *TO_LEADERS)
 
 
 class BrokerConnections:
@@ -124,6 +125,14 @@ class BrokerConnections:
         for purpose in (Purpose.CONTROLLER, Purpose.FORWARDING):
             if purpose in self._clients:
                 self._clients[purpose].disconnect(node_id, "another node is the active controller")
+
+    def leave_fenced(self, node_id: int) -> None:
+        """Close the connections to a broker that leads nothing any more as it is fenced, if others
+        are to be asked instead: a follower has a leader, whom it leaves by itself.
+        """
+        for purpose in TO_LEADERS:
+            if purpose in self._clients:
+                self._clients[purpose].disconnect(node_id, "the broker is fenced")
 
     def update_brokers(self, nodes: Mapping[int, Node]) -> None:
         """Set where the other brokers are, by id, as they have registered.

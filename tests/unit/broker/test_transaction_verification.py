@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -133,6 +133,7 @@ class Stage:
         self.partitions = {number: Partition(number) for number in range(3)}
         self.verification = TransactionVerification(self)  # type: ignore[arg-type]
         self.answered: list[tuple[str, Verified]] = []
+        self.raises: set[str] = set()
 
     def call_soon(self, function: Callable[[], None]) -> None:
         self.soon.append(function)
@@ -158,9 +159,13 @@ class Stage:
             partitions,  # type: ignore[arg-type]
             operation,
         )
-        return self.verification.verify(
-            batches, lambda verified: self.answered.append((name, verified))
-        )
+
+        def answered(verified: Verified) -> None:
+            if name in self.raises:
+                raise ZeroDivisionError
+            self.answered.append((name, verified))
+
+        return self.verification.verify(batches, answered)
 
     def key(self, number: int) -> TopicPartition:
         return TopicPartition("t", number)
@@ -419,3 +424,51 @@ def test_concurrent_end_on_another_node_is_asked_about_again_after_growing_waits
     assert asked == [0, 2, 6, 14, 30, 62, 100]
     ((_, verified),) = stage.answered
     assert refused(verified) == {0: "CONCURRENT_TRANSACTIONS"}
+
+
+def test_next_request_leaves_out_what_another_node_coordinates_by_now() -> None:
+    """The node of before may be silent: the client tries again with the coordinator of now."""
+    stage = Stage()
+    remote(stage)
+    stage.verify("first", 0)
+    stage.run_soon()
+    stage.verify("moved", 1)
+    stage.verify("other", 2, transactional_id="other", producer_id=8)
+    stage.transactions.nodes["id"] = -1
+    stage.broker_channel.answers.pop(0)(None)
+    assert stage.broker_channel.asked()[1:] == [[("other", 0, False, [("t", [2])])]]
+    assert [(name, refused(verified)) for name, verified in stage.answered] == [
+        ("first", {0: "NETWORK_EXCEPTION"}),
+        ("moved", {1: "NOT_COORDINATOR"}),
+    ]
+    stage.broker_channel.answers.pop(0)(None)
+    stage.verify("next", 1, transactional_id="other", producer_id=8)
+    stage.run_soon()
+    assert len(stage.broker_channel.sent) == 3, "a request is in flight only while one is sent"
+
+
+def test_answer_that_raises_leaves_no_other_waiting() -> None:
+    stage = Stage()
+    remote(stage)
+    stage.verify("first", 0)
+    stage.verify("other", 2, transactional_id="other", producer_id=8)
+    stage.run_soon()
+    stage.raises = {"first"}
+    stage.verify("behind", 1)
+    with pytest.raises(ZeroDivisionError):
+        stage.broker_channel.answers.pop()(response(("id", 0, ErrorCode.NONE)))
+    assert [name for name, _ in stage.answered] == ["other"]
+    assert len(stage.broker_channel.sent) == 2, "the next request is sent"
+    stage.broker_channel.answers.pop()(response(("id", 1, ErrorCode.NONE)))
+    assert [name for name, _ in stage.answered] == ["other", "behind"]
+    assert len(stage.verification) == 0
+
+
+def test_error_that_this_version_does_not_know_is_an_unknown_server_error() -> None:
+    stage = Stage()
+    remote(stage)
+    stage.verify()
+    stage.run_soon()
+    stage.broker_channel.answers.pop()(response(("id", 0, cast("ErrorCode", 9_999))))
+    ((_, verified),) = stage.answered
+    assert refused(verified) == {0: "UNKNOWN_SERVER_ERROR"}

@@ -49,17 +49,17 @@ class NodesWithTransaction(ReplicatedNodes):
                 return int(found.node_id)
             self.pass_time(50)
 
-    def begin(self) -> None:
+    def begin(self, topic: str = "t") -> None:
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id="id",
             v3_and_below_producer_id=self.producer[0],
             v3_and_below_producer_epoch=self.producer[1],
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[0])],
         )
         of_client = RequestBuilder(type(request), lambda version: request, max_version=3)
         answer = self.client.ask(self.coordinator, of_client)
-        (topic,) = answer.results_by_topic_v3_and_below
-        assert topic.results_by_partition[0].partition_error_code == ErrorCode.NONE
+        (found,) = answer.results_by_topic_v3_and_below
+        assert found.results_by_partition[0].partition_error_code == ErrorCode.NONE
 
     def end(self) -> EndTxnResponse:
         request = EndTxnRequest(
@@ -129,3 +129,17 @@ def test_a_coordinator_that_moved_has_the_open_transaction() -> None:
     assert nodes.described(nodes.coordinator) == before
     assert nodes.end().error_code == ErrorCode.NONE
     nodes.await_state("CompleteCommit", nodes.coordinator)
+
+
+def test_markers_leave_a_silent_leader_when_it_is_fenced() -> None:
+    """The request to it would be in flight for `replica.socket.timeout.ms`, 30 seconds."""
+    nodes = NodesWithTransaction(transaction_state_log_replication_factor="1")
+    silent = nodes.elsewhere
+    (third,) = {1, 2, 3} - {silent, nodes.coordinator}
+    nodes.create_topic(silent, third, name="u")
+    nodes.begin("u")
+    nodes.pause(silent, 60_000)
+    assert nodes.end().error_code == ErrorCode.NONE
+    nodes.until(lambda: nodes.leads(third))
+    waited_ms = nodes.until(lambda: nodes.replica(third).log.log_end_offset == 1)
+    assert waited_ms < 1_000

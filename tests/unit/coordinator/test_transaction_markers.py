@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from odradek.coordinator.transaction.markers import (
     IN_FLIGHT,
@@ -188,4 +189,22 @@ def test_a_large_transaction_goes_in_several_requests() -> None:
         sizes.append(len(marker.topics[0].partition_indexes))
         sending.answer()
     assert sizes == [PARTITIONS_AT_ONCE, 1]
+    assert len(sending.written) == 1
+
+
+def test_markers_that_wait_for_room_in_flight_go_to_a_new_leader() -> None:
+    sending = Sending()
+    for number in range(1, IN_FLIGHT + 2):
+        sending.write(A, name=f"id{number}")
+    sending.leaders[A] = 2
+    sending.markers.metadata_changed()
+    assert [node for node, _, _ in sending.sent] == [1] * IN_FLIGHT + [2]
+
+
+def test_an_error_that_this_version_does_not_know_has_the_marker_sent_again() -> None:
+    sending = Sending()
+    sending.write(A)
+    sending.answer(cast("ErrorCode", 9_999))
+    sending.wait()
+    sending.answer()
     assert len(sending.written) == 1

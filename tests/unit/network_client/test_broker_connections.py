@@ -351,3 +351,16 @@ def test_what_waits_for_a_former_controller_fails_at_once() -> None:
     sending.side.do(lambda: sending.connections.leave_controller(1))
     assert isinstance(waiting.error, Disconnected)
     assert not other.done
+
+
+def test_what_waits_for_the_leadership_of_a_fenced_broker_fails_at_once() -> None:
+    sending = Sending()
+    sending.answer(lambda request, version: SILENT)
+    waiting = [sending.ask(purpose=each) for each in (Purpose.MARKERS, Purpose.VERIFICATION)]
+    elsewhere = sending.ask(2, Purpose.MARKERS)
+    other = sending.ask(purpose=Purpose.FETCHER)
+    sending.cluster.run(SECOND)
+    sending.side.do(lambda: sending.connections.leave_fenced(1))
+    assert all(isinstance(each.error, Disconnected) for each in waiting)
+    assert not elsewhere.done
+    assert not other.done

@@ -30,7 +30,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ErrorCode, error_code
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.write_txn_markers import (
     WritableTxnMarker,
@@ -135,8 +135,10 @@ class TransactionMarkers:
             del self._open[opened.end.transactional_id]
 
     def metadata_changed(self) -> None:
-        """Look for the leaders of what waits for them."""
-        self._route(self._waiting.pop(NO_LEADER, []))
+        """Give what waits, for a leader or for room in flight, to the leaders of now."""
+        waiting, self._waiting = self._waiting, {}
+        for batch in waiting.values():
+            self._route(batch)
 
     # -- sending -----------------------------------------------------------------------------------
 
@@ -268,13 +270,13 @@ class TransactionMarkers:
 
     def _retry(self) -> None:
         self._retries = False
-        self.metadata_changed()
+        self._route(self._waiting.pop(NO_LEADER, []))
 
 
 def errors_of(response: WriteTxnMarkersResponse) -> Errors:
     """The errors of a response by producer id and partition."""
     return {
-        (result.producer_id, TopicPartition(topic.name, each.partition_index)): ErrorCode(
+        (result.producer_id, TopicPartition(topic.name, each.partition_index)): error_code(
             each.error_code
         )
         for result in response.markers
