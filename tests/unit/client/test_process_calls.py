@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from odradek.client.aio import process as awaited
 from odradek.client.arrow.record_batches import SCHEMA
 from odradek.client.blocking import process as blocking
 from odradek.client.errors import ConfigError
+from odradek.client.process_loop import write_records
 from odradek.client.processing import Pace
 from odradek.client.producer.send_path import SerializedRecord
 from unit.client.test_processing import RAW, plan
@@ -96,9 +98,8 @@ def test_records_after_half_of_the_timeout_are_left_to_the_next_transaction():
     function = lambda record: record.offset  # noqa: E731
     assert blocking.write_records(function, writer, plan(), slow_pace(), buffer) == 2
     awaited_writer: Any = AwaitedWriter()
-    count = asyncio.run(
-        awaited.write_records(function, awaited_writer, plan(), slow_pace(), buffer)
-    )
+    send = partial(awaited.send, awaited_writer)
+    count = asyncio.run(write_records(function, send, plan(), slow_pace(), buffer))
     assert count == 2 and writer.sent == awaited_writer.sent == [5, 5]
 
 

@@ -5,37 +5,28 @@
 
     await odradek.aio.process("orders", enrich, to="enriched", group="enricher", value="json")
 
-`client.processing` describes how.
+`client.processing` and `client.process_loop` describe how.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from odradek.client.aio.consumer import Consumer
 from odradek.client.aio.producer import Producer
 from odradek.client.consumer.application.poll_loop import RecordBuffer
-from odradek.client.errors import KafkaError
-from odradek.client.processing import (
-    AGAIN_S,
-    INTERVAL_S,
-    MAX_FAILURES,
-    MAX_RECORDS,
-    Pace,
-    Plan,
-    awaited_outputs_of,
-    may_go_on,
-    offsets_after,
-    plan_of,
-)
+from odradek.client.process_loop import ProcessLoop, pace_of, write_records
+from odradek.client.processing import INTERVAL_S, MAX_RECORDS, plan_of
+from odradek.client.producer.intercepted_send import ProducerRecord
 from odradek.client.producer.send_path import SerializedRecord
+from odradek.client.waiter import Waiter
 
-log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 async def process(
@@ -78,39 +69,20 @@ async def process(
         initialized(Producer(plan.producer)) as writer,
         Consumer(*names, **plan.consumer) as reader,
     ):
-        timeout_ms = writer._core.transactions_or_error.transaction.timeout_ms
-        pace = Pace(max_records, timeout_ms, reader._poll_loop._driver.time)
-        done = failures = 0
+        core, poll_loop = writer._core, reader._poll_loop
+        pace = pace_of(poll_loop, core, max_records)
+
+        async def wait(make: Callable[[], Waiter[T]]) -> T:
+            return await writer._wait(lambda _: make())
+
+        async def write(buffer: RecordBuffer) -> int:
+            return await write_records(function, partial(send, writer), plan, pace, buffer)
+
+        loop = ProcessLoop(poll_loop, reader._calls, core, wait, write, pace, asyncio.sleep)
+        done = 0
         while stop is None or not stop.is_set():
             buffer = RecordBuffer(reader._collector, pace.limit)
-            await reader._poll_loop.fill(buffer, interval)
-            if buffer.is_empty:
-                continue
-            offsets = reader._collector.consumed_offsets()
-            pace.begin()
-            try:
-                async with writer.transaction() as transaction:
-                    count = await write_records(function, writer, plan, pace, buffer)
-                    rest = count < len(buffer.records)
-                    if rest:
-                        offsets = offsets_after(buffer.records[:count])
-                    await transaction.commit_offsets(reader, offsets)
-            except KafkaError as error:
-                failures += 1
-                if not may_go_on(error) or failures >= MAX_FAILURES:
-                    slow = pace.too_slow(error)
-                    if slow is not None:
-                        raise slow from error
-                    raise
-                log.warning("reading %d partitions again: %s", len(offsets), error)
-                await reader._poll_loop.rewind()
-                await asyncio.sleep(AGAIN_S * failures)
-                continue
-            failures = 0
-            pace.committed(count)
-            if rest:
-                await reader._poll_loop.rewind(offsets)
-            done += count
+            done += await loop.run_once(buffer, interval)
         return done
 
 
@@ -123,29 +95,16 @@ async def initialized(writer: Producer[Any, Any]) -> AsyncIterator[Producer[Any,
         yield writer
 
 
-async def write_records(
-    function: Callable[[Any], Any],
-    writer: Producer[Any, Any],
-    plan: Plan,
-    pace: Pace,
-    buffer: RecordBuffer,
-) -> int:
-    """Await the function for each record, and send what it returns, until the transaction is to get
-    no more. Returns the number of these records."""
-    for done, raw in enumerate(buffer.records):
-        if done and pace.is_over:
-            return done
-        outputs = await awaited_outputs_of(function, raw, plan)
-        if isinstance(outputs, SerializedRecord):
-            await writer._wait_for_room(outputs)
-            continue
-        for each in outputs:
-            await writer.enqueue(
-                each.topic,
-                each.value,
-                key=each.key,
-                headers=each.headers,
-                partition=each.partition,
-                timestamp=each.timestamp_ms,
-            )
-    return len(buffer.records)
+async def send(writer: Producer[Any, Any], record: ProducerRecord | SerializedRecord) -> None:
+    """Queue an output; a dead letter goes past the serializers."""
+    if isinstance(record, SerializedRecord):
+        await writer._wait_for_room(record)
+        return
+    await writer.enqueue(
+        record.topic,
+        record.value,
+        key=record.key,
+        headers=record.headers,
+        partition=record.partition,
+        timestamp=record.timestamp_ms,
+    )

@@ -11,24 +11,24 @@ visible together, to consumers of committed records, or none does.
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from odradek.client.aio.client import Client
 from odradek.client.arguments import milliseconds_of
 from odradek.client.consumer.arguments import Committable
 from odradek.client.consumer.assignor.partition_assignor import ConsumerGroupMetadata
-from odradek.client.errors import KafkaError
 from odradek.client.producer.producer_core import ProducerCore
-from odradek.client.producer.producer_transaction import Phase
+from odradek.client.producer.transaction_block import TransactionBlock
 from odradek.client.producer.transactions import offsets_of_positions
 from odradek.client.transaction import OpenTransaction
+from odradek.client.waiter import Waiter
 
 if TYPE_CHECKING:
     from odradek.client.aio.consumer import Consumer
 
-log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class TransactionalProducer(Client):
@@ -125,12 +125,16 @@ class Transaction:
     def __init__(self, producer: TransactionalProducer, timeout: float | None) -> None:
         self._producer = producer
         self._timeout = timeout
+        self._block: TransactionBlock | None = None
 
     async def __aenter__(self) -> Self:
         producer = self._producer
-        if producer._running_core.transactions_or_error.transaction.phase is Phase.UNINITIALIZED:
-            await producer.init_transactions()
-        await producer.begin_transaction()
+
+        async def wait(make: Callable[[], Waiter[T]]) -> T:
+            return await producer._wait(lambda _: make())
+
+        core, timeout_ms = producer._running_core, milliseconds_of(self._timeout)
+        self._block = await TransactionBlock(core, wait, timeout_ms).__aenter__()
         return self
 
     async def commit_offsets(self, consumer: Consumer[Any, Any], what: Committable = None) -> None:
@@ -149,27 +153,5 @@ class Transaction:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        producer = self._producer
-        if error is None:
-            try:
-                await producer.commit_transaction(self._timeout)
-            except KafkaError as failure:
-                if failure.requires_abort:
-                    await self._abort(failure)
-                raise
-        else:
-            await self._abort(error)
-
-    async def _abort(self, error: BaseException) -> None:
-        """Abort because of an error, which is raised afterwards; raise only that the producer
-        cannot go on."""
-        producer = self._producer
-        phase = producer._running_core.transactions_or_error.transaction.phase
-        if phase not in (Phase.IN_TRANSACTION, Phase.ABORTABLE_ERROR):
-            return  # It was ended in the block, or the producer cannot go on and has said so.
-        try:
-            await producer.abort_transaction(producer._core.settings.max_block_ms / 1000)
-        except KafkaError as failure:
-            if failure.fatal and isinstance(error, KafkaError):
-                raise failure from error
-            log.warning("a transaction could not be aborted: %s", failure)
+        assert self._block is not None
+        await self._block.__aexit__(kind, error, traceback)

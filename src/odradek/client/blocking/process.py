@@ -5,21 +5,20 @@
 
     odradek.process("orders", enrich, to="enriched", group="enricher", value="json")
 
-`client.processing` describes how, `examples/enrich.py` runs one. It runs on the caller's thread,
-until it is stopped.
+`client.processing` and `client.process_loop` describe how, `examples/enrich.py` runs one. It runs
+on the caller's thread, until it is stopped.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import signal
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
@@ -30,27 +29,25 @@ from odradek.client.consumer.application.poll_loop import (
     run_now,
 )
 from odradek.client.consumer.record import Record
-from odradek.client.errors import ConfigError, DecodeError, KafkaError
+from odradek.client.errors import ConfigError, DecodeError
+from odradek.client.process_loop import ProcessLoop, pace_of
 from odradek.client.processing import (
-    AGAIN_S,
     INTERVAL_S,
-    MAX_FAILURES,
     MAX_RECORDS,
     Pace,
     Plan,
     arrow_columns,
     letter_of,
-    may_go_on,
-    offsets_after,
     outputs_of,
     plan_of,
 )
 from odradek.client.producer.send_path import SerializedRecord
+from odradek.client.waiter import Waiter
 
 if TYPE_CHECKING:
     from odradek.client.arrow_types import Decode
 
-log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Stop(Protocol):
@@ -121,15 +118,25 @@ def process(
         initialized(Producer(plan.producer)) as writer,
         Consumer(*names, **plan.consumer) as reader,
     ):
-        timeout_ms = writer._core.transactions_or_error.transaction.timeout_ms
-        pace = Pace(max_records, timeout_ms, reader._poll_loop._driver.time)
-        write: Callable[[Any], int] = (
+        core, poll_loop = writer._core, reader._poll_loop
+        pace = pace_of(poll_loop, core, max_records)
+        write_now: Callable[[Any], int] = (
             table_writer(function, writer, plan, decode)
             if arrow
             else partial(write_records, function, writer, plan, pace)
         )
+
+        async def wait(make: Callable[[], Waiter[T]]) -> T:
+            return writer._wait(make)
+
+        async def write(buffer: Any) -> int:
+            return write_now(buffer)
+
+        async def pause(seconds: float) -> None:
+            threading.Event().wait(seconds)
+
+        loop = ProcessLoop(poll_loop, reader._calls, core, wait, write, pace, pause)
         collector = reader._collector
-        processing = Processing(reader, writer, write, pace)
         done = 0
         while not stopped.is_set():
             buffer = (
@@ -137,7 +144,7 @@ def process(
                 if arrow
                 else RecordBuffer(collector, pace.limit)
             )
-            done += processing.run_once(buffer, interval)
+            done += run_now(loop.run_once(buffer, interval))
         return done
 
 
@@ -148,57 +155,6 @@ def initialized(writer: Producer[Any, Any]) -> Iterator[Producer[Any, Any]]:
     with writer:
         writer.init_transactions()
         yield writer
-
-
-class Processing:
-    """Runs one transaction after the other."""
-
-    def __init__(
-        self,
-        reader: Consumer[Any, Any],
-        writer: Producer[Any, Any],
-        write: Callable[[Any], int],
-        pace: Pace,
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._write = write
-        self._pace = pace
-        self._failures = 0
-
-    def run_once(self, buffer: RecordBuffer | ColumnBuffer, interval: float) -> int:
-        """Read for `interval` seconds, and process what came, in one transaction. Returns the
-        number of inputs; 0 if none came, or if they will be read again."""
-        reader, poll_loop = self._reader, self._reader._poll_loop
-        run_now(poll_loop.fill(buffer, interval))
-        if buffer.is_empty:
-            return 0
-        offsets = reader._collector.consumed_offsets()
-        rest = False
-        self._pace.begin()
-        try:
-            with self._writer.transaction() as transaction:
-                count = self._write(buffer)
-                if isinstance(buffer, RecordBuffer) and count < len(buffer.records):
-                    rest = True
-                    offsets = offsets_after(buffer.records[:count])
-                transaction.commit_offsets(reader, offsets)
-        except KafkaError as error:
-            self._failures += 1
-            if not may_go_on(error) or self._failures >= MAX_FAILURES:
-                slow = self._pace.too_slow(error)
-                if slow is not None:
-                    raise slow from error
-                raise
-            log.warning("reading %d partitions again: %s", len(offsets), error)
-            run_now(poll_loop.rewind())
-            threading.Event().wait(AGAIN_S * self._failures)
-            return 0
-        self._failures = 0
-        self._pace.committed(count)
-        if rest:
-            run_now(poll_loop.rewind(offsets))
-        return count
 
 
 def write_records(

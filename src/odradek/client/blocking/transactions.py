@@ -11,24 +11,25 @@ visible together, to consumers of committed records, or none does.
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from odradek.client.arguments import milliseconds_of
 from odradek.client.blocking.client import Client
+from odradek.client.consumer.application.poll_loop import run_now
 from odradek.client.consumer.arguments import Committable
 from odradek.client.consumer.assignor.partition_assignor import ConsumerGroupMetadata
-from odradek.client.errors import KafkaError
 from odradek.client.producer.producer_core import ProducerCore
-from odradek.client.producer.producer_transaction import Phase
+from odradek.client.producer.transaction_block import TransactionBlock
 from odradek.client.producer.transactions import offsets_of_positions
 from odradek.client.transaction import OpenTransaction
+from odradek.client.waiter import Waiter
 
 if TYPE_CHECKING:
     from odradek.client.blocking.consumer import Consumer
 
-log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class TransactionalProducer(Client):
@@ -117,14 +118,14 @@ class Transaction:
     """A `with` block whose records and offsets are committed together."""
 
     def __init__(self, producer: TransactionalProducer, timeout: float | None) -> None:
+        async def wait(make: Callable[[], Waiter[T]]) -> T:
+            return producer._wait(make)
+
         self._producer = producer
-        self._timeout = timeout
+        self._block = TransactionBlock(producer._core, wait, milliseconds_of(timeout))
 
     def __enter__(self) -> Self:
-        producer = self._producer
-        if producer._core.transactions_or_error.transaction.phase is Phase.UNINITIALIZED:
-            producer.init_transactions()
-        producer.begin_transaction()
+        run_now(self._block.__aenter__())
         return self
 
     def commit_offsets(self, consumer: Consumer[Any, Any], what: Committable = None) -> None:
@@ -141,27 +142,4 @@ class Transaction:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        producer = self._producer
-        if error is None:
-            try:
-                producer.commit_transaction(self._timeout)
-            except KafkaError as failure:
-                if failure.requires_abort:
-                    self._abort(failure)
-                raise
-        else:
-            self._abort(error)
-
-    def _abort(self, error: BaseException) -> None:
-        """Abort because of an error, which is raised afterwards; raise only that the producer
-        cannot go on."""
-        producer = self._producer
-        phase = producer._core.transactions_or_error.transaction.phase
-        if phase not in (Phase.IN_TRANSACTION, Phase.ABORTABLE_ERROR):
-            return  # It was ended in the block, or the producer cannot go on and has said so.
-        try:
-            producer.abort_transaction(producer._core.settings.max_block_ms / 1000)
-        except KafkaError as failure:
-            if failure.fatal and isinstance(error, KafkaError):
-                raise failure from error
-            log.warning("a transaction could not be aborted: %s", failure)
+        run_now(self._block.__aexit__(kind, error, traceback))

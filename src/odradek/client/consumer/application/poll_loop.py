@@ -194,7 +194,7 @@ class PollLoop:
         self.closed = False
         self._closing_call: CallListener | None = None
         self._consumer = consumer
-        self._driver = driver
+        self.driver = driver
         self._core = core
         self._interceptors = core.interceptors
 
@@ -202,11 +202,11 @@ class PollLoop:
         """Return the time `timeout` seconds from now; None (no deadline) if it is
         negative or None.
         """
-        return None if timeout is None or timeout < 0 else self._driver.time() + timeout
+        return None if timeout is None or timeout < 0 else self.driver.time() + timeout
 
     def _left(self, deadline: float | None) -> float | None:
         """Return the seconds left until the deadline."""
-        return None if deadline is None else max(0.0, deadline - self._driver.time())
+        return None if deadline is None else max(0.0, deadline - self.driver.time())
 
     # Records.
 
@@ -295,7 +295,7 @@ class PollLoop:
         assert dead_letters is not None
         unsent = dead_letters.unsent(letters)
         if unsent:
-            await self._driver.call(lambda: dead_letters.send(unsent, self._driver.signal))
+            await self.driver.call(lambda: dead_letters.send(unsent, self.driver.signal))
         return dead_letters.settle(letters)
 
     @property
@@ -314,17 +314,17 @@ class PollLoop:
             if to is not None:
                 offset, epoch = to.offset, to.leader_epoch
             positions.append((position, offset, epoch))
-        if positions and self._driver.running:
-            await self._driver.call(lambda: self._core.move_back(positions))
+        if positions and self.driver.running:
+            await self.driver.call(lambda: self._core.move_back(positions))
             self.collector.refresh()
 
     def _clear(self) -> None:
         """Forget old signals, except that a closed loop stays signalled for the caller of
         `close`.
         """
-        self._driver.clear()
+        self.driver.clear()
         if self.closed:
-            self._driver.signal()
+            self.driver.signal()
 
     async def _sleep(self, deadline: float | None) -> bool:
         """Wait until something may be available; False if the time is over, or nothing can come."""
@@ -338,13 +338,13 @@ class PollLoop:
 
     async def _sleep_until_woken(self, timeout_s: float | None) -> None:
         """Wait for a signal; the group knows meanwhile that the application is there."""
-        if not self._driver.running:
+        if not self.driver.running:
             raise ClientClosed("the consumer is closed")
         clock, poll_idle = self._core.engine.env.clock, self._core.calls.poll_idle
         began_ms = clock.monotonic_ms()
         self._core.group.set_waiting(True)
         try:
-            await self._driver.sleep(timeout_s)
+            await self.driver.sleep(timeout_s)
         finally:
             self._core.group.set_waiting(False)
             now_ms = clock.monotonic_ms()
@@ -366,7 +366,7 @@ class PollLoop:
         collector.attention = False
         if errors:  # An error arrived in between.
             collector.attention = True
-        await self._driver.call(self._core.group.poll)
+        await self.driver.call(self._core.group.poll)
         collector.refresh()  # Partitions about to be revoked return no records.
         await self._run_callbacks()
 
@@ -402,20 +402,20 @@ class PollLoop:
             if callback is not None:
                 began_ms = clock.monotonic_ms()
                 try:
-                    await self._driver.call_back(callback, self._consumer, list(effect.partitions))
+                    await self.driver.call_back(callback, self._consumer, list(effect.partitions))
                 finally:
                     now_ms = clock.monotonic_ms()
                     self._core.calls.listener_called(effect.event, now_ms - began_ms, now_ms)
         except BaseException as error:
             raised = error
         try:
-            if self._closing_call is effect or not self._driver.running:
+            if self._closing_call is effect or not self.driver.running:
                 if raised is not None:  # The group no longer runs: nobody to report to.
                     raise raised
                 return None
             # KeyboardInterrupt and the like are raised here, once; the group must not repeat it.
             outcome = raised if isinstance(raised, Exception) else None
-            await self._driver.call(lambda: self._core.group.callback_returned(outcome))
+            await self.driver.call(lambda: self._core.group.callback_returned(outcome))
         finally:
             CURRENT_CALL.reset(token)
         self.collector.refresh()
@@ -433,25 +433,25 @@ class PollLoop:
 
         def begin() -> Waiter[None]:
             waiter = make()
-            waiter.add_callback(lambda _: self._driver.signal())
+            waiter.add_callback(lambda _: self.driver.signal())
             return waiter
 
-        waiter = await self._driver.call(begin)
+        waiter = await self.driver.call(begin)
         failure: Exception | None = None
         while not waiter.done:
-            self._driver.clear()
+            self.driver.clear()
             try:
                 await self._run_callbacks(closing=closing)
             except Exception as error:
                 failure = failure or error
                 continue  # More requests may follow.
             if self.closed and not closing:
-                self._driver.signal()  # The signal may be for the caller of close.
+                self.driver.signal()  # The signal may be for the caller of close.
                 break
             if not waiter.done:
-                if not self._driver.running:
+                if not self.driver.running:
                     raise failure or ClientClosed("the consumer is closed")
-                await self._driver.sleep(None)
+                await self.driver.sleep(None)
         self.collector.refresh()
         if waiter.error is not None:
             raise waiter.error
@@ -467,9 +467,9 @@ class PollLoop:
         inside = self._closing_call = CURRENT_CALL.get()
         self.closed = True
         self.collector.attention = True
-        self._driver.signal()
+        self.driver.signal()
         try:
-            if self._driver.running:
+            if self.driver.running:
                 ms = round(timeout * 1000)
                 await self.run_with_callbacks(
                     lambda: self._core.group.close(ms, inside=inside), closing=True
@@ -479,9 +479,9 @@ class PollLoop:
             try:
                 await self._close_dead_letters(deadline)
             finally:
-                if self._driver.running:
-                    await self._driver.call(self._core.close)
-                self._driver.signal()
+                if self.driver.running:
+                    await self.driver.call(self._core.close)
+                self.driver.signal()
                 self.tell_commits()
                 if self._interceptors is not None:
                     self._interceptors.close()
@@ -490,10 +490,10 @@ class PollLoop:
         """Give the dead letters in flight the time that is left. Those without an outcome are
         behind the position: the consumer that goes on there sends them again.
         """
-        if self.dead_letters is not None and self._driver.running:
+        if self.dead_letters is not None and self.driver.running:
             producer = self.dead_letters.producer
             left_ms = round((self._left(deadline) or 0) * 1000)
-            await self._driver.wait(lambda: producer.close(left_ms))
+            await self.driver.wait(lambda: producer.close(left_ms))
 
 
 def run_now(coroutine: Coroutine[Any, None, T]) -> T:

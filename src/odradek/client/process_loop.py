@@ -1,0 +1,141 @@
+"""ProcessLoop: the steps of `odradek.process`, transaction by transaction.
+
+    read for `interval` ─► begin ─► write ─► the group's offsets ─► commit ─► read on
+          ▲                                                           │
+          └── rewind, pause ◄── abort ◄── an error after which another transaction may succeed
+
+Written as coroutines over the driver of the consumer's `PollLoop` and the producer's `wait`. So the
+blocking API, asyncio and the simulator run the same loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from odradek.client.consumer.application.calls import ConsumerCalls
+from odradek.client.consumer.application.poll_loop import (
+    ColumnBuffer,
+    PollLoop,
+    RecordBuffer,
+)
+from odradek.client.consumer.batch import OffsetAndMetadata
+from odradek.client.errors import KafkaError
+from odradek.client.processing import (
+    AGAIN_S,
+    MAX_FAILURES,
+    Pace,
+    Plan,
+    awaited_outputs_of,
+    may_go_on,
+    offsets_after,
+)
+from odradek.client.producer.intercepted_send import ProducerRecord
+from odradek.client.producer.producer_core import ProducerCore
+from odradek.client.producer.send_path import SerializedRecord
+from odradek.client.producer.transaction_block import TransactionBlock, Wait
+from odradek.client.waiter import spawn
+from odradek.model.topics import TopicPartition
+
+log = logging.getLogger(__name__)
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+def pace_of(reader: PollLoop, writer: ProducerCore, max_records: int) -> Pace:
+    """Return the pace of transactions of this producer."""
+    timeout_ms = writer.transactions_or_error.transaction.timeout_ms
+    return Pace(max_records, timeout_ms, reader.driver.time)
+
+
+class ProcessLoop:
+    """Runs one transaction after the other. `write` calls the function and sends what it returns;
+    it returns how many of the records that takes in."""
+
+    def __init__(
+        self,
+        reader: PollLoop,
+        calls: ConsumerCalls,
+        writer: ProducerCore,
+        wait: Wait,
+        write: Callable[[Any], Awaitable[int]],
+        pace: Pace,
+        pause: Callable[[float], Awaitable[object]],
+    ) -> None:
+        self.pace = pace
+        self._reader = reader
+        self._calls = calls
+        self._writer = writer
+        self._wait = wait
+        self._write = write
+        self._pause = pause
+        self._failures = 0
+
+    async def run_once(self, buffer: RecordBuffer | ColumnBuffer, interval_s: float) -> int:
+        """Read for `interval_s`, and process what came, in one transaction. Returns the number of
+        inputs; 0 if none came, or if they will be read again."""
+        reader = self._reader
+        await reader.fill(buffer, interval_s)
+        if buffer.is_empty:
+            return 0
+        offsets: Offsets = reader.collector.consumed_offsets()
+        rest = False
+        self.pace.begin()
+        try:
+            async with self.transaction() as block:
+                count = await self._write(buffer)
+                if isinstance(buffer, RecordBuffer) and count < len(buffer.records):
+                    rest = True
+                    offsets = offsets_after(buffer.records[:count])
+                await self.commit_offsets(block, offsets)
+        except KafkaError as error:
+            await self._failed(error, len(offsets))
+            return 0
+        self._failures = 0
+        self.pace.committed(count)
+        if rest:
+            await reader.rewind(offsets)
+        return count
+
+    def transaction(self) -> TransactionBlock:
+        """Return the block of the next transaction."""
+        return TransactionBlock(self._writer, self._wait)
+
+    async def commit_offsets(self, block: TransactionBlock, offsets: Offsets) -> None:
+        """Commit the offsets with the transaction, as the member that the consumer is now."""
+        calls = self._calls
+        found, group = await self._reader.driver.wait(lambda: spawn(calls.for_transaction(offsets)))
+        self._reader.collector.refresh()
+        await block.commit_offsets(found, group)
+
+    async def _failed(self, error: KafkaError, partitions: int) -> None:
+        """Go back to where the transaction began, after it was aborted. Raises errors after which
+        another one would not succeed either."""
+        self._failures += 1
+        if not may_go_on(error) or self._failures >= MAX_FAILURES:
+            slow = self.pace.too_slow(error)
+            if slow is not None:
+                raise slow from error
+            raise error
+        log.warning("reading %d partitions again: %s", partitions, error)
+        await self._reader.rewind()
+        await self._pause(AGAIN_S * self._failures)
+
+
+Send = Callable[[ProducerRecord | SerializedRecord], Awaitable[object]]
+"""Queues an output, or a dead letter, which is serialized already."""
+
+
+async def write_records(
+    function: Callable[[Any], Any], send: Send, plan: Plan, pace: Pace, buffer: RecordBuffer
+) -> int:
+    """Await the function for each record, and send what it returns, until the transaction is to get
+    no more. Returns the number of these records."""
+    for done, raw in enumerate(buffer.records):
+        if done and pace.is_over:
+            return done
+        outputs = await awaited_outputs_of(function, raw, plan)
+        for each in (outputs,) if isinstance(outputs, SerializedRecord) else outputs:
+            await send(each)
+    return len(buffer.records)
