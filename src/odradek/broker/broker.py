@@ -441,11 +441,13 @@ class TransactionsAtFirstUse(PartitionListener):
 
     def opened(self, partition: Partition) -> None:
         """Let the coordinator, which takes this one's place, open it."""
-        if not partition.availability():
-            self._broker.transactions.runtime.opened(partition)
+        self._broker.transactions.runtime.opened(partition)
 
     def updated(self, partition: Partition) -> None:
         """Nothing to do: the coordinator of no partition is here."""
+
+    def ended(self, partition: Partition) -> None:
+        """Nothing to do, likewise."""
 
 
 CREATION_TIMEOUT_MS = 30_000

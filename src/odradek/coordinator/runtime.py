@@ -3,8 +3,8 @@
 A key (a group id) belongs to one shard, by Java's hash of the key, so that every broker and every
 tool computes the same partition. Operations of different shards are independent.
 
-The replica manager calls the runtime when a partition of the topic is opened, when its high
-watermark has moved and when it is gone. Nothing else starts or ends a shard.
+The replica manager calls the runtime when this broker begins to lead a partition of the topic, when
+its high watermark has moved and when that leadership has ended. Nothing else starts or ends a shard.
 """
 
 from __future__ import annotations
@@ -142,11 +142,9 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
     # -- shards ----------------------------------------------------------------------------------
 
     def opened(self, partition: Partition) -> None:
-        """Handle a partition of the topic that this broker now leads."""
+        """Load the shard of a partition."""
         number = partition.topic_partition.partition
         self._unload(number)
-        if partition.availability() or partition.is_cut_off:
-            return
         state_machine = self._new_state_machine(partition)
         shard = self.new_shard(partition, state_machine)
         self._shards[number] = shard, state_machine
@@ -165,17 +163,19 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         )
 
     def updated(self, partition: Partition) -> None:
-        """The high watermark of a partition moved, or this broker does not lead it any more, or
-        cannot commit anything as its leader.
-        """
-        number = partition.topic_partition.partition
-        found = self._shards.get(number)
-        if found is None or found[0].partition is not partition:
-            return
-        if partition.availability() or partition.is_cut_off:
-            self._unload(number)
-        else:
-            found[0].high_watermark_moved()
+        """Answer what waited for the high watermark of a partition."""
+        shard = self._shard_of(partition)
+        if shard is not None:
+            shard.high_watermark_moved()
+
+    def ended(self, partition: Partition) -> None:
+        """Unload the shard of a partition."""
+        if self._shard_of(partition) is not None:
+            self._unload(partition.topic_partition.partition)
+
+    def _shard_of(self, partition: Partition) -> Shard | None:
+        found = self._shards.get(partition.topic_partition.partition)
+        return found[0] if found is not None and found[0].partition is partition else None
 
     def _unload(self, number: int) -> None:
         found = self._shards.pop(number, None)

@@ -552,8 +552,14 @@ class PartitionListener(ABC):
 
     @abstractmethod
     def opened(self, partition: Partition) -> None:
-        """Handle a partition of the topic that this broker now leads."""
+        """Handle a partition of the topic that this broker leads, and can commit records to."""
 
     @abstractmethod
     def updated(self, partition: Partition) -> None:
-        """Handle a new high watermark, or the removal of a partition that has a `failure`."""
+        """Handle a new high watermark of a partition that is open."""
+
+    @abstractmethod
+    def ended(self, partition: Partition) -> None:
+        """Handle the end of that: it is led elsewhere, cut off, offline, removed, or led in a new
+        epoch, for which it is opened again. It may not have been open.
+        """

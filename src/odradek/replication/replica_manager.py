@@ -146,7 +146,8 @@ class ReplicaManager:
         self._truncations_to_come: dict[Partition, Callable[[], None]] = {}
         self._unannounced: dict[Partition, None] = {}
         self._cut_off: dict[Partition, None] = {}
-        """Partitions of coordinators that ended as this leader is cut off."""
+        """Partitions of coordinators that ended as this leader is cut off: they begin again when
+        its session has resumed."""
         self._checking: list[Partition] = []
         self._check_scheduled = False
         self.log_start_syncer = LogStartSyncer(env, self.log_start_moved, self.fail_directory)
@@ -340,16 +341,15 @@ class ReplicaManager:
             self.replication.alter_partition.forget(key)
 
     def _announce(self, partition: Partition) -> None:
-        """Tell the coordinator of its topic that this broker leads the partition, as soon as the
-        high watermark has everything that may have been committed before.
+        """Tell the coordinator of its topic that this broker leads the partition in a new epoch: at
+        once that the one before has ended, and that it is open as soon as the high watermark has
+        everything that may have been committed before.
         """
         listener = self.listeners.get(partition.topic_partition.topic)
-        if listener is None:
-            return
-        if partition.is_in_epoch:
-            listener.opened(partition)
-        else:
+        if listener is not None:
+            listener.ended(partition)
             self._unannounced[partition] = None
+            self._notify_listener(partition)
 
     def session_resumed(self) -> None:
         """Begin again with the coordinators of partitions that are not cut off any more."""
@@ -736,14 +736,17 @@ class ReplicaManager:
         listener = self.listeners.get(partition.topic_partition.topic)
         if listener is None:
             return
-        if partition.is_cut_off:
+        if partition.availability():
+            self._unannounced.pop(partition, None)
+            listener.ended(partition)
+        elif partition.is_cut_off:
             self._cut_off[partition] = None
-        if partition in self._unannounced:
-            self._unannounced.pop(partition)
-            if not partition.availability():
-                self._announce(partition)
-        else:
+            listener.ended(partition)
+        elif partition not in self._unannounced:
             listener.updated(partition)
+        elif partition.is_in_epoch:
+            del self._unannounced[partition]
+            listener.opened(partition)
 
     # -- delete records --------------------------------------------------------------------------
 

@@ -368,11 +368,19 @@ class Coordinator(PartitionListener):
     def __init__(self) -> None:
         self.events: list[str] = []
 
+    def news(self) -> list[str]:
+        """What has happened since the last call."""
+        events, self.events = self.events, []
+        return events
+
     def opened(self, partition: Partition) -> None:
         self.events.append("opened")
 
     def updated(self, partition: Partition) -> None:
-        self.events.append("updated" if not partition.availability() else "lost")
+        self.events.append("updated")
+
+    def ended(self, partition: Partition) -> None:
+        self.events.append("ended")
 
 
 def test_a_coordinator_gets_its_partition_when_all_that_was_committed_is_known():
@@ -383,12 +391,40 @@ def test_a_coordinator_gets_its_partition_when_all_that_was_committed_is_known()
     led.replicas.append_as_follower(partition, a_leaders_batch(0))
     led.run_until_idle()
     led.replicas.apply(partition, registration(epoch=1), 1)
-    assert coordinator.events == []
+    assert coordinator.news() == ["ended"]
     led.fetched(partition, 2, 1)
     led.fetched(partition, 3, 1)
-    assert coordinator.events == ["opened"]
+    assert coordinator.news() == ["opened"]
     led.replicas.apply(partition, registration(leader=2, epoch=2), 1)
-    assert coordinator.events == ["opened", "lost"]
+    assert coordinator.news() == ["ended"]
+
+
+def test_a_coordinator_ends_with_its_epoch_though_the_next_one_ends_before_it_commits():
+    led = Replicated()
+    coordinator = Coordinator()
+    led.replicas.listeners["t"] = coordinator
+    partition = led.replica(registration())
+    assert coordinator.news() == ["ended", "opened"]
+    led.append(partition)
+    led.run_until_idle()
+    led.replicas.apply(partition, registration(epoch=1), 1)
+    assert coordinator.news() == ["ended"]
+    led.replicas.apply(partition, registration(leader=2, epoch=2), 1)
+    led.fetched(partition, 2, 1)
+    assert "opened" not in coordinator.news()
+
+
+def test_a_coordinator_begins_when_its_leader_is_not_cut_off_any_more():
+    led = Replicated()
+    coordinator = Coordinator()
+    led.replicas.listeners["t"] = coordinator
+    led.session_ended = True
+    partition = led.replica(registration())
+    assert partition.is_cut_off
+    assert "opened" not in coordinator.news()
+    led.session_ended = False
+    led.replicas.session_resumed()
+    assert coordinator.news() == ["ended", "opened"]
 
 
 def test_without_replication_a_partition_without_a_leader_waits_for_one():
