@@ -4,7 +4,8 @@ A key (a group id) belongs to one shard, by Java's hash of the key, so that ever
 tool computes the same partition. Operations of different shards are independent.
 
 The replica manager calls the runtime when this broker begins to lead a partition of the topic, when
-its high watermark has moved and when that leadership has ended. Nothing else starts or ends a shard.
+its high watermark has moved and when that leadership has ended. Nothing else begins or ends a
+shard.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+import pytest
+
 from odradek.coordinator.transaction.markers import (
     IN_FLIGHT,
     NO_LEADER,
@@ -208,3 +210,22 @@ def test_an_error_that_this_version_does_not_know_has_the_marker_sent_again() ->
     sending.wait()
     sending.answer()
     assert len(sending.written) == 1
+
+
+def test_an_end_that_is_late_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    sending = Sending()
+    sending.leaders[B] = NO_LEADER
+    sending.write(A, B)
+    sending.answer()
+    sending.wait()
+    assert not caplog.messages
+    for _ in range(5):
+        sending.wait()
+    (message,) = caplog.messages
+    assert "1 of its 2 partitions" in message
+    assert message.endswith(": t-1")
+    sending.leaders[B] = 2
+    sending.markers.metadata_changed()
+    sending.answer()
+    sending.wait()
+    assert not sending.later, "nothing is looked at that is written"

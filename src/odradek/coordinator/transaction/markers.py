@@ -9,7 +9,8 @@ Markers that wait for one node go in one request; up to `IN_FLIGHT` requests are
 marker is sent until it is written: a partition that has no leader waits for one, and a partition
 that was deleted is dropped. A coordinator that loses the leadership of its partition `forget`s what
 belongs to it, and its successor sends the markers again: they are idempotent, and fenced by the
-coordinator's epoch.
+coordinator's epoch. As in Kafka, a request is answered when each of its partitions has an answer.
+What is left of an end for long is logged once, because it holds up those who read there.
 
 What an error of a partition means:
 
@@ -47,6 +48,9 @@ IN_FLIGHT: Final = 4
 PARTITIONS_AT_ONCE: Final = 2_000
 """Partitions in one request, which its receiver handles in one turn; a larger transaction goes in
 several."""
+LOOK_MS: Final = 10_000
+"""Between two looks at the open ends: what is left of one at its second look is logged."""
+PARTITIONS_LOGGED: Final = 5
 NO_LEADER: Final = -1
 DONE_THERE: Final = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -76,12 +80,13 @@ class TransactionEnd(NamedTuple):
 class OpenEnd:
     """An end whose markers are not all written."""
 
-    __slots__ = ("end", "left")
+    __slots__ = ("end", "left", "looks")
 
     def __init__(self, end: TransactionEnd) -> None:
         self.end = end
         self.left = set(end.partitions)
         """The partitions whose markers are not written."""
+        self.looks = 0
 
 
 Errors = dict[tuple[int, TopicPartition], ErrorCode]
@@ -110,6 +115,7 @@ class TransactionMarkers:
         """By node; under `NO_LEADER` what waits for metadata or for `RETRY_MS`."""
         self._in_flight: dict[int, int] = {}
         self._retries = False
+        self._looks = False
 
     @property
     def open_ends(self) -> int:
@@ -125,6 +131,7 @@ class TransactionMarkers:
         """Write the markers of an end; call `written` when no partition is left."""
         opened = self._open[end.transactional_id] = OpenEnd(end)
         if opened.left:
+            self._look_later()
             self._route([(opened, sorted(opened.left))])
         else:
             self._finished(opened)
@@ -139,6 +146,21 @@ class TransactionMarkers:
         waiting, self._waiting = self._waiting, {}
         for batch in waiting.values():
             self._route(batch)
+
+    def _look_later(self) -> None:
+        if not self._looks:
+            self._looks = True
+            self._call_later(LOOK_MS, self._look)
+
+    def _look(self) -> None:
+        """Log the ends that are open for long, each once."""
+        self._looks = False
+        for opened in self._open.values():
+            opened.looks += 1
+            if opened.looks == 2:
+                log_late(opened)
+        if self._open:
+            self._look_later()
 
     # -- sending -----------------------------------------------------------------------------------
 
@@ -271,6 +293,20 @@ class TransactionMarkers:
     def _retry(self) -> None:
         self._retries = False
         self._route(self._waiting.pop(NO_LEADER, []))
+
+
+def log_late(opened: OpenEnd) -> None:
+    """Log where a transaction is still open that was decided some time ago."""
+    left = sorted(opened.left)
+    log.warning(
+        "the transaction of %r is decided, but %d of its %d partitions have no marker yet, which "
+        "holds up the readers of committed records there: %s%s",
+        opened.end.transactional_id,
+        len(left),
+        len(opened.end.partitions),
+        ", ".join(map(str, left[:PARTITIONS_LOGGED])),
+        " ..." if len(left) > PARTITIONS_LOGGED else "",
+    )
 
 
 def errors_of(response: WriteTxnMarkersResponse) -> Errors:
