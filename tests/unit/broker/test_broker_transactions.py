@@ -6,6 +6,7 @@ import pytest
 
 from odradek.broker.metrics.odradek_metrics import TRANSACTIONS
 from odradek.broker.metrics.scrape import Scrape
+from odradek.controller.quorum_controller import NotController
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -116,6 +117,20 @@ def test_a_repeated_request_of_a_producer_gets_the_same_epoch_after_a_restart() 
     producer = broker.started()
     answer = broker.init(producer)
     assert broker.restarted().init(producer) == answer
+
+
+def test_a_known_id_waits_for_no_new_producer_ids() -> None:
+    broker = TransactionalBroker()
+    producer_id, epoch = broker.started()
+    broker = broker.restarted()
+
+    def request_block() -> None:
+        raise NotController
+
+    broker.node.broker.producer_id_manager.request_block = request_block  # type: ignore[method-assign]
+    assert broker.init() == (NONE, producer_id, epoch + 1)
+    broker.id = "unknown"
+    assert broker.init()[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 0, 900_001])

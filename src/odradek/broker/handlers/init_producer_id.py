@@ -2,11 +2,12 @@
 
 Without a transactional id every request gets a new producer id with epoch 0, from a block of ids
 that the controller has granted. A committed record grants a block, so no id is given twice. With
-one, see `coordinator.transaction.init_producer_id`.
+one, see `coordinator.transaction.init_producer_id`; it may need no new id.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse, DelayedResponse
@@ -31,38 +32,60 @@ def handle(
         return failed(ErrorCode.INVALID_REQUEST)
     if request.transactional_id == "":
         return failed(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is not None:
+        return transactional(broker, context, request)
     if broker.producer_id_manager.has_ids():
-        return with_ids(broker, context, request)
-
-    def committed() -> None:
-        answer = with_ids(broker, context, request)
-        if isinstance(answer, InitProducerIdResponse):
-            context.respond(answer)
-
-    try:
-        broker.producer_id_manager.request_block()
-    except OSError:
-        return failed(ErrorCode.KAFKA_STORAGE_ERROR)
-    except NotController:
-        return failed(NO_BLOCK_YET)
-    return broker.after_grant(WANTED_MS, committed, lambda: context.respond(failed(NO_BLOCK_YET)))
+        return next_id(broker)
+    return when_granted(broker, context, lambda: context.respond(next_id(broker)))
 
 
-def with_ids(
+def next_id(broker: Broker) -> InitProducerIdResponse:
+    taken = broker.producer_id_manager.next_id()
+    return failed(NO_BLOCK_YET) if taken is None else granted(taken)
+
+
+def transactional(
     broker: Broker, context: RequestContext, request: InitProducerIdRequest
-) -> InitProducerIdResponse | CallbackResponse:
-    """Handle a request while there are producer ids."""
-    if request.transactional_id is None:
-        taken = broker.producer_id_manager.next_id()
-        return failed(NO_BLOCK_YET) if taken is None else granted(taken)
+) -> CallbackResponse:
+    """Let the coordinator answer; if it has no producer id to give, again when there are some."""
+    transactions, transactional_id = broker.transactions, request.transactional_id
+    assert transactional_id is not None
 
     def respond(response: InitProducerIdResponse) -> None:
         error = error_for_version(response.error_code, context.version, FIRST_INIT_PRODUCER_ID)
         response.error_code = error
         context.respond(response)
 
-    broker.transactions.init_producer_id(request, respond)
+    def answered(response: InitProducerIdResponse) -> None:
+        is_loading = transactions.runtime.error_of(transactional_id) is not ErrorCode.NONE
+        if response.error_code != NO_BLOCK_YET or is_loading:
+            respond(response)
+            return
+        # Not at once: this may come from within an operation.
+        waiting = when_granted(broker, context, lambda: broker.env.call_soon(again))
+        if isinstance(waiting, InitProducerIdResponse):
+            respond(waiting)
+        else:
+            waiting.purgatory.try_complete_else_watch(waiting.operation, waiting.keys)
+
+    def again() -> None:
+        transactions.init_producer_id(request, respond)
+
+    transactions.init_producer_id(request, answered)
     return CALLBACK_RESPONSE
+
+
+def when_granted(
+    broker: Broker, context: RequestContext, answer: Callable[[], None]
+) -> InitProducerIdResponse | DelayedResponse:
+    """Call `answer` once there are producer ids; or return why there will be none."""
+    try:
+        broker.producer_id_manager.request_block()
+    except OSError:
+        return failed(ErrorCode.KAFKA_STORAGE_ERROR)
+    except NotController:
+        return failed(NO_BLOCK_YET)
+    return broker.after_grant(WANTED_MS, answer, lambda: context.respond(failed(NO_BLOCK_YET)))
 
 
 def granted(producer_id: int) -> InitProducerIdResponse:
