@@ -14,7 +14,7 @@ Connections to nodes are those of `network_client`, which brokers use too.
     arrow/ arrow_types                  Arrow data in and out
     metrics/                            what `metrics()` returns
     arguments errors                    checks of arguments; all errors
-    list_offsets                        a request of several clients
+    list_offsets find_coordinator       requests of several clients
 
 Tests: unit/client, transcripts, clients, sim
 """

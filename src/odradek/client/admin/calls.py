@@ -13,16 +13,14 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from odradek.client.arguments import text_of
-from odradek.client.consumer.group.requests import coordinator_answer, find_coordinator
 from odradek.client.engine import Engine
 from odradek.client.errors import ApiTimeout, KafkaError, UnknownTopicOrPartition, error_for
+from odradek.client.find_coordinator import GROUP, located
 from odradek.client.metadata.cluster_image import ClusterImage
 from odradek.client.waiter import Waiter, spawn
 from odradek.model.errors import ErrorCode
-from odradek.model.node import Node
 from odradek.model.topics import TopicPartition
 from odradek.network_client.api_versions import RequestBuilder
-from odradek.protocol.api.find_coordinator import FindCoordinatorResponse
 from odradek.protocol.api.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -91,13 +89,23 @@ class Calls:
     ) -> R:
         """Send a request to the group's coordinator. One attempt. Raises `TypeError` for an id that
         is not text."""
-        wanted = find_coordinator(text_of("group", group_id))
-        found = await self.ask_any(wanted, FindCoordinatorResponse)
-        node, code, broker_text = coordinator_answer(found)
-        if node is None:
-            raise error_for(code, f"finding the coordinator of group {group_id}", broker_text)
-        node_id = self.engine.client.coordinator(Node(node.id, node.host, node.port))
-        return await self.engine.call(node_id, request, response_type)
+        key, name = text_of("group", group_id), f"group {group_id}"
+        _, answer = await self.ask_coordinator_of(key, GROUP, name, request, response_type)
+        return answer
+
+    async def ask_coordinator_of(
+        self,
+        key: str,
+        key_type: int,
+        name: str,
+        request: Any | RequestBuilder,
+        response_type: type[R],
+    ) -> tuple[int, R]:
+        """Send a request to the coordinator of a key, which `name` calls for errors; return its
+        broker's id too. One attempt."""
+        found = await located(self.engine, key, key_type)
+        raise_for_code(found.error, f"finding the coordinator of {name}", found.broker_text)
+        return found.broker_id, await self.engine.call(found.node_id, request, response_type)
 
     async def ask_each(
         self, requests: Mapping[int, Any], response_type: type[R]

@@ -20,17 +20,12 @@ from odradek.client.admin.results import (
 )
 from odradek.client.arguments import PartitionLike, texts_of
 from odradek.client.arguments import partitions_of as several
-from odradek.client.consumer.group.requests import (
-    TRANSACTION,
-    coordinator_answer,
-    find_coordinator,
-)
-from odradek.client.errors import KafkaError, error_for
+from odradek.client.errors import KafkaError
+from odradek.client.find_coordinator import TRANSACTION
 from odradek.client.producer.transaction_requests import end_txn, init_producer_id
 from odradek.client.transaction import OpenTransaction
 from odradek.client.waiter import gather, spawn
 from odradek.model.errors import ErrorCode
-from odradek.model.node import Node
 from odradek.model.topics import TopicPartition
 from odradek.network_client.api_versions import RequestBuilder
 from odradek.protocol.api.describe_producers import (
@@ -45,7 +40,6 @@ from odradek.protocol.api.describe_transactions import (
     DescribeTransactionsResponse,
 )
 from odradek.protocol.api.end_txn import EndTxnResponse
-from odradek.protocol.api.find_coordinator import FindCoordinatorResponse
 from odradek.protocol.api.init_producer_id import InitProducerIdResponse
 from odradek.protocol.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from odradek.protocol.api.write_txn_markers import (
@@ -140,15 +134,10 @@ class TransactionCalls(Calls):
         self, transactional_id: str, request: object, response_type: type[R]
     ) -> tuple[int, R]:
         """Send a request to the coordinator of an id; return its broker's id too. One attempt."""
-        found = await self.ask_any(
-            find_coordinator(transactional_id, TRANSACTION), FindCoordinatorResponse
+        name = f"transactional id {transactional_id}"
+        return await self.ask_coordinator_of(
+            transactional_id, TRANSACTION, name, request, response_type
         )
-        node, code, broker_text = coordinator_answer(found)
-        if node is None:
-            what = f"finding the coordinator of transactional id {transactional_id}"
-            raise error_for(code, what, broker_text)
-        node_id = self.engine.client.coordinator(Node(node.id, node.host, node.port))
-        return node.id, await self.engine.call(node_id, request, response_type)
 
     async def describe_producers(
         self, partitions: PartitionLike | Iterable[PartitionLike], *, broker: int | None = None

@@ -27,12 +27,6 @@ from typing import Any, TypeVar
 from odradek.client.consumer.arguments import Offsets, is_confluent_partition, offsets_of
 from odradek.client.consumer.assignor.partition_assignor import ConsumerGroupMetadata
 from odradek.client.consumer.batch import OffsetAndMetadata
-from odradek.client.consumer.group.requests import (
-    GROUP,
-    TRANSACTION,
-    coordinator_answer,
-    find_coordinator,
-)
 from odradek.client.engine import Engine
 from odradek.client.errors import (
     ApiTimeout,
@@ -43,6 +37,7 @@ from odradek.client.errors import (
     TransactionFailed,
     error_for,
 )
+from odradek.client.find_coordinator import GROUP, TRANSACTION, located
 from odradek.client.producer import transaction_requests as requests
 from odradek.client.producer.producer_transaction import (
     ErrorClass,
@@ -64,12 +59,10 @@ from odradek.client.producer.transaction_manager import (
 from odradek.client.transaction import TRANSACTION_VERSION, VERSION_2, OpenTransaction
 from odradek.client.waiter import Waiter, completed, failed, spawn
 from odradek.model.errors import ErrorCode, error_code
-from odradek.model.node import Node
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.add_offsets_to_txn import AddOffsetsToTxnResponse
 from odradek.protocol.api.add_partitions_to_txn import AddPartitionsToTxnResponse
 from odradek.protocol.api.end_txn import EndTxnResponse
-from odradek.protocol.api.find_coordinator import FindCoordinatorResponse
 from odradek.protocol.api.init_producer_id import InitProducerIdResponse
 from odradek.protocol.api.txn_offset_commit import TxnOffsetCommitResponse
 
@@ -546,20 +539,16 @@ class Transactions:
         known = self._coordinators.get((key_type, key))
         if known is not None:
             return known
-        wanted = find_coordinator(key, key_type)
-        response = await self._engine.call(
-            await self._engine.any_node(), wanted, FindCoordinatorResponse
-        )
-        node, code, text = coordinator_answer(response)
-        if node is None:
-            found = error_code(code)
-            kind = class_of(TxnRequest.FIND_COORDINATOR, found)
+        found = await located(self._engine, key, key_type)
+        error = error_code(found.error)
+        if error is not ErrorCode.NONE:
+            kind = class_of(TxnRequest.FIND_COORDINATOR, error)
             if kind in (ErrorClass.RETRY, ErrorClass.FIND):
-                raise ApiTimeout(f"there is no coordinator of {key} now: {found.name}", found)
-            raise RequestRefused(TxnRequest.FIND_COORDINATOR, found, text or "", False)
-        node_id = self._engine.client.coordinator(Node(node.id, node.host, node.port))
-        self._coordinators[key_type, key] = node_id
-        return node_id
+                raise ApiTimeout(f"there is no coordinator of {key} now: {error.name}", error)
+            text = found.broker_text or ""
+            raise RequestRefused(TxnRequest.FIND_COORDINATOR, error, text, False)
+        self._coordinators[key_type, key] = found.node_id
+        return found.node_id
 
     # Errors.
 

@@ -48,8 +48,8 @@ from odradek.client.consumer.group.member import (
     GroupMember,
     MemberState,
 )
-from odradek.client.consumer.group.requests import coordinator_answer, find_coordinator
 from odradek.client.errors import KafkaError, error_for
+from odradek.client.find_coordinator import coordinator_answer, find_coordinator
 from odradek.model.errors import ErrorCode, error_code
 from odradek.network_client.alarm import NEVER_MS
 from odradek.protocol.api.heartbeat import HeartbeatResponse
@@ -105,7 +105,7 @@ class CoordinatorLookup:
         if error is None:
             found, code, message = coordinator_answer(response)
             if found is not None:
-                self._succeed(found)
+                self._succeed(CoordinatorNode(found.id, found.host, found.port))
                 return
             what = f"finding the coordinator of group {self.member.config.group_id}"
             error = error_for(code, what, message)

@@ -1,9 +1,8 @@
 """Requests of a group member and their responses, for every version that a broker may support.
 
-Versions differ in shape; callers see no difference: FindCoordinator (several keys from 4),
-JoinGroup and SyncGroup (instance ids from 5 and 3), LeaveGroup (several members from 3),
-OffsetFetch (several groups from 8). Topics go by name, so OffsetCommit and OffsetFetch are limited
-to version 9.
+Versions differ in shape; callers see no difference: JoinGroup and SyncGroup (instance ids from 5
+and 3), LeaveGroup (several members from 3), OffsetFetch (several groups from 8). Topics go by name,
+so OffsetCommit and OffsetFetch are limited to version 9.
 """
 
 from __future__ import annotations
@@ -12,11 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.client.consumer.batch import OffsetAndMetadata
-from odradek.client.consumer.group.member import CoordinatorNode, Generation, GroupConfig
+from odradek.client.consumer.group.member import Generation, GroupConfig
 from odradek.model.errors import ErrorCode, error_code
 from odradek.model.topics import TopicPartition
 from odradek.network_client.api_versions import RequestBuilder
-from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.heartbeat import HeartbeatRequest
 from odradek.protocol.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.api.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
@@ -40,29 +38,6 @@ BY_NAME_MAX = 9
 """From the next version on, OffsetCommit and OffsetFetch name topics by id."""
 REASON_MAX = 255
 """How many characters of a reason are sent (KIP-800)."""
-GROUP, TRANSACTION = 0, 1
-"""What a coordinator is for, in FindCoordinator."""
-
-
-def find_coordinator(key: str, key_type: int = GROUP) -> RequestBuilder:
-    """FindCoordinator for a group, or for a transactional id."""
-
-    def build(version: int) -> FindCoordinatorRequest:
-        if version < 4:
-            return FindCoordinatorRequest(key=key, key_type=key_type)
-        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
-
-    return RequestBuilder(FindCoordinatorRequest, build)
-
-
-def coordinator_answer(
-    response: FindCoordinatorResponse,
-) -> tuple[CoordinatorNode | None, int, str | None]:
-    """Return the coordinator; or None, the error code, and the broker's error message."""
-    answer = response.coordinators[0] if response.coordinators else response
-    if answer.error_code != ErrorCode.NONE:
-        return None, answer.error_code, answer.error_message
-    return CoordinatorNode(answer.node_id, answer.host, answer.port), ErrorCode.NONE, None
 
 
 def join_group(
