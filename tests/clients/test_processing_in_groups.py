@@ -84,7 +84,7 @@ def members(broker: Broker, source: str, to: str, arrow: bool) -> Iterator[Membe
 
 
 def read_until(broker: Broker, topic: str, count: int) -> list[int]:
-    """What is committed, as soon as that are `count` records; a watchdog ends what hangs."""
+    """The committed records, as soon as there are `count`; a watchdog ends a call that hangs."""
     with odradek.Consumer(
         topic, brokers=broker.bootstrap, auto_offset_reset="earliest", value=int
     ) as reader:

@@ -162,7 +162,7 @@ def test_offsets_alone_make_a_transaction(
 def test_second_producer_of_an_id_shuts_out_the_first(
     broker: Broker, new_topic: NewTopic, library: type[TransactionalProducer], transactional_id: str
 ) -> None:
-    """What the zombie had open is aborted, and nothing of it can be committed."""
+    """The zombie's open transaction is aborted, and nothing of it can be committed."""
     topic = new_topic()
     with producer(library, broker, transactional_id) as zombie:
         zombie.begin()

@@ -145,7 +145,7 @@ class Client:
 
 
 def answers(bootstrap: str) -> dict[str, object]:
-    """What a broker answers to each step of the script."""
+    """The answers of a broker to the steps of the script."""
     topic = f"like-kafka-{next(names)}"
     with Admin(brokers=bootstrap) as admin:
         admin.create_topic(topic, partitions=3)

@@ -59,7 +59,7 @@ def producer(bootstrap: str, name: str) -> Iterator[Producer[Any, Any]]:
 
 
 def committed(bootstrap: str, topic: str) -> list[bytes]:
-    """What confluent-kafka reads, up to the last stable offset."""
+    """The values that confluent-kafka reads, up to the last stable offset."""
     reader = confluent_kafka.Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -85,7 +85,7 @@ def committed(bootstrap: str, topic: str) -> list[bytes]:
 
 
 def offset_of(consumer: Consumer[Any, Any]) -> int:
-    """What the group has committed, for its one partition."""
+    """The offset that the group has committed for its one partition."""
     [found] = consumer.committed().values()
     assert found is not None
     return found.offset

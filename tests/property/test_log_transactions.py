@@ -241,7 +241,7 @@ class Lives:
         assert not info.error
 
     def follow(self, log: Log) -> None:
-        """What a leader has sent: some batches, and perhaps a marker in between."""
+        """Append batches of a leader, perhaps with a marker in between."""
         base, data, taken = log.log_end_offset, b"", dict[int, int]()
         for number in range(self.chance.between(1, 4)):
             if number == 1 and self.chance.chance(600):
@@ -364,7 +364,7 @@ def whole(log: Log) -> bytes:
 
 
 def visible(log: Log, end: int, chance: SplitMix64) -> dict[int, tuple[bytes, bytes]]:
-    """What a client shows that fetches in pieces, with the aborted transactions of each."""
+    """The records that a client shows which fetches in pieces, each with aborted transactions."""
     found: dict[int, tuple[bytes, bytes]] = {}
     offset = 0
     while offset < end:

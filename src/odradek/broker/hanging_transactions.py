@@ -11,8 +11,8 @@ hold up the readers of committed records, and compaction. Kafka leaves that to i
                 ─► at the next look the same again, and nothing was written meanwhile
                      ─► ABORT marker, and a line in the log
 
-No answer, a coordinator that is loading or a shard without a leader mean: not now. Two looks, so
-that a shard which moves between two answers is not missed.
+A look decides nothing if a broker does not answer, a coordinator is loading or a shard has no
+leader. There are two looks, so that a shard which moves between two answers is not missed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 LOOK_MS = 60_000
 MARGIN_MS = 300_000
-"""Beyond the longest timeout: that of the tool which looks for hanging transactions."""
+"""Beyond the longest timeout: as long as `kafka-transactions.sh find-hanging` waits."""
 PARTITIONS_AT_ONCE = 1_000
 CANDIDATES_MAX = 1_000
 ANSWER_MS = 10_000
@@ -109,7 +109,7 @@ class HangingTransactions:
         def answered(response: ListTransactionsResponse | None) -> None:
             nonlocal missing
             if response is None or response.error_code:
-                return  # Not all have answered: so the others' answers do not count.
+                return  # One answer is missing, so the others do not count.
             known.update(each.producer_id for each in response.transaction_states)
             missing -= 1
             if missing == 0:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MARKER_TIMEOUT_MS = 5_000
-"""How long markers may wait for their commit until they are sent again, as they may be."""
+"""How long markers wait for their commit. After that they are sent again: they are idempotent."""
 
 
 def transaction_coordinator(broker: Broker) -> TransactionCoordinator:

@@ -1,9 +1,9 @@
 """Transactional batches are appended once the coordinator knows that they belong to a transaction.
 
-Before the first batch of a transaction reaches a partition, its leader asks the transaction
-coordinator (KIP-890): a client of Produce 12 (TransactionsV2) has its partition *added* to the
-transaction by that, for older ones it is *verified* that they have added it. So no partition holds
-a transaction that no coordinator would ever end.
+Before a partition takes the first batch of a transaction, its leader asks the transaction
+coordinator (KIP-890). For a client of Produce 12 (TransactionsV2) the coordinator *adds* the
+partition to the transaction; for an older client, which has to add it itself, the coordinator
+*verifies* that it did. So no partition holds a transaction that no coordinator would ever end.
 
     start ─┬─ open already, or refused at once ───────────────────────────► answered
            └─ a guard ─► coordinator: here, or over CLUSTER ─► its errors ─► answered
@@ -14,18 +14,19 @@ The *guard* belongs to the answer: a marker that is written meanwhile voids it, 
 it is refused. The producer's epoch is compared before anything else, so that a zombie learns that
 it is fenced (KAFKA-19690).
 
-What the coordinator answers becomes an error that the client handles well, as in Kafka: of Produce,
-an unreachable coordinator is NOT_ENOUGH_REPLICAS, which makes clients try again without asking for
-metadata. CONCURRENT_TRANSACTIONS means that the transaction before is being ended. Nobody else is
-waiting for that, so the broker waits (KAFKA-18654), for clients of TransactionsV2.
+An error of the coordinator becomes one that the client handles well, as in Kafka: Produce answers
+NOT_ENOUGH_REPLICAS if the coordinator cannot be reached, so that clients try again without asking
+for metadata. CONCURRENT_TRANSACTIONS means that the transaction before is being ended. A client of
+TransactionsV2 has sent no AddPartitionsToTxn that it could repeat, so the broker waits for that end
+(KAFKA-18654).
 
 Requests of one connection overlap here, unlike in Kafka. So the requests of one producer are
 answered in their order, each as soon as the ones before it are; else a later sequence could be
 appended first.
 
-To another node goes one AddPartitionsToTxn at a time; what comes meanwhile goes with the next one,
-each transactional id once: partitions of the same producer are joined, those of an older epoch are
-refused (INVALID_PRODUCER_EPOCH).
+Another node gets one AddPartitionsToTxn at a time. The next one has all partitions that were asked
+for meanwhile, with each transactional id once: partitions of the same producer are joined, those of
+an older epoch are refused (INVALID_PRODUCER_EPOCH).
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ Errors = dict[TopicPartition, ErrorCode]
 
 
 class TransactionSupportedOperation(Enum):
-    """What a request asks for by its version; Kafka's names."""
+    """The operation that a request stands for, by its version; Kafka's names."""
 
     DEFAULT_ERROR = "verify"
     GENERIC_ERROR_SUPPORTED = "verify, and the client knows TRANSACTION_ABORTABLE"
@@ -274,7 +275,7 @@ AskedAnswer = tuple[Sequence[TopicPartition], Callable[[Errors], None]]
 
 
 class AskedTransaction(NamedTuple):
-    """What one node is asked about one transaction, for one or several requests."""
+    """The partitions of one transaction that a node is asked about, for one or several requests."""
 
     transactional_id: str
     producer_id: int

@@ -1,4 +1,4 @@
-"""What producers and the admin client know of transactions: their version, and open ones.
+"""Transactions as producers and the admin client share them: their version, and open ones.
 
 A transaction that was detached from its producer (`OpenTransaction`) can be ended by whoever has
 these four values.

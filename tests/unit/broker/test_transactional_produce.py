@@ -91,7 +91,7 @@ def open_from(broker: TransactionalBroker, partition: int = 0) -> list[int]:
 
 
 def partitions_of(broker: TransactionalBroker) -> list[tuple[str, list[int]]]:
-    """What the coordinator has in the transaction."""
+    """The partitions that the coordinator has in the transaction."""
     return [(each.topic, sorted(each.partitions)) for each in broker.described().topics]
 
 

@@ -1,4 +1,4 @@
-"""What `process` calls, and in which order, with clients that only note it."""
+"""The calls that `process` makes, and their order, with clients that only note them."""
 
 from __future__ import annotations
 

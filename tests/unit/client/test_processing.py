@@ -1,4 +1,4 @@
-"""What `process` decides about one record, without brokers."""
+"""The decisions of `process` about records and transactions, without brokers."""
 
 from __future__ import annotations
 

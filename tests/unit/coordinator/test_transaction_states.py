@@ -283,7 +283,7 @@ def test_a_producer_that_recovers_gets_the_next_epoch_and_the_same_for_a_repeate
 
 
 def test_an_earlier_producer_does_not_abort_the_transaction_of_the_present_one() -> None:
-    """In Kafka it does, and learns afterwards that it is fenced."""
+    """In Kafka it aborts that one, and learns afterwards that it is fenced."""
     one = OneId(ONGOING)
     assert one.init((1, 4))[0] is ErrorCode.PRODUCER_FENCED
     assert one.metadata.state is ONGOING

@@ -304,7 +304,7 @@ def test_consumer_is_fenced_by_its_instance_id() -> None:
 
 
 def test_client_that_says_nothing_of_its_consumer_is_taken_in_every_state() -> None:
-    """Before version 3 it could not."""
+    """TxnOffsetCommit has no fields for the consumer before version 3."""
     stage = Stage()
     member(stage)
     assert Transaction(stage).commit(5) == "NONE"

@@ -1,4 +1,4 @@
-"""What the shards of a transaction coordinator see around them, in tests."""
+"""The surroundings of the shards of a transaction coordinator, for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps the last stable offset down: open transactions, and ended ones not yet replicated."""
+"""The last stable offset: open transactions keep it down, and ended ones not yet replicated."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class TestFormat:
         )
 
     def test_the_first_checkpoint_with_an_index_makes_its_name_durable(self) -> None:
-        """Without its file nothing would be missed: most segments have none."""
+        """Nobody would miss a lost file: most segments have none."""
         log = new_log(MemoryDisk())
         abort_one(log, 1)
         synced = []
@@ -91,7 +91,7 @@ class TestFormat:
 class TestSearch:
     @staticmethod
     def random_entries(random: Random, count: int) -> list[AbortedTransaction]:
-        """What interleaved transactions leave, some of them long."""
+        """The entries of interleaved transactions, some of them long."""
         opened: list[tuple[int, int]] = []
         entries: list[AbortedTransaction] = []
         offset = 0

@@ -51,10 +51,10 @@ T = TypeVar("T")
 
 
 class Stop(Protocol):
-    """What ends a processing: a `threading.Event`, or anything like it."""
+    """Ends a processing: a `threading.Event`, or an object like it."""
 
     def is_set(self) -> bool:
-        """True from the moment at which the processing is to end."""
+        """True as soon as the processing is to end."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""ProducerTransaction: the phases of a producer's transactions, and what each error does to them.
+"""ProducerTransaction: the phases of a producer's transactions, and the effects of errors on them.
 
                        init         initialized   begin        commit      abort      ended
     UNINITIALIZED      INITIALIZING     -            -            -           -          -
@@ -98,7 +98,7 @@ WHAT_TO_DO_TEXT: Final = ". What to do: "
 
 
 class ErrorClass(Enum):
-    """What an error does to a transaction: see the module."""
+    """The effect of an error on a transaction: see the module."""
 
     RETRY = "retry"
     FIND = "find the coordinator again"
@@ -151,7 +151,7 @@ another."""
 
 
 def class_of(asked: TxnRequest, code: ErrorCode) -> ErrorClass:
-    """Return what an error code does, as the answer to this request."""
+    """Return the effect of an error code, as the answer to this request."""
     if code in COORDINATOR_MOVED:
         return ErrorClass.FIND
     if code.retriable:
@@ -171,7 +171,7 @@ def class_of(asked: TxnRequest, code: ErrorCode) -> ErrorClass:
 
 
 def class_of_failure(error: KafkaError) -> ErrorClass:
-    """Return what a failure of the connection does. After one the coordinator may be elsewhere."""
+    """Return the effect of a failed connection, after which the coordinator may be elsewhere."""
     passes = isinstance(error, Disconnected | KafkaTimeout)
     return ErrorClass.FIND if passes else ErrorClass.FATAL
 

@@ -7,9 +7,9 @@
     commit ────────► flush ─► EndTxn
     abort ─────────► all waiting records fail ─► EndTxn ─► version 1, in doubt: InitProducerId
 
-Every request is sent again until its answer is known; `producer_transaction` has the table of what
-each error does. A step returns a waiter, and its timeout ends the waiting only: a commit goes on,
-and the next `commit` waits for the same answer. In an abort of version 1 the answers to records in
+Every request is sent again until its answer is known; `producer_transaction` has the effects of all
+errors. A step returns a waiter, and its timeout ends the waiting only: a commit goes on, and the
+next `commit` waits for the same answer. In an abort of version 1 the answers to records in
 flight are awaited, or their partitions would begin the next transaction with them; in version 2 the
 epoch of the next transaction keeps late records out.
 

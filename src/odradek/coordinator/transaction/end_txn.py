@@ -1,4 +1,4 @@
-"""The end of a transaction: by EndTxn, by its timeout, by a producer that takes the id over.
+"""The end of a transaction: by EndTxn, its timeout, or a producer that takes the id over.
 
     decide ──► PREPARE record committed ──► answered ──► markers written ──► COMPLETE record
                                                │
@@ -121,7 +121,7 @@ def log_wrong_state(metadata: TransactionMetadata, committed: bool) -> None:
 def outcome_with_bump(
     metadata: TransactionMetadata, producer: TransactionalProducer, committed: bool
 ) -> TransactionState | ErrorCode:
-    """What an EndTxn of version 5 leads to."""
+    """The state that an EndTxn of version 5 leads to, or the error that answers it."""
     state, epoch = metadata.state, metadata.producer_epoch
     if state in ENDING:
         return outcome(Event.COMMIT_AND_BUMP, state)
@@ -199,7 +199,7 @@ def abort_and_fence(
 ) -> ErrorCode:
     """Abort an open transaction with an epoch that shuts its producer out.
 
-    Return what a request that caused it gets now.
+    Return the answer to the request that caused it.
     """
     assert outcome(event, metadata.state) is PREPARE_ABORT
     version = shard.environment.transaction_version()

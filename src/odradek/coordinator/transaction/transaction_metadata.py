@@ -75,7 +75,7 @@ class TransactionMetadata(NamedTuple):
     def initialized(
         self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int
     ) -> TransactionMetadata:
-        """Without a transaction, for a producer with this id and epoch."""
+        """The state without a transaction, for a producer with this id and epoch."""
         return self._replace(
             producer_id=producer_id,
             producer_epoch=epoch,
@@ -91,7 +91,7 @@ class TransactionMetadata(NamedTuple):
     def with_partitions(
         self, added: Iterable[TopicPartition], transaction_version: int, now_ms: int
     ) -> TransactionMetadata:
-        """With more partitions in the transaction, which begins now if none is open."""
+        """The state with more partitions in the transaction, which begins now if none is open."""
         return self._replace(
             previous_producer_id=self.producer_id,
             state=ONGOING,
@@ -104,7 +104,7 @@ class TransactionMetadata(NamedTuple):
     def ending(
         self, state: TransactionState, transaction_version: int, next_producer_id: int, now_ms: int
     ) -> TransactionMetadata:
-        """Decided by a client or, with another `producer_epoch`, by `fenced`."""
+        """The state of a transaction that is decided now: PREPARE_COMMIT or PREPARE_ABORT."""
         following = self._replace(
             previous_producer_id=self.producer_id,
             next_producer_id=next_producer_id,
@@ -121,12 +121,12 @@ class TransactionMetadata(NamedTuple):
         )
 
     def fenced(self) -> TransactionMetadata:
-        """With the next epoch, before an abort that does not bump it: the producer is shut out."""
+        """The state with the next epoch, which fences the producer, for an abort without a bump."""
         epoch = min(self.producer_epoch + 1, MAX_EPOCH)
         return self._replace(producer_epoch=epoch, last_producer_epoch=NO_EPOCH)
 
     def completed(self, now_ms: int) -> TransactionMetadata:
-        """After the markers are written, with the id and epoch of the next transaction."""
+        """The state after the markers, with the producer id and epoch of the next transaction."""
         rotates = (
             self.transaction_version >= EPOCH_BUMP_VERSION
             and self.next_producer_id != NO_PRODUCER_ID

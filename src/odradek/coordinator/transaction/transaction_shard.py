@@ -50,7 +50,7 @@ SOON_MS = 1
 
 
 class TransactionEnvironment(Protocol):
-    """What the shards of a coordinator share."""
+    """The coordinator as its shards see it: settings, producer ids, markers and counters."""
 
     config: BrokerConfig
 

@@ -1,4 +1,4 @@
-"""The states of a transactional id, and what each event means in each of them: `TRANSITIONS`.
+"""The states of a transactional id, and the outcome of each event in each state: `TRANSITIONS`.
 
                  InitProducerId                    first partition or group
     (no id) ───────────────────► EMPTY ──────────────────────────────────► ONGOING
@@ -10,11 +10,11 @@
        └─► ONGOING, by the next transaction
 
 The outcome of a transaction is decided when the record of PREPARE_COMMIT or PREPARE_ABORT is
-committed; from then on it goes on to COMPLETE, whichever coordinator leads. While it does, every
-other request gets CONCURRENT_TRANSACTIONS, and mostly waits instead (see `coordinator`).
+committed; then the id goes on to COMPLETE, whichever coordinator leads. Until it has got there, the
+outcome of every request is CONCURRENT_TRANSACTIONS; most requests wait instead (see `coordinator`).
 
-DEAD and PREPARE_EPOCH_FENCE are names of Kafka's that no id has here. An id that expires is deleted
-by the record that says so. A producer is fenced by the record that aborts its transaction.
+No id has Kafka's states DEAD and PREPARE_EPOCH_FENCE: a tombstone deletes an id that expires, and
+the record that aborts a transaction fences its producer.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ TIMEOUT: Final = "transaction"
 
 
 class Event(Enum):
-    """What happens to a transactional id.
+    """An event of a transactional id.
 
-    An EndTxn below version 5 leaves the epoch as it is; one of version 5 bumps it. Such a
-    request is a repeated one if it has the epoch before the bump.
+    An EndTxn below version 5 leaves the epoch as it is; one of version 5 bumps it. An EndTxn of
+    version 5 is repeated if it has the epoch before the bump.
     """
 
     INIT_PRODUCER_ID = "InitProducerId"

@@ -1,4 +1,4 @@
-"""The outcome of transactions during a pass of compaction: what is aborted, what no marker is for.
+"""The outcomes of transactions in a pass of compaction: which data is aborted, which markers stay.
 
 The batches of a pass are shown in the order of their offsets (Kafka's CleanedTransactionMetadata):
 
@@ -43,7 +43,7 @@ class AbortedTransactions:
 
 
 class TransactionOutcomes:
-    """What one reading of the segments has shown so far."""
+    """The transactions that one reading of the segments has shown so far."""
 
     def __init__(self, aborted: AbortedTransactions) -> None:
         self._aborted = aborted

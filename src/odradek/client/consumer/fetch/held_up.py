@@ -3,7 +3,7 @@
 Committed records are read up to the first offset of the oldest transaction that is still open. A
 consumer that waits there for `HELD_UP_MS` logs one warning for each such transaction: whose it is
 (DescribeProducers of the partition's leader, ListTransactions of all brokers), and what to do. The
-requests tell and change nothing; a broker that does not know them leaves the name out.
+requests change nothing. If a broker does not know them, the warning has no name.
 
 `Fetcher` calls `look` after answers, of which there is one every `fetch.max.wait.ms`, so nothing
 wakes for this. Runs on the engine's thread.
