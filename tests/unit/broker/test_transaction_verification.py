@@ -131,7 +131,7 @@ class Stage:
         self.env = self
         self.soon: list[Callable[[], None]] = []
         self.partitions = {number: Partition(number) for number in range(3)}
-        self.verification = TransactionVerification(self)  # type: ignore[arg-type]
+        self.verification = TransactionVerification(cast("Any", self))
         self.answered: list[tuple[str, Verified]] = []
         self.raises: set[str] = set()
 
@@ -151,14 +151,8 @@ class Stage:
         epoch: int = 0,
         operation: Any = TV2,
     ) -> Verified | None:
-        partitions = [(self.partitions[each], 10 * each) for each in numbers or (0,)]
-        batches = TransactionalBatches(
-            transactional_id,
-            producer_id,
-            epoch,
-            partitions,  # type: ignore[arg-type]
-            operation,
-        )
+        partitions = [(cast("Any", self.partitions[each]), 10 * each) for each in numbers or (0,)]
+        batches = TransactionalBatches(transactional_id, producer_id, epoch, partitions, operation)
 
         def answered(verified: Verified) -> None:
             if name in self.raises:

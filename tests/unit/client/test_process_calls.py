@@ -24,18 +24,25 @@ class ReaderIsMade(Exception):
     """The consumer of a processing would begin to read now."""
 
 
-class Writer:
-    """A producer that notes what it is asked."""
+class Notes:
+    """The calls of a producer."""
 
     def __init__(self, settings: Any = None) -> None:
         self.init = 0
         self.sent: list[Any] = []
 
+    def check_ended(self) -> None:
+        assert self.init == 1, "the predecessor was not fenced before"
+
+
+class Writer(Notes):
+    """A producer that notes its calls."""
+
     def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, *error: object) -> None:
-        assert self.init == 1, "the predecessor was not fenced before"
+        self.check_ended()
 
     def init_transactions(self) -> None:
         self.init += 1
@@ -50,16 +57,16 @@ class Writer:
         self.sent.append(letter)
 
 
-class AwaitedWriter(Writer):
+class AwaitedWriter(Notes):
     """The same, to be awaited."""
 
-    async def __aenter__(self) -> Writer:
+    async def __aenter__(self) -> AwaitedWriter:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        self.__exit__(*error)
+        self.check_ended()
 
-    async def init_transactions(self) -> None:  # type: ignore[override]
+    async def init_transactions(self) -> None:
         self.init += 1
 
     async def enqueue(self, topic: str, value: Any, **given: Any) -> None:
@@ -95,7 +102,10 @@ def slow_pace() -> Pace:
 def test_records_after_half_of_the_timeout_are_left_to_the_next_transaction():
     buffer: Any = SimpleNamespace(records=[RAW] * 10)
     writer: Any = Writer()
-    function = lambda record: record.offset  # noqa: E731
+
+    def function(record: Any) -> int:
+        return record.offset
+
     assert blocking.write_records(function, writer, plan(), slow_pace(), buffer) == 2
     awaited_writer: Any = AwaitedWriter()
     send = partial(awaited.send, awaited_writer)
