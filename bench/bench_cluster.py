@@ -6,6 +6,7 @@
     start       processes started to the first record on three replicas; a cluster in memory
     produce     big batches and single records, acks=all: CPU of all nodes, time of one in flight
     kills       kill -9 of a node, to the next ack on every partition; and SIGSTOP
+    coordinator kill -9 of a transaction coordinator, to the next commit
     restart     a rolling restart under load
     partitions  1,000 partitions made, idle, led again after a kill; kills of the controller
     many        10,000 partitions, a kill of the controller
@@ -156,6 +157,11 @@ def kills(bench: Bench, system: str) -> Measured:
     return measured
 
 
+def coordinator(bench: Bench, system: str) -> Measured:
+    with bench.cluster(system) as cluster:
+        return load.coordinator_kills(cluster, bench.kills)
+
+
 def restart(bench: Bench, system: str) -> Measured:
     with bench.cluster(system) as cluster:
         return load.rolling_restart(cluster)
@@ -191,6 +197,7 @@ WORK: dict[str, Callable[[Bench, str], Measured]] = {
     "start": start,
     "produce": produce,
     "kills": kills,
+    "coordinator": coordinator,
     "restart": restart,
     "partitions": partitions,
     "many": many,
@@ -223,6 +230,13 @@ ROWS = (
     Row("kill -9 of a node to the next ack of each partition, p50", "s", "kill_s", at(50), 0.25),
     Row("kill -9 to the next ack, p99", "s", "kill_s", at(99), 0.35),
     Row("kill -9 to the next ack, max", "s", "kill_s", max, 0.5),
+    Row(
+        "kill -9 of a transaction coordinator to the next commit, p50",
+        "s",
+        "coordinator_s",
+        ratio=0.3,
+    ),
+    Row("kill -9 of a coordinator to the next commit, p99", "s", "coordinator_s", at(99), 0.4),
     Row("SIGSTOP of a node to the next ack of each partition, p50", "s", "pause_s", at(50), 1.0),
     Row("rolling restart under load: failed sends", "", "restart_failed", max, value=0),
     Row("rolling restart: longest gap between acks", "s", "restart_gap_s", ratio=0.5),

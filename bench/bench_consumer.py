@@ -17,6 +17,7 @@ from odradek import Admin
 
 COUNT, SLOW_COUNT, PINGS = 1_000_000, 100_000, 2_000
 LONG_S = 60.0
+PER_TRANSACTION = 1_000
 
 POLL = Client("odradek:poll", records=COUNT)
 ITERATE = Client("odradek:iterate", records=COUNT)
@@ -24,6 +25,8 @@ INTERCEPTED = Client("odradek:intercepted", records=COUNT)
 FIXED_BUFFERS = Client("odradek:fixed-buffers", records=COUNT)
 ARROW = Client("odradek:arrow", records=COUNT)
 CONSUME = Client("odradek:consume", records=COUNT)
+COMMITTED = Client("odradek:committed", records=COUNT // 10 * 9)
+UNCOMMITTED = Client("odradek:uncommitted", records=COUNT)
 AWAITED = Client("odradek.aio:iterate", records=COUNT)
 CONFLUENT = Client("confluent-kafka:consume", records=COUNT)
 CONFLUENT_POLL = Client("confluent-kafka:poll", records=COUNT)
@@ -44,6 +47,14 @@ ROWS = (
     Row("CPU, poll / confluent consume()", "cpu_us", POLL, CONFLUENT, 1.5, False),
     Row("CPU, poll / aiokafka getmany", "cpu_us", POLL, AIOKAFKA, 0.5, False),
     Row("CPU, one interceptor / none", "cpu_us", INTERCEPTED, POLL, 1.1, False),
+    Row(
+        "CPU, read_committed, 10 % aborted / uncommitted",
+        "cpu_us",
+        COMMITTED,
+        UNCOMMITTED,
+        1.1,
+        False,
+    ),
     Row("receive.buffer.bytes=65536 / the system's", "rate", FIXED_BUFFERS, ITERATE, 1.0, True),
     Row("ping p50 / confluent-kafka", "p50_us", OUR_PING, THEIR_PING, 1.5, False),
     Row("ping p99 / confluent-kafka", "p99_us", OUR_PING, THEIR_PING, 1.5, False),
@@ -53,7 +64,7 @@ ROWS = (
 def fill(bootstrap: str) -> None:
     """The backlog: one record more than is measured."""
     with Admin(brokers=bootstrap) as admin:
-        for topic in ("bench", "bench-ping"):
+        for topic in ("bench", "bench-ping", "bench-transactions"):
             admin.create_topic(topic)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "acks": 1})
     for _ in range(COUNT + 1):
@@ -65,6 +76,25 @@ def fill(bootstrap: str) -> None:
             else:
                 break
     assert producer.flush(LONG_S) == 0
+    fill_transactions(bootstrap)
+
+
+def fill_transactions(bootstrap: str) -> None:
+    """As many records in transactions of `PER_TRANSACTION`, of which every tenth is aborted; the
+    first and the last are committed, each with a record more."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "bench"})
+    producer.init_transactions(LONG_S)
+    count = COUNT // PER_TRANSACTION
+    for number in range(count):
+        producer.begin_transaction()
+        more = number in (0, count - 1)
+        for _ in range(PER_TRANSACTION + more):
+            producer.produce("bench-transactions", b"x" * 100, partition=0)
+        if number % 10 == 5:
+            assert producer.flush(LONG_S) == 0
+            producer.abort_transaction(LONG_S)
+        else:
+            producer.commit_transaction(LONG_S)
 
 
 if __name__ == "__main__":

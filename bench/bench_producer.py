@@ -2,10 +2,10 @@
 
     python -m bench producer -- [--rounds 5] [--quick] [--only WORD]
 
-Records of 100 bytes, acks=1, one partition; the broker on one core with `log.durability=os`, the
-client in a process of its own on the other. Rounds interleave the clients; a ratio is the median of
-the pairwise ones, with the smallest and the largest. Every measurement is appended to
-`bench/results/producer.jsonl`.
+Records of 100 bytes, acks=1 where a row does not say all, one partition; the broker on one core
+with `log.durability=os`, the client in a process of its own on the other. Rounds interleave the
+clients; a ratio is the median of the pairwise ones, with the smallest and the largest. Every
+measurement is appended to `bench/results/producer.jsonl`.
 
 `as librdkafka batches`: with its own default of a million bytes in a batch; otherwise each client
 has its own defaults, and a linger of 5 ms (pings: none). That the metrics are counted is part of
@@ -37,6 +37,8 @@ FIXED_BUFFERS = Client(
 )
 AIOKAFKA = Client("aiokafka:", records=SLOW_COUNT)
 KAFKA_PYTHON = Client("kafka-python:", records=SLOW_COUNT)
+IDEMPOTENT = Client("odradek.acks-all:idempotent", COUNT)
+TRANSACTIONAL = Client("odradek.acks-all:transactional", COUNT)
 OUR_PING = Client("odradek:ping", PINGS, NO_LINGER)
 THEIR_PING = Client("confluent-kafka:ping", PINGS, NO_LINGER)
 
@@ -75,6 +77,14 @@ ROWS = (
     Row("CPU, one that returns each record / none", "cpu_us", ON_SEND, FUTURE, 1.1, False),
     Row("CPU, one told of the outcome too / none", "cpu_us", ON_BOTH, FUTURE, 1.1, False),
     Row("send.buffer.bytes=131072 / the system's", "rate", FIXED_BUFFERS, FUTURE, 1.0, True),
+    Row(
+        "acks=all, a commit every 100 ms / idempotent",
+        "rate",
+        TRANSACTIONAL,
+        IDEMPOTENT,
+        0.95,
+        True,
+    ),
     Row("ping p50 / confluent-kafka", "p50_us", OUR_PING, THEIR_PING, 1.5, False),
     Row("ping p99 / confluent-kafka", "p99_us", OUR_PING, THEIR_PING, 1.5, False),
 )

@@ -22,6 +22,7 @@ import raw_client
 from broker_load import GB, recycled_pages
 from cluster_client import AckProbe, ClusterClient, Partition, until
 from clusters import ClusterProcesses, used_cpu_s
+from failover_producer import FailoverProducer
 from odradek.model.errors import ErrorCode
 
 FACTOR = 3
@@ -92,6 +93,30 @@ def kills(cluster: ClusterProcesses, count: int) -> Measured:
             progress(f"node {node_id} killed, {role}: {spread(outages)}")
             rejoin(cluster, client, node_id, [topic])
     return Measured(samples={"kill_s": found})
+
+
+def coordinator_kills(cluster: ClusterProcesses, count: int) -> Measured:
+    """`kill -9` of the coordinator of a transactional id: from that to the next commit, of a record
+    in a partition that another node leads.
+    """
+    client = ClusterClient(cluster.ports)
+    topic = probed_topic(client)
+    found: list[float] = []
+    for number in range(count):
+        producer = FailoverProducer(client, topic, f"killed-{number}")
+        for _ in range(20):
+            producer.commit_one()
+        victim = producer.coordinator()
+        producer.write_elsewhere_than(victim)
+        producer.commit_one()
+        client.down.add(victim)
+        since = time.perf_counter()
+        cluster.kill(victim)
+        producer.commit_one()
+        found.append(time.perf_counter() - since)
+        progress(f"coordinator {victim} killed, committed again: {found[-1]:.3f} s")
+        rejoin(cluster, client, victim, [topic, "__transaction_state"])
+    return Measured(samples={"coordinator_s": found})
 
 
 def spread(seconds: list[float]) -> str:

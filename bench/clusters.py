@@ -38,11 +38,11 @@ __all__ = [
 REPLICATED = {
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
     "min.insync.replicas": "2",
     "group.initial.rebalance.delay.ms": "0",
 }
 OF_KAFKA = {
-    "transaction.state.log.replication.factor": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "log.initial.task.delay.ms": "600000",
 }

@@ -3,10 +3,10 @@
     python bench/consume_load.py WAY BOOTSTRAP COUNT
 
 A way is a library and how it is used. It reads COUNT records of 100 bytes from the one partition of
-topic `bench`, from the beginning and without a group; the first of them is there before the clock
-starts. `rate` is records in a second of wall time, `cpu_us` CPU of this process per record, all
-threads. A ping is one record produced, without lingering, and polled by the same library here, in
-microseconds.
+topic `bench`, or with an isolation level of `bench-transactions`, from the beginning and without a
+group; the first of them is there before the clock starts. `rate` is records in a second of wall
+time, `cpu_us` CPU of this process per record, all threads. A ping is one record produced, without
+lingering, and polled by the same library here, in microseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-TOPIC, PING_TOPIC = "bench", "bench-ping"
+TOPIC, PING_TOPIC, TRANSACTIONS_TOPIC = "bench", "bench-ping", "bench-transactions"
+ISOLATION = {"committed": "read_committed", "uncommitted": "read_uncommitted"}
 VALUE = b"x" * 100
 MANY = 10_000
 LONG_S = 60.0
@@ -46,15 +47,20 @@ def ours(way: str, bootstrap: str, count: int) -> dict[str, float]:
         def on_consume(self, records: Any) -> Any:
             return records
 
+    end: int | None
     settings: dict[str, Any] = {"interceptors": [Passes()]} if way == "intercepted" else {}
     if way == "fixed-buffers":
         settings = {"receive.buffer.bytes": 65_536, "send.buffer.bytes": 131_072}
     assert record_batches.SCHEMA is not None
+    topic, end = TOPIC, count + 1
+    if way in ISOLATION:
+        settings["isolation.level"] = ISOLATION[way]
+        topic, end = TRANSACTIONS_TOPIC, None
     with Consumer(brokers=bootstrap, **settings) as consumer:
-        consumer.assign({(TOPIC, 0): (0, count + 1)})
+        consumer.assign({(topic, 0): (0, end)})
         assert consumer.poll(LONG_S) is not None
         meter = Meter(count)
-        if way in ("poll", "intercepted"):
+        if way in ("poll", "intercepted", *ISOLATION):
             while meter.left:
                 meter.left -= consumer.poll(LONG_S) is not None
         elif way in ("iterate", "fixed-buffers"):

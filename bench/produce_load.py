@@ -23,6 +23,7 @@ VALUE = b"x" * 100
 MANY = 1_000
 GIVE_WAY = 100
 LONG_S = 60.0
+COMMIT_S = 0.1
 
 Work = Callable[[], object]
 
@@ -143,6 +144,41 @@ def ours(way: str, bootstrap: str, count: int, settings: dict[str, Any]) -> dict
         return rated(count, works.get(way, futures))
 
 
+def promised(way: str, bootstrap: str, count: int, settings: dict[str, Any]) -> dict[str, float]:
+    """Our blocking producer, idempotent with acks=all, or with a transaction each `COMMIT_S`."""
+    from odradek import Producer
+
+    transactional_id = "bench" if way == "transactional" else None
+    with Producer(
+        brokers=bootstrap, acks="all", transactional_id=transactional_id, **settings
+    ) as producer:
+        send = producer.send
+
+        def plain() -> None:
+            for _ in range(count):
+                last = send(TOPIC, VALUE)
+            producer.flush()
+            last.result(LONG_S)
+
+        def transactions() -> None:
+            left, now = count, time.perf_counter
+            while left:
+                with producer.transaction():
+                    end = now() + COMMIT_S
+                    while left and now() < end:
+                        some = min(left, GIVE_WAY)
+                        for _ in range(some):
+                            send(TOPIC, VALUE)
+                        left -= some
+
+        if way == "idempotent":
+            send(TOPIC, VALUE).result(LONG_S)
+            return rated(count, plain)
+        with producer.transaction():
+            send(TOPIC, VALUE)
+        return rated(count, transactions)
+
+
 def ours_awaited(way: str, bootstrap: str, count: int, settings: dict[str, Any]) -> Any:
     """Our producer for asyncio."""
     import odradek.aio
@@ -242,6 +278,7 @@ def aiokafka(way: str, bootstrap: str, count: int, settings: dict[str, str]) -> 
 
 LIBRARIES: dict[str, Callable[[str, str, int, dict[str, str]], Any]] = {
     "odradek": ours,
+    "odradek.acks-all": promised,
     "odradek.aio": ours_awaited,
     "confluent-kafka": confluent,
     "kafka-python": kafka_python,

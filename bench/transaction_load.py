@@ -12,9 +12,10 @@ import select
 import socket
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import raw_client
 from broker_load import Figures
@@ -49,6 +50,7 @@ from odradek.protocol.api.txn_offset_commit import (
 from odradek.protocol.record_batch_builder import build
 from peers import Node, cpu_s, pss_mib
 
+T = TypeVar("T")
 PRODUCE, END, INIT, OFFSETS, FIND, FETCH, LIST = 12, 5, 5, 5, 4, 12, 7
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 TRANSACTION_KEY = 1
@@ -111,16 +113,22 @@ class TransactionalClient:
         await_coordinator(self.connection, self.transactional_id)
         self.identify()
 
+    def ask_leader(self, request: object, response: type[Any], version: int) -> Any:
+        """Send a request to the leader of the partitions; return its answer."""
+        return ask(self.connection, request, response, version)
+
+    def ask_coordinator(self, request: object, response: type[Any], version: int) -> Any:
+        """Send a request to the coordinator of the id; return its answer."""
+        return ask(self.connection, request, response, version)
+
     def identify(self) -> None:
         """Get a producer id and an epoch."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id, transaction_timeout_ms=self.timeout_ms
         )
-        while True:
-            found = ask(self.connection, request, InitProducerIdResponse, INIT)
-            if found.error_code not in RETRIED:
-                break
-            time.sleep(0.01)
+        found = until_done(
+            lambda: self.ask_coordinator(request, InitProducerIdResponse, INIT), error_of, 0.01
+        )
         expect_none(found.error_code, "InitProducerId")
         self._take(found.producer_id, found.producer_epoch)
 
@@ -149,13 +157,14 @@ class TransactionalClient:
             timeout_ms=30_000,
             topic_data=[TopicProduceData(name=topic, partition_data=data)],
         )
-        while True:
-            answer = ask(self.connection, request, ProduceResponse, PRODUCE)
-            errors = {each.error_code for each in answer.responses[0].partition_responses}
-            if not errors.intersection(RETRIED):
-                break
-            time.sleep(0.001)
-        for error in errors - {ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
+
+        def errors(answer: ProduceResponse) -> set[int]:
+            return {each.error_code for each in answer.responses[0].partition_responses}
+
+        answer = until_done(
+            lambda: self.ask_leader(request, ProduceResponse, PRODUCE), errors, 0.001
+        )
+        for error in errors(answer) - {ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
             expect_none(error, "Produce")
 
     def commit_offsets(self, topic: str, partitions: int, group: str) -> None:
@@ -173,13 +182,15 @@ class TransactionalClient:
             producer_epoch=self.epoch,
             topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=offsets)],
         )
-        while True:
-            answer = ask(self.connection, request, TxnOffsetCommitResponse, OFFSETS)
-            error = answer.topics[0].partitions[0].error_code
-            if error not in RETRIED:
-                break
-            time.sleep(0.005)
-        expect_none(error, "TxnOffsetCommit")
+
+        def errors(answer: TxnOffsetCommitResponse) -> set[int]:
+            return {each.error_code for each in answer.topics[0].partitions}
+
+        answer = until_done(
+            lambda: self.ask_coordinator(request, TxnOffsetCommitResponse, OFFSETS), errors, 0.005
+        )
+        for error in errors(answer):
+            expect_none(error, "TxnOffsetCommit")
 
     def end(self, *, committed: bool = True) -> None:
         """Commit or abort, and take the next epoch."""
@@ -189,16 +200,30 @@ class TransactionalClient:
             producer_epoch=self.epoch,
             committed=committed,
         )
-        while True:
-            answer = ask(self.connection, request, EndTxnResponse, END)
-            if answer.error_code not in RETRIED:
-                break
-            time.sleep(0.001)
+        answer = until_done(
+            lambda: self.ask_coordinator(request, EndTxnResponse, END), error_of, 0.001
+        )
         expect_none(answer.error_code, "EndTxn")
         self._take(answer.producer_id, answer.producer_epoch)
 
     def close(self) -> None:
         self.connection.close()
+
+
+def until_done(
+    once: Callable[[], T], errors: Callable[[T], set[int]], pause_s: float, patience_s: float = 60
+) -> T:
+    """Ask again while an answer has errors that pass; return the last answer."""
+    end = time.monotonic() + patience_s
+    while True:
+        answer = once()
+        if time.monotonic() > end or not errors(answer).intersection(RETRIED):
+            return answer
+        time.sleep(pause_s)
+
+
+def error_of(answer: InitProducerIdResponse | EndTxnResponse) -> set[int]:
+    return {answer.error_code}
 
 
 def await_coordinator(client: socket.socket, transactional_id: str) -> None:
@@ -417,10 +442,8 @@ def loading(node: Node, count: int) -> Figures:
             request = InitProducerIdRequest(
                 transactional_id=transactional_id, transaction_timeout_ms=TIMEOUT_MS
             )
-            while True:
-                found = ask(client, request, InitProducerIdResponse, INIT)
-                if found.error_code not in RETRIED:
-                    break
-                time.sleep(0.001)
+            found = until_done(
+                partial(ask, client, request, InitProducerIdResponse, INIT), error_of, 0.001
+            )
             expect_none(found.error_code, "InitProducerId")
     return {"ms": (time.perf_counter() - began) * 1000}
