@@ -8,7 +8,8 @@ the ratios of the pairs with the least and the greatest. CPU is that of the JVM 
 workers together, the broker's left out. Every run is appended to `bench/results/spark.jsonl`.
 
 JSON topic -> typed columns: the flights of the demo, both times read by the source `odradek`; what
-differs is `valueFormat=json` against `from_json`. There the columns of the table are these two.
+differs is `valueFormat=json` against `from_json`. There the columns of the table are these two, and
+those of `exactly / at least once` are our sink with the one and the other delivery.
 
 Latency is from producing a record to consuming what a streaming query with trigger "0 seconds" made
 of it: from a topic that its sink of the same kind writes, or from the function of `foreachBatch`.
@@ -30,6 +31,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -44,6 +46,10 @@ from odradek import leaves
 from odradek.demo import flights
 from odradek.demo.pipeline import FLIGHT
 from odradek.spark import local_session
+from odradek.spark.commit_protocol import Task
+from odradek.spark.exactly_once.protocol import ExactlyOnce
+from odradek.spark.options import write_options
+from odradek.spark.task_writer import TaskWriter
 from peers import ROOT, KafkaMissing, Odradek, class_path, pss_mib, started
 
 RESULTS = Path(__file__).parent / "results" / "spark.jsonl"
@@ -259,13 +265,61 @@ def stream_writes(bench: Bench, size: int, rows: int, ids: Path) -> None:
     bench.measure(f"stream write, {size} B", STREAM_RATES, run)
 
 
-def topic_latency(bench: Bench, count: int) -> None:
-    """One record at a time through a running query into another topic."""
+DELIVERIES = ("exactly_once", "at_least_once")
+
+
+def exactly_once_writes(bench: Bench, size: int, rows: int, ids: Path) -> None:
+    """The same micro-batches, each in transactions that a ledger names, and without them."""
+    files = str(ids / str(rows))
+    bench.spark.range(0, rows, 1, 2 * STREAM_BATCHES).write.mode("overwrite").parquet(files)
+
+    def run(delivery: str) -> Figures:
+        stream = bench.spark.readStream.schema("id long").option("maxFilesPerTrigger", 2)
+        frame = record_columns(stream.parquet(files), size)
+        with tempfile.TemporaryDirectory(prefix="odradek-bench-") as checkpoint:
+            writer = frame.writeStream.format("odradek").trigger(availableNow=True)
+            writer = writer.option("kafka.bootstrap.servers", bench.bootstrap)
+            writer = writer.option("topic", load.new_topic(bench.broker))
+            writer = writer.option("delivery", delivery)
+            query = writer.option("checkpointLocation", checkpoint).start()
+            return timed_stream(bench, rows, query)
+
+    bench.measure(f"stream write, exactly / at least once, {size} B", STREAM_RATES, run, DELIVERIES)
+
+
+def commits(bench: Bench, count: int) -> None:
+    """The commit of a micro-batch of two tasks, in this process as in Spark's driver."""
+    row = "commit of a micro-batch"
+    if bench.only not in row:
+        return
+    given = {"kafka.bootstrap.servers": bench.bootstrap, "delivery": "exactly_once"}
+    options = write_options(given | {"topic": load.new_topic(bench.broker)}, streaming=True)
+    protocol = ExactlyOnce.on_driver(options)
+    rows = pa.record_batch({"value": pa.array([b"x" * 100] * 1000, pa.binary())})
+    taken = []
+    for number in range(count):
+        tasks = [Task("bench", number, partition, 0) for partition in range(2)]
+        reports = [TaskWriter(options, protocol, task).write([rows]) for task in tasks]
+        began = time.perf_counter()
+        protocol.commit(number, reports)
+        taken.append((time.perf_counter() - began) * 1e3)
+    figures = latencies(taken[count // 10 :])
+    bench.record(row, "odradek", figures)
+    for name, unit in (("p50_ms", "p50 ms"), ("p99_ms", "p99 ms")):
+        bench.table.add_row(row, unit, f"{figures[name]:,.2f}", "", "", "")
+
+
+def topic_latency(bench: Bench, count: int, delivery: str = "at_least_once") -> None:
+    """One record at a time through a running query into another topic, by our sink with this
+    delivery and by the other, which knows one only.
+    """
 
     def run(source: str) -> Figures:
         asked, answered = load.new_topic(bench.broker), load.new_topic(bench.broker)
         with tempfile.TemporaryDirectory(prefix="odradek-bench-") as checkpoint:
             writer = latest(bench, source, asked).writeStream.format(source)
+            if source == "odradek":
+                writer = writer.option("delivery", delivery)
             writer = writer.option("kafka.bootstrap.servers", bench.bootstrap)
             writer = writer.option("topic", answered).option("checkpointLocation", checkpoint)
             query = writer.trigger(processingTime="0 seconds").start()
@@ -276,7 +330,10 @@ def topic_latency(bench: Bench, count: int) -> None:
                 query.stop()
 
     units = {"p50_ms": "p50 ms", "p99_ms": "p99 ms"}
-    bench.measure("latency, topic -> Spark -> topic", units, run, warm_up=1)
+    row = "latency, topic -> Spark -> topic"
+    if delivery == "exactly_once":
+        row += ", ours exactly once"
+    bench.measure(row, units, run, warm_up=1)
 
 
 def function_latency(bench: Bench, count: int) -> None:
@@ -472,7 +529,10 @@ def main() -> int:
                 writes(bench, 100, 1_000_000 // part)
                 stream_writes(bench, 1024, 400_000 // part, Path(work) / "ids")
                 stream_writes(bench, 100, 2_000_000 // part, Path(work) / "ids")
+                exactly_once_writes(bench, 100, 2_000_000 // part, Path(work) / "ids")
+                commits(bench, 50 if arguments.quick else 300)
                 topic_latency(bench, 25 if arguments.quick else 100)
+                topic_latency(bench, 25 if arguments.quick else 100, "exactly_once")
                 function_latency(bench, 25 if arguments.quick else 100)
                 idle(bench, held_back=False)
                 idle(bench, held_back=True)
