@@ -57,6 +57,20 @@ def test_the_offsets_of_a_group_are_a_part_of_the_transaction() -> None:
     assert broker.state == "CompleteCommit"
 
 
+def test_offsets_are_added_when_the_number_of_their_partitions_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = TransactionalBroker()
+    producer = broker.started()
+    with monkeypatch.context() as patch:  # As where another node creates them.
+        patch.setattr(broker.node.broker, "auto_create_topics", lambda names: None)
+        assert broker.add_group(producer) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert broker.state == "Empty"
+    assert broker.add_group(producer) is NONE
+    assert broker.node.broker.image.topic("__consumer_offsets") is not None
+    assert [topic.topic for topic in broker.described().topics] == ["__consumer_offsets"]
+
+
 def test_a_new_producer_shuts_out_the_one_before_and_aborts_its_transaction() -> None:
     broker = TransactionalBroker()
     first = broker.started()

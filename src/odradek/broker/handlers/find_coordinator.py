@@ -8,6 +8,7 @@ again.) Share groups are INVALID_REQUEST, as is every unknown key type.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.broker.context import DelayedResponse
@@ -46,19 +47,21 @@ def handle(
         return answer()
     if any(coordinator_is_cut_off(broker, name, key) for key in keys):
         context.exchange.end_connection(CUT_OFF)
+    waiting = after_creation(broker, name, lambda: context.respond(answer()))
+    return answer() if waiting is None else waiting
+
+
+def after_creation(broker: Broker, name: str, ended: Callable[[], None]) -> DelayedResponse | None:
+    """Create a coordinators' topic that does not exist, and call `ended` when it is open, or will
+    not be in time; None, without that, if it is open or another node is to create it.
+    """
     if is_open(broker, name):
-        return answer()
+        return None
     offset = broker.auto_create_topics([name])
-    if offset is None:
-        return answer()
-    topic = broker.controller.pending.topic(name)
-    if topic is None:
-        return answer()
-
-    def respond() -> None:
-        context.respond(answer())
-
-    return broker.after_commit(offset, CREATION_TIMEOUT_MS, respond, respond, [topic.id])
+    topic = None if offset is None else broker.controller.pending.topic(name)
+    if offset is None or topic is None:
+        return None
+    return broker.after_commit(offset, CREATION_TIMEOUT_MS, ended, ended, [topic.id])
 
 
 def is_open(broker: Broker, name: str) -> bool:
