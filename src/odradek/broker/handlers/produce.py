@@ -132,6 +132,13 @@ def handle_transactional(
     )
 
     def answered(verified: Verified) -> None:
+        # A partition that came meanwhile, or came again, was not asked about: Kafka's clients give
+        # up upon INVALID_TXN_STATE, which its log would answer, but not upon this.
+        known = {partition for partition, _ in found}
+        for topic, data, _ in transactional:
+            partition = requested_partition(broker, context.version, topic, data)
+            if partition is not None and partition not in known:
+                verified.errors[partition.topic_partition] = NOT_LEADER
         deliver(context, append_all(broker, context, request, asked, verified))
 
     at_once = broker.transaction_verification.verify(batches, answered)
