@@ -12,7 +12,8 @@ partition to the transaction; for an older client, which has to add it itself, t
 
 The *guard* belongs to the answer: a marker that is written meanwhile voids it, and the append with
 it is refused. The producer's epoch is compared before anything else, so that a zombie learns that
-it is fenced (KAFKA-19690).
+it is fenced (KAFKA-19690). A guard goes when all that wait for it are refused: who invents producer
+ids must not fill the memory with guards. (Kafka's stay for `producer.id.expiration.ms`, a day.)
 
 An error of the coordinator becomes one that the client handles well, as in Kafka: Produce answers
 NOT_ENOUGH_REPLICAS if the coordinator cannot be reached, so that clients try again without asking
@@ -104,6 +105,11 @@ class TransactionalBatches(NamedTuple):
     operation: TransactionSupportedOperation
 
     @property
+    def keys(self) -> list[TopicPartition]:
+        """The partitions by name."""
+        return [partition.topic_partition for partition, _ in self.partitions]
+
+    @property
     def verify_only(self) -> bool:
         """True if the client has added the partitions itself."""
         return self.operation is not ADD_PARTITION
@@ -159,6 +165,8 @@ class TransactionVerification:
 
         A batch with an error in it must not be appended; one with a guard only with it.
         """
+        if batches.producer_id < 0:  # Nobody would end what it begins; Kafka takes it all the same.
+            return Verified(dict.fromkeys(batches.keys, ErrorCode.INVALID_PRODUCER_ID_MAPPING), {})
         if batches.verify_only and not self._broker.replicas.verifies_transactions:
             return VERIFIED
         verification = PendingVerification(batches, answered, self._broker.timer.now_ms)
@@ -241,12 +249,16 @@ class TransactionVerification:
 
     def _complete(self, verification: PendingVerification, errors: Errors) -> None:
         """Note the result, and answer what is first in its producer's order."""
-        guards = verification.guards
-        for key in errors:
-            guards.pop(key, None)
-        verification.verified = Verified({**verification.errors, **errors}, guards)
         producer_id = verification.batches.producer_id
         queue = self._waiting[producer_id]
+        refused = {
+            key: verification.guards.pop(key) for key in errors if key in verification.guards
+        }
+        for partition, _ in verification.batches.partitions:
+            key = partition.topic_partition
+            if key in refused and not any(key in each.guards for each in queue):
+                partition.end_verification(producer_id, refused[key])
+        verification.verified = Verified({**verification.errors, **errors}, verification.guards)
         answers = []
         while queue and (verified := queue[0].verified) is not None:
             answers.append(partial(queue.popleft().answered, verified))

@@ -79,6 +79,11 @@ class VerificationGuards:
         """True if this is the guard of the producer."""
         return guard is not None and self._guards.get(producer_id) is guard
 
+    def withdraw(self, producer_id: int, guard: VerificationGuard) -> None:
+        """Remove this guard, unless it was removed before."""
+        if self.stands(producer_id, guard):
+            del self._guards[producer_id]
+
     def remove(self, producer_id: int) -> None:
         """Remove the guard of a producer, if it has one."""
         self._guards.pop(producer_id, None)

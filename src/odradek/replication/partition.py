@@ -420,6 +420,11 @@ class Partition:
             producer_id, producer_epoch, sequence, supports_epoch_bump
         )
 
+    def end_verification(self, producer_id: int, guard: VerificationGuard) -> None:
+        """Remove a guard of `start_verification` that nobody will append with."""
+        if self.has_log:
+            self.log.producers.guards.withdraw(producer_id, guard)
+
     def append_as_follower(self, records: ByteRange, leader_epoch: int, now_ms: int) -> AppendInfo:
         """Append what the leader of this epoch has sent; see `Log.append_as_follower`."""
         if self.failure is not NONE:

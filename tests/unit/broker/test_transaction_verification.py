@@ -46,12 +46,16 @@ class Partition:
         self.topic_partition = TopicPartition("t", number)
         self.found: VerificationGuard | ErrorCode | None = VerificationGuard(0, 0, True)
         self.started: list[tuple[int, int, int, bool]] = []
+        self.ended: list[tuple[int, VerificationGuard]] = []
 
     def start_verification(
         self, producer_id: int, producer_epoch: int, base_sequence: int, supports_epoch_bump: bool
     ) -> VerificationGuard | ErrorCode | None:
         self.started.append((producer_id, producer_epoch, base_sequence, supports_epoch_bump))
         return self.found
+
+    def end_verification(self, producer_id: int, guard: VerificationGuard) -> None:
+        self.ended.append((producer_id, guard))
 
 
 @dataclass
@@ -466,3 +470,27 @@ def test_error_that_this_version_does_not_know_is_an_unknown_server_error() -> N
     stage.broker_channel.answers.pop()(response(("id", 0, cast("ErrorCode", 9_999))))
     ((_, verified),) = stage.answered
     assert refused(verified) == {0: "UNKNOWN_SERVER_ERROR"}
+
+
+def test_guard_is_withdrawn_when_the_last_batch_that_waits_for_it_is_refused() -> None:
+    """Until then it keeps a higher sequence from overtaking a lower one."""
+    stage = Stage()
+    partition = stage.partitions[0]
+    stage.verify("first", 0, 1)
+    stage.verify("second", 0)
+    first, second = stage.transactions.answers
+    second({stage.key(0): ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+    assert partition.ended == []
+    first({stage.key(0): ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+    assert partition.ended == [(7, stage.guard(0))]
+    assert stage.partitions[1].ended == [], "it was confirmed there"
+
+
+@pytest.mark.parametrize("operation", [TV1, ABORTABLE, TV2])
+def test_batch_of_no_producer_is_refused_even_if_nothing_is_verified(operation: Any) -> None:
+    stage = Stage()
+    stage.verifies_transactions = False
+    verified = stage.verify("first", 0, producer_id=-1, operation=operation)
+    assert verified is not None
+    assert refused(verified) == {0: "INVALID_PRODUCER_ID_MAPPING"}
+    assert stage.transactions.asked == []

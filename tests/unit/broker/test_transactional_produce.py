@@ -205,6 +205,29 @@ class TestVersion2:
         offsets = [each.responses[0].partition_responses[0].base_offset for each in answers]
         assert offsets == [0, 1, 2]
 
+    def test_invented_producer_ids_leave_no_guards(self) -> None:
+        broker = TransactionalBroker()
+        broker.started()
+        guards = broker.node.replicas.by_name["t", 0].log.producers.guards
+        for number in range(1_000, 1_010):
+            answer = produce(broker, {0: batch((number, 0), 0)})
+            assert answer == {0: "INVALID_PRODUCER_ID_MAPPING"}
+        assert len(guards) == 0
+
+    def test_partition_that_comes_while_the_coordinator_is_asked_is_tried_again(self) -> None:
+        """It has no guard: its log would answer INVALID_TXN_STATE, which is fatal to clients."""
+        broker = TransactionalBroker()
+        producer = broker.started()
+        partitions = broker.node.replicas.by_name
+        late = partitions.pop(("t", 1))
+        request = produce_request({0: batch(producer, 0), 1: batch(producer, 0)})
+        sent = broker.send(request, TV2_PRODUCE)
+        partitions["t", 1] = late
+        broker.run_until_idle()
+        answer = errors_of(sent.answer(ProduceResponse))
+        assert answer == {0: "NONE", 1: "NOT_LEADER_OR_FOLLOWER"}
+        assert produce(broker, {1: batch(producer, 0)}) == {1: "NONE"}
+
 
 class TestVersion1:
     @pytest.mark.parametrize(
