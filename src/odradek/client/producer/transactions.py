@@ -57,7 +57,7 @@ from odradek.client.producer.transaction_manager import (
     TransactionManager,
 )
 from odradek.client.transaction import TRANSACTION_VERSION, VERSION_2, OpenTransaction
-from odradek.client.waiter import Waiter, completed, failed, spawn
+from odradek.client.waiter import Waiter, completed, failed, gather, spawn
 from odradek.model.errors import ErrorCode, error_code
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.add_offsets_to_txn import AddOffsetsToTxnResponse
@@ -114,7 +114,8 @@ class Transactions:
         self._ending: tuple[Step, Waiter[None]] | None = None
         """The commit or abort whose outcome nobody was told yet."""
         self._adding: Waiter[None] = completed(None)
-        self._committing_offsets: Waiter[None] = completed(None)
+        self._committing_offsets: Waiter[Any] = completed(None)
+        """Done when all commits of offsets are."""
         self._offset_commits = 0
         """How many commits of offsets have no outcome yet."""
         self._nothing_in_flight: Waiter[None] | None = None
@@ -258,8 +259,8 @@ class Transactions:
             return failed(self.transaction.refusal("commit_offsets"))
         if not offsets:
             return completed(None)
-        waiter = spawn(self._commit_offsets(group, offsets))
-        self._committing_offsets = waiter
+        before, waiter = self._committing_offsets, spawn(self._commit_offsets(group, offsets))
+        self._committing_offsets = gather([before, waiter])
         what = f"committing offsets of group {group.group_id}"
         waiter.add_callback(lambda waiter: self._offsets_ended(waiter, what))
         return self._engine.within(timeout_ms, waiter, lambda: self._offsets_late(what, timeout_ms))

@@ -428,6 +428,18 @@ def test_offsets_that_the_application_gave_up_waiting_for_fail_the_transaction(v
     t.commit()
 
 
+@VERSIONS
+def test_a_commit_waits_for_all_commits_of_offsets(version):
+    t = Transacting(version=version)
+    t.started()
+    t.fail_next(TxnOffsetCommitRequest, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    for _ in range(2):
+        t.side.do(lambda: t.transactions.commit_offsets(GROUP, OFFSETS, 60_000))
+    t.commit()
+    ended = [line.partition(" ")[0] for line in t.script if not line.startswith("add")]
+    assert ended == ["offsets"] * 3 + ["commit"]
+
+
 def test_records_outside_of_a_transaction_are_refused():
     t = Transacting()
     with pytest.raises(IllegalState, match=r"init_transactions\(\) first"):
