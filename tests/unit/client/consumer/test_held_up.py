@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from odradek.model.errors import ErrorCode
 from odradek.protocol.api.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -128,6 +129,40 @@ def test_a_transaction_that_no_coordinator_knows_has_only_its_producer_id(caplog
     with caplog.at_level(logging.WARNING):
         cluster.run(15 * SECOND)
     assert "producer id 7, epoch 3, of no known coordinator" in warnings(caplog)[0]
+
+
+def test_a_leader_that_has_moved_is_not_taken_for_one_without_open_transactions(caplog):
+    cluster, _, _ = held_up([producer(OPEN_FROM)])
+    moved = PartitionResponse(
+        partition_index=0,
+        error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        active_producers=[],
+    )
+    cluster.answers[DescribeProducersRequest] = lambda request, version: DescribeProducersResponse(
+        topics=[TopicResponse(name="orders", partitions=[moved])]
+    )
+    with caplog.at_level(logging.WARNING):
+        cluster.run(15 * SECOND)
+    [warning] = warnings(caplog)
+    assert "of whom, the brokers did not say" in warning
+    assert "NOT_LEADER_OR_FOLLOWER" in warning
+
+
+@pytest.mark.parametrize("is_loading", [True, False])
+def test_a_coordinator_that_does_not_tell_is_not_taken_for_none(caplog, is_loading):
+    cluster, _, _ = held_up([producer(OPEN_FROM)])
+    loading = ListTransactionsResponse(
+        error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        unknown_state_filters=[],
+        transaction_states=[],
+    )
+    cluster.answers[ListTransactionsRequest] = lambda request, version: (
+        loading if is_loading else CLOSE
+    )
+    with caplog.at_level(logging.WARNING):
+        cluster.run(15 * SECOND)
+    [warning] = warnings(caplog)
+    assert "epoch 3 (of which transactional id, the brokers did not say" in warning
 
 
 def only_producers(cluster: ScriptedCluster) -> None:

@@ -15,7 +15,7 @@ import logging
 
 from odradek.client.consumer.position.subscription_state import PartitionState, SubscriptionState
 from odradek.client.engine import Engine
-from odradek.client.errors import KafkaError
+from odradek.client.errors import KafkaError, error_for
 from odradek.client.waiter import gather, spawn
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.describe_producers import (
@@ -89,9 +89,14 @@ class HeldUpWatch:
         producer = await self._oldest_open(partition, leader)
         if producer is None:
             return "the replicas to get the end of a transaction"
-        name = await self._transactional_id(producer.producer_id)
         text = f"producer id {producer.producer_id}, epoch {producer.producer_epoch}"
-        owner = f"transactional id {name} ({text})" if name else f"{text}, of no known coordinator"
+        try:
+            name = await self._transactional_id(producer.producer_id)
+        except KafkaError as error:
+            owner = f"{text} (of which transactional id, the brokers did not say: {error})"
+        else:
+            known = f"transactional id {name} ({text})"
+            owner = f"{text}, of no known coordinator" if name is None else known
         return f"the open transaction of {owner}, which began here"
 
     async def _oldest_open(self, partition: TopicPartition, leader: int) -> ProducerState | None:
@@ -99,27 +104,39 @@ class HeldUpWatch:
         response = await self._engine.call(
             leader, DescribeProducersRequest(topics=[wanted]), DescribeProducersResponse
         )
+        answers = [each for topic in response.topics for each in topic.partitions]
+        for each in answers:
+            if each.error_code:
+                raise error_for(each.error_code, f"asking for the producers of {partition}")
         opened = [
             producer
-            for topic in response.topics
-            for each in topic.partitions
+            for each in answers
             for producer in each.active_producers
             if producer.current_txn_start_offset >= 0
         ]
         return min(opened, key=lambda producer: producer.current_txn_start_offset, default=None)
 
     async def _transactional_id(self, producer_id: int) -> str | None:
-        """Return the transactional id that a producer id belongs to, by all coordinators."""
+        """Return the transactional id that a producer id belongs to; None if no coordinator knows
+        it. Raises the error of one that did not say."""
         request = ListTransactionsRequest(state_filters=[], producer_id_filters=[producer_id])
         engine = self._engine
         waiters = [
             engine.call(node_id, request, ListTransactionsResponse)
             for node_id in engine.metadata.image.nodes
         ]
+        failure: BaseException | None = None
         for waiter in await gather(waiters):
-            if waiter.error is None:
-                for found in waiter.result().transaction_states:
-                    return found.transactional_id
+            if waiter.error is not None:
+                failure = waiter.error
+                continue
+            response = waiter.result()
+            for found in response.transaction_states:
+                return found.transactional_id
+            if response.error_code:
+                failure = error_for(response.error_code, "listing transactions")
+        if failure is not None:
+            raise failure
         return None
 
 
