@@ -46,7 +46,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 def pace_of(reader: PollLoop, writer: ProducerCore, max_records: int) -> Pace:
     """Return the pace of transactions of this producer."""
     timeout_ms = writer.transactions_or_error.transaction.timeout_ms
-    return Pace(max_records, timeout_ms, reader.driver.time)
+    return Pace(max_records, timeout_ms, reader.driver.time, reader.max_poll_interval_ms)
 
 
 class ProcessLoop:
@@ -80,7 +80,7 @@ class ProcessLoop:
         if buffer.is_empty:
             return 0
         offsets: Offsets = reader.collector.consumed_offsets()
-        rest = False
+        count, rest = buffer.count, False
         self.pace.begin()
         try:
             async with self.transaction() as block:
@@ -90,10 +90,12 @@ class ProcessLoop:
                     offsets = offsets_after(buffer.records[:count])
                 await self.commit_offsets(block, offsets)
         except KafkaError as error:
+            if self.pace.is_over:
+                self.pace.ended(count)
             await self._failed(error, len(offsets))
             return 0
         self._failures = 0
-        self.pace.committed(count)
+        self.pace.ended(count)
         if rest:
             await reader.rewind(offsets)
         return count
@@ -113,12 +115,12 @@ class ProcessLoop:
         """Go back to where the transaction began, after it was aborted. Raises errors after which
         another one would not succeed either."""
         self._failures += 1
+        slow = self.pace.too_slow(error)
         if not may_go_on(error) or self._failures >= MAX_FAILURES:
-            slow = self.pace.too_slow(error)
             if slow is not None:
                 raise slow from error
             raise error
-        log.warning("reading %d partitions again: %s", partitions, error)
+        log.warning("reading %d partitions again: %s", partitions, slow or error)
         await self._reader.rewind()
         await self._pause(AGAIN_S * self._failures)
 

@@ -8,9 +8,11 @@ A transaction begins when records were read and ends before the next are: a reba
 while records are read, finds none open. So each input's outputs, its dead letter and its offset are
 committed together, by the member that owns its partition, or the next owner reads it again.
 
-After half of its timeout a transaction gets no more records (`Pace`): it commits those that it has,
-and the others are read again for the next one. So a function that is slow makes transactions small,
-and is never fenced by the coordinator's timeout, unless a single call takes so long.
+After half of its timeout, or of `max.poll.interval.ms`, a transaction gets no more records
+(`Pace`): it commits those that it has, and the others are read again for the next one. So a
+function that is slow makes transactions small. Neither the coordinator of transactions nor the
+group loses patience, unless a single call takes so long; then the error, or the warning before
+another attempt, says so.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ TRANSACTION_TIMEOUT_MS: Final = 10_000
 process that was killed holds up the readers of its outputs, and its successor."""
 MAX_FAILURES: Final = 5
 """How many transactions in a row may fail before the error is raised."""
+NEVER_MS: Final = 1 << 50
 AGAIN_S: Final = 0.2
 """The pause after a transaction that failed, times the number of failures in a row."""
 TRANSFORMATION: Final = "TRANSFORMATION"
@@ -118,14 +121,23 @@ def dead_letter_topic_of(on_error: str) -> str | None:
 
 
 class Pace:
-    """Bounds the records of a transaction: it gets none after half of its timeout, and no more are
-    read for it than the last ones let expect. `now` returns seconds."""
+    """Bounds the records of a transaction: it gets none after half of its time, and no more are
+    read for it than the last ones let expect. `now` returns seconds. Its time is its timeout, or
+    `max_poll_interval_ms` if that is shorter: nothing is polled while it is open."""
 
-    def __init__(self, max_records: int, timeout_ms: int, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        max_records: int,
+        timeout_ms: int,
+        now: Callable[[], float],
+        max_poll_interval_ms: int = NEVER_MS,
+    ) -> None:
         self.limit = max_records
         """How many records to read for the next transaction."""
         self._max_records = max_records
         self._timeout_s = timeout_ms / 1000
+        self._max_poll_interval_s = max_poll_interval_ms / 1000
+        self._half_s = min(self._timeout_s, self._max_poll_interval_s) / 2
         self._now = now
         self._began_s = now()
 
@@ -136,27 +148,40 @@ class Pace:
     @property
     def is_over(self) -> bool:
         """True if the present transaction is to get no more records."""
-        return self._now() - self._began_s >= self._timeout_s / 2
+        return self._now() - self._began_s >= self._half_s
 
-    def committed(self, count: int) -> None:
-        """Note the number of records in the transaction that is committed now."""
-        took_s, half_s = self._now() - self._began_s, self._timeout_s / 2
+    def ended(self, count: int) -> None:
+        """Note the number of records in the transaction that ends now."""
+        took_s, half_s = self._now() - self._began_s, self._half_s
         if took_s >= half_s:
             self.limit = max(1, min(self._max_records, int(count * half_s / took_s)))
         elif took_s < half_s / 2:
             self.limit = min(self._max_records, self.limit * 2)
 
-    def too_slow(self, error: KafkaError) -> ProducerFenced | None:
-        """Return the error that says why this one is fatal, if the transaction took too long."""
+    def too_slow(self, error: KafkaError) -> KafkaError | None:
+        """Return the error that says why this one came, if the transaction took too long."""
         open_s = self._now() - self._began_s
-        if not error.fatal or open_s < self._timeout_s:
-            return None
-        return ProducerFenced(
-            f"a transaction of process() was open for {open_s:.1f} s, longer than "
-            f"transaction.timeout.ms={self._timeout_s * 1000:.0f}, and so the coordinator has "
-            "aborted it. What to do: give process() a smaller max_records (it read up to "
-            f"{self.limit}), or a longer timeout: producer={{'transaction_timeout_ms': ...}}",
-            error.code,
+        if error.fatal and open_s >= self._timeout_s:
+            return ProducerFenced(
+                f"a transaction of process() was open for {open_s:.1f} s, longer than "
+                f"transaction.timeout.ms={self._timeout_s * 1000:.0f}, and so the coordinator has "
+                f"aborted it. {self._advice('producer', 'transaction_timeout_ms')}",
+                error.code,
+            )
+        if open_s >= self._max_poll_interval_s and may_go_on(error):
+            return CommitFailed(
+                f"the records of a transaction of process() took {open_s:.1f} s, longer than "
+                f"max.poll.interval.ms={self._max_poll_interval_s * 1000:.0f}, and so the group "
+                f"has gone on without this member. "
+                f"{self._advice('consumer', 'max_poll_interval_ms')}",
+                error.code,
+            )
+        return None
+
+    def _advice(self, client: str, setting: str) -> str:
+        return (
+            "What to do: give process() a smaller max_records (it would read up to "
+            f"{self.limit} next), or a longer time: {client}={{'{setting}': ...}}"
         )
 
 

@@ -193,7 +193,7 @@ def test_fewer_records_are_read_after_a_slow_transaction_and_more_after_a_fast_o
     for took_s in (10.0, 4.0, 1.0, 1.0, 1000.0):
         pace.begin()
         clock.now_s += took_s
-        pace.committed(pace.limit)
+        pace.ended(pace.limit)
         limits.append(pace.limit)
     assert limits == [50, 50, 100, 100, 1]
 
@@ -206,6 +206,22 @@ def test_a_fatal_error_of_a_transaction_that_took_too_long_says_so():
     clock.now_s = 12.0
     assert "smaller max_records" in str(pace.too_slow(fenced))
     assert pace.too_slow(TransactionFailed("a record failed")) is None
+
+
+def test_a_transaction_ends_long_before_the_group_goes_on_without_its_member():
+    clock = Clock()
+    pace = Pace(100, 10_000, clock, max_poll_interval_ms=4_000)
+    pace.begin()
+    clock.now_s = 1.9
+    assert not pace.is_over
+    clock.now_s = 2.0
+    assert pace.is_over
+    clock.now_s = 4.0
+    pace.ended(100)
+    assert pace.limit == 50
+    replaced = CommitFailed("it is no member")
+    assert "max.poll.interval.ms=4000" in str(pace.too_slow(replaced))
+    assert pace.too_slow(ProducerFenced("another producer")) is None
 
 
 def test_the_offsets_after_records_are_those_of_the_next_ones():

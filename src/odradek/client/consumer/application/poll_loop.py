@@ -131,6 +131,10 @@ class RecordBuffer:
         self._collector.take(self.records, self._limit)
 
     @property
+    def count(self) -> int:
+        return len(self.records)
+
+    @property
     def is_full(self) -> bool:
         return len(self.records) >= self._limit
 
@@ -157,6 +161,10 @@ class ColumnBuffer:
 
     def add(self) -> None:
         self._collector.take_columns(self.columns, self.runs, self._limit, self._max_bytes)
+
+    @property
+    def count(self) -> int:
+        return self.columns.count
 
     @property
     def is_full(self) -> bool:
@@ -197,6 +205,12 @@ class PollLoop:
         self.driver = driver
         self._core = core
         self._interceptors = core.interceptors
+
+    @property
+    def max_poll_interval_ms(self) -> int:
+        """How long the application may take until it polls again; then the group goes on without
+        this consumer."""
+        return self._core.config.max_poll_interval_ms
 
     def _deadline(self, timeout: float | None) -> float | None:
         """Return the time `timeout` seconds from now; None (no deadline) if it is
