@@ -189,29 +189,31 @@ def test_a_process_whose_id_is_taken_over_ends_with_the_reason(
     assert odradek.read(to, brokers=broker.bootstrap).num_rows == 0
 
 
+@pytest.mark.parametrize("awaits", [False, True])
 def test_a_table_without_a_value_column_is_written_as_json(
-    broker: Broker, new_topic: Callable[..., str]
+    broker: Broker, new_topic: Callable[..., str], awaits: bool
 ) -> None:
     source, to = new_topic(), new_topic()
     with odradek.Producer(brokers=broker.bootstrap, value="json") as producer:
         producer.send_many(source, [{"city": "Brno", "amount": n} for n in range(3)])
-    stop = threading.Event()
+    stop: Any = asyncio.Event() if awaits else threading.Event()
 
     def totals(table: Any) -> Any:
         stop.set()
         amounts = table["value"].combine_chunks().field("amount")
         return pa.table({"total": [sum(amounts.to_pylist())]})
 
-    odradek.process(
-        source,
-        totals,
-        to=to,
-        group=source,
-        brokers=broker.bootstrap,
-        arrow=True,
-        decode="json",
-        stop=stop,
-    )
+    async def totals_later(table: Any) -> Any:
+        await asyncio.sleep(0)
+        return totals(table)
+
+    given: dict[str, Any] = {"to": to, "group": source, "brokers": broker.bootstrap}
+    given |= {"arrow": True, "decode": "json", "stop": stop}
+    if awaits:
+        count = asyncio.run(odradek.aio.process(source, totals_later, **given))
+    else:
+        count = odradek.process(source, totals, **given)
+    assert count == 3
     assert odradek.read(to, brokers=broker.bootstrap)["value"].to_pylist() == [b'{"total":3}']
 
 

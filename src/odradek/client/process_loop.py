@@ -11,8 +11,8 @@ blocking API, asyncio and the simulator run the same loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from odradek.client.consumer.application.calls import ConsumerCalls
 from odradek.client.consumer.application.poll_loop import (
@@ -21,13 +21,16 @@ from odradek.client.consumer.application.poll_loop import (
     RecordBuffer,
 )
 from odradek.client.consumer.batch import OffsetAndMetadata
-from odradek.client.errors import KafkaError
+from odradek.client.errors import ConfigError, DecodeError, KafkaError
 from odradek.client.processing import (
     AGAIN_S,
     MAX_FAILURES,
+    VALUE_CONVERTER,
     Pace,
     Plan,
+    arrow_columns,
     awaited_outputs_of,
+    letter_of,
     may_go_on,
     offsets_after,
 )
@@ -37,6 +40,9 @@ from odradek.client.producer.send_path import SerializedRecord
 from odradek.client.producer.transaction_block import TransactionBlock, Wait
 from odradek.client.waiter import spawn
 from odradek.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.client.arrow_types import Decode
 
 log = logging.getLogger(__name__)
 
@@ -141,3 +147,58 @@ async def write_records(
         for each in (outputs,) if isinstance(outputs, SerializedRecord) else outputs:
             await send(each)
     return len(buffer.records)
+
+
+def table_writer(
+    function: Callable[[Any], Any],
+    send: Callable[[SerializedRecord], Awaitable[object]],
+    send_table: Callable[[str, Any, Mapping[str, str]], Awaitable[object]],
+    plan: Plan,
+    decode: Decode | None,
+) -> Callable[[ColumnBuffer], Coroutine[Any, Any, int]]:
+    """Return what calls a function, or awaits it, with an Arrow table of the rows that are no dead
+    letters, if there are such, and sends the table that it returns, by the columns that
+    `send_arrow` takes."""
+    from odradek.client.arrow import pyarrow as pa  # Heavy, and optional.
+    from odradek.client.arrow.json_values import JsonValues
+    from odradek.client.arrow.record_batches import record_batch
+
+    letters: list[DecodeError] = []
+    on_error = None if plan.dead_letter_topic is None else letters.append
+    values = None if decode is None else JsonValues(decode, on_error)
+
+    async def write(buffer: ColumnBuffer) -> int:
+        letters.clear()
+        table = pa.Table.from_batches([record_batch(buffer, values, with_offsets=False)])
+        for error in letters:
+            assert error.record is not None and plan.dead_letter_topic is not None
+            reason = error.__cause__ or error
+            await send(letter_of(error.record, plan.dead_letter_topic, VALUE_CONVERTER, reason))
+        table = without(table, letters)
+        result = function(table) if table.num_rows else None
+        if isinstance(result, Awaitable):
+            result = await result
+        if result is not None:
+            if plan.to is None:
+                raise ConfigError(
+                    "the function returned a table, and there is no topic for it. What to do: give "
+                    "`to`, or return None"
+                )
+            await send_table(plan.to, result, arrow_columns(result.schema.names))
+        return buffer.count
+
+    return write
+
+
+def without(table: Any, letters: Sequence[DecodeError]) -> Any:
+    """Return the Arrow table without the rows of these records."""
+    if not letters:
+        return table
+    dropped = {
+        (error.record.topic, error.record.partition, error.record.offset)
+        for error in letters
+        if error.record is not None
+    }
+    columns = (table.column(name).to_pylist() for name in ("topic", "partition", "offset"))
+    kept = [row not in dropped for row in zip(*columns, strict=True)]
+    return table.filter(kept)

@@ -45,6 +45,9 @@ MAX_FAILURES: Final = 5
 NEVER_MS: Final = 1 << 50
 AGAIN_S: Final = 0.2
 """The pause after a transaction that failed, times the number of failures in a row."""
+KEY_CONVERTER: Final = "KEY_CONVERTER"
+VALUE_CONVERTER: Final = "VALUE_CONVERTER"
+"""Kafka Connect's names of the stages in which keys and values are decoded."""
 TRANSFORMATION: Final = "TRANSFORMATION"
 """Kafka Connect's name of the stage in which the function runs."""
 OWN_CONSUMER_SETTINGS: Final = frozenset(
@@ -204,13 +207,13 @@ class FunctionCall:
         """The records to write; or the dead letter."""
         self._raw = raw
         self._plan = plan
-        self._stage = "KEY_CONVERTER"
+        self._stage = KEY_CONVERTER
 
     def decoded(self) -> Record[Any, Any]:
         """Return the record that the function gets."""
         raw, plan = self._raw, self._plan
         key = plan.key.decode(raw.topic, raw.headers, raw.key)
-        self._stage = "VALUE_CONVERTER"
+        self._stage = VALUE_CONVERTER
         value = plan.value.decode(raw.topic, raw.headers, raw.value)
         self._stage = TRANSFORMATION
         return raw.replace(key=key, value=value)

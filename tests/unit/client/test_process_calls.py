@@ -13,8 +13,9 @@ import pytest
 from odradek.client.aio import process as awaited
 from odradek.client.arrow.record_batches import SCHEMA
 from odradek.client.blocking import process as blocking
+from odradek.client.consumer.application.poll_loop import run_now
 from odradek.client.errors import ConfigError
-from odradek.client.process_loop import write_records
+from odradek.client.process_loop import table_writer, write_records
 from odradek.client.processing import Pace
 from odradek.client.producer.send_path import SerializedRecord
 from unit.client.test_processing import RAW, plan
@@ -127,7 +128,7 @@ class Tables:
             "odradek.client.arrow.record_batches.record_batch",
             lambda buffer, decoder, with_offsets: decoder.decode(batch) if decoder else batch,
         )
-        self.buffer: Any = SimpleNamespace(columns=SimpleNamespace(count=len(values)))
+        self.buffer: Any = SimpleNamespace(count=len(values))
         self.writer: Any = Writer()
         self.given: list[Any] = []
 
@@ -136,8 +137,14 @@ class Tables:
         return table.select(["value"])
 
     def write(self, **given: Any) -> int:
-        made = plan(**given)
-        return blocking.table_writer(self.function, self.writer, made, "json")(self.buffer)
+        async def send(letter: SerializedRecord) -> None:
+            self.writer._wait_for_room(letter)
+
+        async def send_table(topic: str, table: Any, columns: Any) -> None:
+            self.writer.send_arrow(topic, table, **columns)
+
+        write = table_writer(self.function, send, send_table, plan(**given), "json")
+        return run_now(write(self.buffer))
 
 
 def test_a_table_without_a_topic_is_an_error(monkeypatch):

@@ -15,16 +15,23 @@ import contextlib
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.consumer import Consumer
 from odradek.client.aio.producer import Producer
-from odradek.client.consumer.application.poll_loop import RecordBuffer
-from odradek.client.process_loop import ProcessLoop, pace_of, write_records
+from odradek.client.consumer.application.poll_loop import (
+    MAX_ARROW_BYTES,
+    ColumnBuffer,
+    RecordBuffer,
+)
+from odradek.client.process_loop import ProcessLoop, pace_of, table_writer, write_records
 from odradek.client.processing import INTERVAL_S, MAX_RECORDS, plan_of
 from odradek.client.producer.intercepted_send import ProducerRecord
 from odradek.client.producer.send_path import SerializedRecord
 from odradek.client.waiter import Waiter
+
+if TYPE_CHECKING:
+    from odradek.client.arrow_types import Decode
 
 T = TypeVar("T")
 
@@ -38,6 +45,8 @@ async def process(
     brokers: str | Sequence[str] | None = None,
     key: Any = None,
     value: Any = None,
+    arrow: bool = False,
+    decode: Decode | None = None,
     interval: float = INTERVAL_S,
     max_records: int = MAX_RECORDS,
     on_error: str = "raise",
@@ -46,12 +55,12 @@ async def process(
     consumer: Mapping[str, Any] | None = None,
     producer: Mapping[str, Any] | None = None,
 ) -> int:
-    """Read topics as a member of `group`, await `function` for one record after the other, and
-    write what it returns, until `stop` is set or this is cancelled. Returns the number of inputs.
+    """Read topics as a member of `group`, await `function` for one record after the other, or with
+    `arrow=True` for one table after the other, and write what it returns, until `stop` is set or
+    this is cancelled. Returns the number of inputs.
 
-    The arguments and the errors are those of the blocking `odradek.process`, which also works on
-    Arrow tables. Cancelling aborts the present transaction: its records are read again by the next
-    member.
+    The arguments and the errors are those of the blocking `odradek.process`. Cancelling aborts the
+    present transaction: its records are read again by the next member.
     """
     plan = plan_of(
         to=to,
@@ -75,13 +84,24 @@ async def process(
         async def wait(make: Callable[[], Waiter[T]]) -> T:
             return await writer._wait(lambda _: make())
 
-        async def write(buffer: RecordBuffer) -> int:
-            return await write_records(function, partial(send, writer), plan, pace, buffer)
+        async def send_table(topic: str, table: Any, columns: Mapping[str, str]) -> None:
+            await writer.send_arrow(topic, table, **columns)
 
+        send_one = partial(send, writer)
+        write: Callable[[Any], Awaitable[int]] = (
+            table_writer(function, send_one, send_table, plan, decode)
+            if arrow
+            else partial(write_records, function, send_one, plan, pace)
+        )
         loop = ProcessLoop(poll_loop, reader._calls, core, wait, write, pace, asyncio.sleep)
+        collector = reader._collector
         done = 0
         while stop is None or not stop.is_set():
-            buffer = RecordBuffer(reader._collector, pace.limit)
+            buffer = (
+                ColumnBuffer(collector, pace.limit, MAX_ARROW_BYTES)
+                if arrow
+                else RecordBuffer(collector, pace.limit)
+            )
             done += await loop.run_once(buffer, interval)
         return done
 

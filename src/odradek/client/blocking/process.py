@@ -15,8 +15,7 @@ import contextlib
 import signal
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -29,15 +28,12 @@ from odradek.client.consumer.application.poll_loop import (
     run_now,
 )
 from odradek.client.consumer.record import Record
-from odradek.client.errors import ConfigError, DecodeError
-from odradek.client.process_loop import ProcessLoop, pace_of
+from odradek.client.process_loop import ProcessLoop, pace_of, table_writer
 from odradek.client.processing import (
     INTERVAL_S,
     MAX_RECORDS,
     Pace,
     Plan,
-    arrow_columns,
-    letter_of,
     outputs_of,
     plan_of,
 )
@@ -120,22 +116,26 @@ def process(
     ):
         core, poll_loop = writer._core, reader._poll_loop
         pace = pace_of(poll_loop, core, max_records)
-        write_now: Callable[[Any], int] = (
-            table_writer(function, writer, plan, decode)
-            if arrow
-            else partial(write_records, function, writer, plan, pace)
-        )
+
+        async def send_dead_letter(letter: SerializedRecord) -> None:
+            send_letter(writer, letter)
+
+        async def send_table(topic: str, table: Any, columns: Mapping[str, str]) -> None:
+            writer.send_arrow(topic, table, **columns)
 
         async def wait(make: Callable[[], Waiter[T]]) -> T:
             return writer._wait(make)
 
-        async def write(buffer: Any) -> int:
-            return write_now(buffer)
+        async def write(buffer: RecordBuffer) -> int:
+            return write_records(function, writer, plan, pace, buffer)
 
         async def pause(seconds: float) -> None:
             threading.Event().wait(seconds)
 
-        loop = ProcessLoop(poll_loop, reader._calls, core, wait, write, pace, pause)
+        written: Callable[[Any], Awaitable[int]] = (
+            table_writer(function, send_dead_letter, send_table, plan, decode) if arrow else write
+        )
+        loop = ProcessLoop(poll_loop, reader._calls, core, wait, written, pace, pause)
         collector = reader._collector
         done = 0
         while not stopped.is_set():
@@ -188,60 +188,6 @@ def write_records(
 def send_letter(writer: Producer[Any, Any], letter: SerializedRecord) -> None:
     """Send a dead letter as it is, past the serializers."""
     writer._wait_for_room(letter)
-
-
-def table_writer(
-    function: Callable[[Any], Any],
-    writer: Producer[Any, Any],
-    plan: Plan,
-    decode: Decode | None,
-) -> Callable[[ColumnBuffer], int]:
-    """Return a function that calls `function` with a table of the rows that are no dead letters, if
-    there are such, and sends the one that it returns."""
-    from odradek.client.arrow import pyarrow as pa  # Heavy, and optional.
-    from odradek.client.arrow.json_values import JsonValues
-    from odradek.client.arrow.record_batches import record_batch
-
-    letters: list[DecodeError] = []
-    on_error = None if plan.dead_letter_topic is None else letters.append
-    values = None if decode is None else JsonValues(decode, on_error)
-
-    def write(buffer: ColumnBuffer) -> int:
-        letters.clear()
-        table = pa.Table.from_batches([record_batch(buffer, values, with_offsets=False)])
-        for error in letters:
-            assert error.record is not None and plan.dead_letter_topic is not None
-            reason = error.__cause__ or error
-            send_letter(
-                writer,
-                letter_of(error.record, plan.dead_letter_topic, "VALUE_CONVERTER", reason),
-            )
-        table = without(table, letters)
-        result = function(table) if table.num_rows else None
-        if result is not None:
-            if plan.to is None:
-                raise ConfigError(
-                    "the function returned a table, and there is no topic for it. What to do: give "
-                    "`to`, or return None"
-                )
-            writer.send_arrow(plan.to, result, **arrow_columns(result.schema.names))
-        return buffer.columns.count
-
-    return write
-
-
-def without(table: Any, letters: Sequence[DecodeError]) -> Any:
-    """Return the Arrow table without the rows of these records."""
-    if not letters:
-        return table
-    dropped = {
-        (error.record.topic, error.record.partition, error.record.offset)
-        for error in letters
-        if error.record is not None
-    }
-    columns = (table.column(name).to_pylist() for name in ("topic", "partition", "offset"))
-    kept = [row not in dropped for row in zip(*columns, strict=True)]
-    return table.filter(kept)
 
 
 @contextlib.contextmanager
