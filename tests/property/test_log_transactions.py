@@ -26,6 +26,7 @@ from odradek.log.compaction.cleaner import Cleaner, log_to_clean
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
+from odradek.log.producer_state import TransactionMarker
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.topics import TopicIdPartition
 from odradek.protocol.control_records import (
@@ -235,9 +236,8 @@ class Lives:
         coordinator = max(0, entry.coordinator_epoch if entry is not None else 0)
         coordinator += self.chance.chance(100)
         self.history.markers[log.log_end_offset] = producer, committed
-        info = log.append_marker(
-            producer, epoch, coordinator, committed, 2 if bumps else 1, 0, self.now_ms
-        )
+        marker = TransactionMarker(producer, epoch, coordinator, committed, 2 if bumps else 1)
+        info = log.append_marker(marker, 0, self.now_ms)
         assert not info.error
 
     def follow(self, log: Log) -> None:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from odradek.log.producer_state import TransactionMarker
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 
@@ -158,10 +159,12 @@ class HangingTransactions:
             key,
             hanging.first_offset,
         )
-        end = hanging.producer_id, entry.producer_epoch, entry.coordinator_epoch, False, 0
+        abort = TransactionMarker(
+            hanging.producer_id, entry.producer_epoch, entry.coordinator_epoch, False, 0
+        )
         if key.topic == CONSUMER_OFFSETS:
-            broker.groups.complete_transaction(key.partition, *end, ignore)
-        elif broker.replicas.append_marker(partition, *end).error is ErrorCode.NONE:
+            broker.groups.complete_transaction(key.partition, abort, ignore)
+        elif broker.replicas.append_marker(partition, abort).error is ErrorCode.NONE:
             broker.replicas.appended(partition)
 
 

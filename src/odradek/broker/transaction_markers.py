@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.leader_hints import error_if_missing
+from odradek.log.producer_state import TransactionMarker
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import CONSUMER_OFFSETS, TopicPartition
 from odradek.protocol.api.write_txn_markers import (
@@ -134,14 +135,7 @@ class MarkerWriter:
         elif key.topic == CONSUMER_OFFSETS:
             self._complete_of_group(marker, key, result)
         else:
-            info = broker.replicas.append_marker(
-                partition,
-                marker.producer_id,
-                marker.producer_epoch,
-                marker.coordinator_epoch,
-                marker.transaction_result,
-                marker.transaction_version,
-            )
+            info = broker.replicas.append_marker(partition, marker_of(marker))
             result.error_code = info.error
             if info.error is NONE:
                 appended[partition] = None
@@ -160,15 +154,7 @@ class MarkerWriter:
             result.error_code = error
             self._of_groups_done()
 
-        self._broker.groups.complete_transaction(
-            key.partition,
-            marker.producer_id,
-            marker.producer_epoch,
-            marker.coordinator_epoch,
-            marker.transaction_result,
-            marker.transaction_version,
-            answered,
-        )
+        self._broker.groups.complete_transaction(key.partition, marker_of(marker), answered)
 
     def _of_groups_done(self) -> None:
         self._of_groups -= 1
@@ -192,6 +178,17 @@ def results_of(marker: WritableTxnMarker, requested: list[Requested]) -> Writabl
             requested.append(Requested(marker, TopicPartition(topic.name, index), result))
         topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
     return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)
+
+
+def marker_of(marker: WritableTxnMarker) -> TransactionMarker:
+    """The marker of a request."""
+    return TransactionMarker(
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.coordinator_epoch,
+        marker.transaction_result,
+        marker.transaction_version,
+    )
 
 
 def refusal(marker: WritableTxnMarker, partition: Partition) -> ErrorCode:

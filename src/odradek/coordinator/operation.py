@@ -73,16 +73,6 @@ class TransactionalWrite(NamedTuple):
     guard: VerificationGuard | None
 
 
-class TransactionMarker(NamedTuple):
-    """The end of a transaction in one partition, as its coordinator sends it."""
-
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    committed: bool
-    transaction_version: int
-
-
 class OperationResult:
     """The result of an operation: see the module. `now_ms` is in ms since the epoch."""
 

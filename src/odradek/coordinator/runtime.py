@@ -20,9 +20,9 @@ from odradek.coordinator.operation import (
     OperationResult,
     Reply,
     TimerKey,
-    TransactionMarker,
 )
 from odradek.coordinator.shard import Shard, StateMachine
+from odradek.log.producer_state import TransactionMarker
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode
 from odradek.model.java_hash import partition_for

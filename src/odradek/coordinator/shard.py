@@ -40,10 +40,10 @@ from odradek.coordinator.operation import (
     OperationResult,
     Reply,
     TimerKey,
-    TransactionMarker,
 )
 from odradek.coordinator.records import CoordinatorRecord, RecordCodec
 from odradek.coordinator.timers import KeyedTimers
+from odradek.log.producer_state import TransactionMarker
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode, ProtocolError
@@ -323,7 +323,7 @@ class Shard:
         error = self.partition.append_error()
         info = None
         if error is NONE:
-            info = self._replicas.append_marker(self.partition, *marker)
+            info = self._replicas.append_marker(self.partition, marker)
             error = info.error
         if info is None or error is not NONE:
             reply.refuse(error)

@@ -64,7 +64,7 @@ from odradek.log.leader_epochs import EpochEndOffset, LeaderEpochs
 from odradek.log.log_config import LogConfig
 from odradek.log.log_reader import LogOffsetMetadata, LogRead, LogReader
 from odradek.log.log_segments import LogSegments
-from odradek.log.producer_state import ProducerState, marker_of
+from odradek.log.producer_state import ProducerState, TransactionMarker, marker_of
 from odradek.log.scan import MAX_RELATIVE_OFFSET, BadBatch
 from odradek.log.segment import Segment
 from odradek.log.transaction_index import AbortedTransaction
@@ -275,27 +275,24 @@ class Log:
         )
 
     def append_marker(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        committed: bool,
-        transaction_version: int,
-        leader_epoch: int,
-        now_ms: int,
+        self, marker: TransactionMarker, leader_epoch: int, now_ms: int
     ) -> AppendInfo:
         """Append the marker that ends a producer's transaction, as its coordinator asks.
 
         INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED: see `producer_state`. A marker of a
         producer without an open transaction is appended too, as in Kafka.
         """
-        entry = self.producers.entry(producer_id)
+        entry = self.producers.entry(marker.producer_id)
         if entry is not None:
-            error = entry.check_marker(producer_epoch, coordinator_epoch, transaction_version)
+            error = entry.check_marker(marker)
             if error is not NONE:
                 return self._refused(error)
         data = end_transaction_batch(
-            producer_id, producer_epoch, coordinator_epoch, committed, now_ms
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            marker.committed,
+            now_ms,
         )
         batch = ValidBatch(data, RecordBatchHeader(data, 0), 0, True)
         return self.append(batch, leader_epoch, now_ms)

@@ -65,6 +65,16 @@ FIRST_VERSION_WITH_EPOCHS: Final = 2
 """From this transaction version on, each transaction has an epoch of its own (KIP-890)."""
 
 
+class TransactionMarker(NamedTuple):
+    """The end of a transaction in one partition, as its coordinator asks for it."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    transaction_version: int
+
+
 class EndTransactionMarker(NamedTuple):
     """The record of a COMMIT or ABORT marker."""
 
@@ -168,19 +178,17 @@ class ProducerStateEntry:
             return ErrorCode.INVALID_TXN_STATE
         return NONE
 
-    def check_marker(
-        self, producer_epoch: int, coordinator_epoch: int, transaction_version: int
-    ) -> ErrorCode:
-        """Return NONE if a marker of these epochs may end this producer's transaction."""
-        if producer_epoch < self.producer_epoch:
+    def check_marker(self, marker: TransactionMarker) -> ErrorCode:
+        """Return NONE if the marker may end this producer's transaction, by its epochs."""
+        if marker.producer_epoch < self.producer_epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if (
-            producer_epoch == self.producer_epoch
-            and transaction_version >= FIRST_VERSION_WITH_EPOCHS
+            marker.producer_epoch == self.producer_epoch
+            and marker.transaction_version >= FIRST_VERSION_WITH_EPOCHS
             and self.current_txn_first_offset >= 0
         ):
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        if coordinator_epoch < self.coordinator_epoch:
+        if marker.coordinator_epoch < self.coordinator_epoch:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         return NONE
 

@@ -40,6 +40,7 @@ from odradek.log.fence import REFUSED_FOR_NOW, LogDamaged
 from odradek.log.leader_epochs import EpochEndOffset
 from odradek.log.log import AppendInfo, Log, TimestampAndOffset
 from odradek.log.log_reader import LogOffsetMetadata, LogRead
+from odradek.log.producer_state import TransactionMarker
 from odradek.log.transaction_index import AbortedTransaction
 from odradek.log.verification import VerificationGuard
 from odradek.model.byte_ranges import ByteRange
@@ -381,30 +382,14 @@ class Partition:
             info.log_start_offset = NO_OFFSET  # Kafka leaves it out of this answer.
         return info
 
-    def append_marker(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        committed: bool,
-        transaction_version: int,
-        wall_ms: int,
-    ) -> AppendInfo:
+    def append_marker(self, marker: TransactionMarker, wall_ms: int) -> AppendInfo:
         """Append a COMMIT or ABORT marker, for which the transaction's coordinator asks (see
         `Log.append_marker`).
         """
         error = self.leader_error if self.leader_error is not NONE else self.append_error()
         if error is not NONE:
             return AppendInfo(error)
-        return self.log.append_marker(
-            producer_id,
-            producer_epoch,
-            coordinator_epoch,
-            committed,
-            transaction_version,
-            self.leader_epoch,
-            wall_ms,
-        )
+        return self.log.append_marker(marker, self.leader_epoch, wall_ms)
 
     def start_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, supports_epoch_bump: bool

@@ -28,6 +28,7 @@ from uuid import UUID
 from odradek.controller.image import PartitionRegistration
 from odradek.log.fence import NO_ROOM, LogDamaged, LogDirFailure
 from odradek.log.log import AppendInfo, Log
+from odradek.log.producer_state import TransactionMarker
 from odradek.log.verification import VerificationGuard
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.env import Env, do_nothing
@@ -631,28 +632,13 @@ class ReplicaManager:
             partition.failed_produces += 1
             return AppendInfo(self._append_failed(partition, error))
 
-    def append_marker(
-        self,
-        partition: Partition,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        committed: bool,
-        transaction_version: int,
-    ) -> AppendInfo:
+    def append_marker(self, partition: Partition, marker: TransactionMarker) -> AppendInfo:
         """Append the marker that ends a transaction; call `appended` afterwards.
 
         It is committed when the high watermark has reached `required_offset` of the result.
         """
         try:
-            return partition.append_marker(
-                producer_id,
-                producer_epoch,
-                coordinator_epoch,
-                committed,
-                transaction_version,
-                self._wall_ms(),
-            )
+            return partition.append_marker(marker, self._wall_ms())
         except (LogDamaged, OSError) as error:
             return AppendInfo(self._append_failed(partition, error))
 

@@ -8,6 +8,7 @@ import pytest
 
 from odradek.coordinator.group.member import Caller
 from odradek.coordinator.shard import READ_BYTES
+from odradek.log.producer_state import TransactionMarker
 from odradek.log.verification import VerificationGuard
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest
@@ -40,6 +41,7 @@ from odradek.protocol.api.txn_offset_commit import (
 from transcripts.group_stage import Stage
 
 PRODUCER, EPOCH, COORDINATOR_EPOCH = 7, 3, 0
+COMMIT = TransactionMarker(PRODUCER, EPOCH, COORDINATOR_EPOCH, True, 1)
 MINUTE_MS = 60_000
 
 
@@ -92,9 +94,8 @@ class Transaction:
     def end(self, committed: bool, *, coordinator_epoch: int = COORDINATOR_EPOCH) -> list[str]:
         """Write the marker; return the errors of the answers."""
         answers: list[ErrorCode] = []
-        self.stage.groups.complete_transaction(
-            0, self.producer_id, EPOCH, coordinator_epoch, committed, 1, answers.append
-        )
+        marker = TransactionMarker(self.producer_id, EPOCH, coordinator_epoch, committed, 1)
+        self.stage.groups.complete_transaction(0, marker, answers.append)
         self.stage.run_until_idle()
         return [each.name for each in answers]
 
@@ -176,7 +177,7 @@ def test_marker_is_answered_when_it_is_on_disk() -> None:
     transaction.commit(5)
     stage.slow = True
     answers: list[ErrorCode] = []
-    stage.groups.complete_transaction(0, PRODUCER, EPOCH, 0, True, 1, answers.append)
+    stage.groups.complete_transaction(0, COMMIT, answers.append)
     stage.run_until_idle()
     assert answers == []
     stage.slow = False
@@ -209,7 +210,7 @@ def test_marker_of_an_older_coordinator_ends_nothing() -> None:
 def test_marker_for_a_shard_that_is_not_here_is_not_leader_or_follower() -> None:
     stage = Stage()
     answers: list[ErrorCode] = []
-    stage.groups.complete_transaction(5, PRODUCER, EPOCH, 0, True, 1, answers.append)
+    stage.groups.complete_transaction(5, COMMIT, answers.append)
     assert answers == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
@@ -223,7 +224,7 @@ def test_marker_while_the_shard_is_loaded_is_not_leader_or_follower() -> None:
     stage.crash()
     stage.open()  # It has read the first part.
     answers: list[ErrorCode] = []
-    stage.groups.complete_transaction(0, PRODUCER, EPOCH, 0, True, 1, answers.append)
+    stage.groups.complete_transaction(0, COMMIT, answers.append)
     assert answers == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     stage.run_until_idle()
     assert transaction.end(True) == ["NONE"]
@@ -241,7 +242,8 @@ def test_fenced_producer_commits_nothing() -> None:
     stage = Stage()
     transaction = Transaction(stage)
     transaction.commit(5)
-    stage.groups.complete_transaction(0, PRODUCER, EPOCH + 1, 0, False, 2, lambda error: None)
+    abort = TransactionMarker(PRODUCER, EPOCH + 1, 0, False, 2)
+    stage.groups.complete_transaction(0, abort, lambda error: None)
     stage.run_until_idle()
     assert transaction.commit(6, verified=False) == "INVALID_PRODUCER_EPOCH"
     assert fetch(stage) == {0: -1, 1: -1}

@@ -8,6 +8,7 @@ import pytest
 
 from odradek.log.log import Log
 from odradek.log.memory_disk import MemoryDisk
+from odradek.log.producer_state import TransactionMarker
 from odradek.protocol.record_batch import RecordBatchHeader
 from unit.log.compacting import COMPACTED, clean, keyed, roll_and_commit, shown, write
 from unit.log.log_making import files, headers, new_log, read, reopen
@@ -35,7 +36,8 @@ class Producer:
         if next_epoch:
             self.epoch, self.sequence = self.epoch + 1, 0
         version = 2 if next_epoch else 0
-        info = self.log.append_marker(self.producer_id, self.epoch, 0, committed, version, 0, 2000)
+        marker = TransactionMarker(self.producer_id, self.epoch, 0, committed, version)
+        info = self.log.append_marker(marker, 0, 2000)
         assert not info.error
         return info.base_offset
 

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.log.log import AppendInfo, Log
 from odradek.log.open_transactions import NO_OFFSET
-from odradek.log.producer_state import ActiveProducer
+from odradek.log.producer_state import ActiveProducer, TransactionMarker
 from odradek.log.verification import VerificationGuard
 from odradek.model.errors import ErrorCode
 from odradek.protocol.control_records import ControlRecordType, read_control_record
@@ -31,7 +31,8 @@ def marker(
     version: int = 0,
     producer_id: int = PRODUCER,
 ) -> AppendInfo:
-    return log.append_marker(producer_id, epoch, coordinator_epoch, ABORT, version, 0, 0)
+    marker = TransactionMarker(producer_id, epoch, coordinator_epoch, ABORT, version)
+    return log.append_marker(marker, 0, 0)
 
 
 def a_guard(log: Log, epoch: int = 0, sequence: int = 0, *, bumps: bool = False):

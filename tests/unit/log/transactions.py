@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from odradek.log.log import AppendInfo, Log
+from odradek.log.producer_state import TransactionMarker
 from odradek.log.verification import VerificationGuard
 from odradek.model.byte_ranges import ByteRange
 from odradek.protocol.record_batch_builder import build
@@ -66,6 +67,7 @@ class Transactional:
         if version >= 2:
             self.epoch += 1
             self.sequence = 0
-        return self.log.append_marker(
-            self.producer_id, self.epoch, coordinator_epoch, committed, version, 0, now_ms
+        marker = TransactionMarker(
+            self.producer_id, self.epoch, coordinator_epoch, committed, version
         )
+        return self.log.append_marker(marker, 0, now_ms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from odradek.log.log import TimestampAndOffset
+from odradek.log.producer_state import TransactionMarker
 from odradek.log.verification import VerificationGuard
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
@@ -42,7 +43,8 @@ def send(
 def end(
     leading: MemoryReplicas, partition: Partition, producer_id: int, *, committed: bool = True
 ) -> None:
-    info = leading.replicas.append_marker(partition, producer_id, 0, 0, committed, 1)
+    marker = TransactionMarker(producer_id, 0, 0, committed, 1)
+    info = leading.replicas.append_marker(partition, marker)
     assert info.error is NO_ERROR
     leading.replicas.appended(partition)
 
@@ -202,7 +204,8 @@ def test_only_the_leader_takes_markers_and_verifies() -> None:
     partition = leading.partition()
     partition.make_follower(7, 1)
     not_leader = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert leading.replicas.append_marker(partition, 1, 0, 0, True, 1).error is not_leader
+    marker = TransactionMarker(1, 0, 0, True, 1)
+    assert leading.replicas.append_marker(partition, marker).error is not_leader
     assert partition.start_verification(1, 0, 0, False) is not_leader
 
 

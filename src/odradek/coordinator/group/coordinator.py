@@ -29,9 +29,9 @@ from odradek.coordinator.operation import (
     CombinedReply,
     OperationResult,
     Reply,
-    TransactionMarker,
 )
 from odradek.coordinator.runtime import CoordinatorRuntime
+from odradek.log.producer_state import TransactionMarker
 from odradek.log.verification import VerificationGuard
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.delete_groups import (
@@ -277,11 +277,7 @@ class GroupCoordinator:
     def complete_transaction(
         self,
         partition: int,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        committed: bool,
-        transaction_version: int,
+        marker: TransactionMarker,
         respond: Callable[[ErrorCode], None],
     ) -> None:
         """Writes the marker of a transaction into a partition of `__consumer_offsets`, and responds
@@ -292,9 +288,6 @@ class GroupCoordinator:
         def answer(error: ErrorCode) -> None:
             respond(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in NOT_READY else error)
 
-        marker = TransactionMarker(
-            producer_id, producer_epoch, coordinator_epoch, committed, transaction_version
-        )
         self.runtime.complete_transaction(partition, marker, Reply(answer, lambda error: error))
 
     def fetch_offsets(
