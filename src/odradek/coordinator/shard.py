@@ -43,12 +43,11 @@ from odradek.coordinator.operation import (
 )
 from odradek.coordinator.records import CoordinatorRecord, RecordCodec
 from odradek.coordinator.timers import KeyedTimers
-from odradek.log.producer_state import TransactionMarker
+from odradek.log.producer_state import TransactionMarker, marker_of
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.compression import CorruptCompression, SectionTooLarge
-from odradek.protocol.control_records import ControlRecordType, read_control_record
 from odradek.protocol.record_batch import (
     NO_PRODUCER_ID,
     CorruptBatch,
@@ -127,10 +126,9 @@ class CoordinatorLoader:
 
     def _replay_batch(self, data: bytes, header: RecordBatchHeader) -> None:
         if header.is_control:
-            marker = read_control_record(data, header).type
-            if marker in MARKERS:
-                is_commit = marker is ControlRecordType.COMMIT
-                self._state_machine.replay_marker(header.producer_id, is_commit)
+            marker = marker_of(data, header)
+            if marker is not None:
+                self._state_machine.replay_marker(header.producer_id, marker.committed)
             return
         producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
         codec = self._state_machine.codec
@@ -155,7 +153,6 @@ log = logging.getLogger(__name__)
 
 NONE: Final = ErrorCode.NONE
 PRODUCE_VERSION = 13
-MARKERS: Final = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 Answers = list[tuple[Reply[Any], Any]]
 
 RESPONSE_ERRORS = {

@@ -38,6 +38,10 @@ from odradek.protocol.api.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from odradek.protocol.control_records import end_transaction_batch
+from odradek.protocol.record_batch import RecordBatchHeader
+from odradek.protocol.record_batch_builder import empty_batch
+from odradek.protocol.validate import ValidBatch
 from transcripts.group_stage import Stage
 
 PRODUCER, EPOCH, COORDINATOR_EPOCH = 7, 3, 0
@@ -228,6 +232,22 @@ def test_marker_while_the_shard_is_loaded_is_not_leader_or_follower() -> None:
     assert answers == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     stage.run_until_idle()
     assert transaction.end(True) == ["NONE"]
+    assert fetch(stage) == {0: 6, 1: -1}
+
+
+def test_a_marker_whose_record_was_compacted_away_does_not_stop_the_loading() -> None:
+    stage = Stage()
+    transaction = Transaction(stage)
+    transaction.commit(5)
+    assert transaction.end(True) == ["NONE"]
+    marker = end_transaction_batch(PRODUCER, EPOCH, COORDINATOR_EPOCH, True, 0)
+    data = empty_batch(RecordBatchHeader(marker, 0))
+    batch = ValidBatch(data, RecordBatchHeader(data, 0), 0, True)
+    stage.partition.log.append(batch, 0, 0)
+    plain_commit(stage, 6)
+    stage.crash()
+    stage.open()
+    stage.run_until_idle()
     assert fetch(stage) == {0: 6, 1: -1}
 
 
