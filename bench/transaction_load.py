@@ -53,7 +53,8 @@ from peers import Node, cpu_s, pss_mib
 T = TypeVar("T")
 PRODUCE, END, INIT, OFFSETS, FIND, FETCH, LIST = 12, 5, 5, 5, 4, 12, 7
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-TRANSACTION_KEY = 1
+GROUP = "bench-group"
+GROUP_KEY, TRANSACTION_KEY = 0, 1
 LATEST = -1
 PATIENCE_S = 60
 TIMEOUT_MS = 60_000
@@ -226,16 +227,16 @@ def error_of(answer: InitProducerIdResponse | EndTxnResponse) -> set[int]:
     return {answer.error_code}
 
 
-def await_coordinator(client: socket.socket, transactional_id: str) -> None:
-    """Wait until the id has a coordinator."""
-    request = FindCoordinatorRequest(key_type=TRANSACTION_KEY, coordinator_keys=[transactional_id])
+def await_coordinator(client: socket.socket, key: str, key_type: int = TRANSACTION_KEY) -> None:
+    """Wait until a transactional id, or a group, has a coordinator."""
+    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         found = ask(client, request, FindCoordinatorResponse, FIND)
         if found.coordinators[0].error_code == ErrorCode.NONE:
             return
         time.sleep(0.01)
-    raise RuntimeError(f"{transactional_id} has no coordinator")
+    raise RuntimeError(f"{key} has no coordinator")
 
 
 def expect_none(error: int, what: str) -> None:
@@ -320,11 +321,12 @@ def reads(node: Node, count: int) -> Figures:
 def pipelines(node: Node, count: int) -> Figures:
     """100 records to 6 partitions, and the offsets of a group, in each transaction."""
     topic, client = new_topic(node, 6), TransactionalClient(node)
+    await_coordinator(client.connection, GROUP, GROUP_KEY)
     batches = [(partition, 17 if partition < 4 else 16) for partition in range(6)]
 
     def transaction() -> None:
         client.produce(topic, batches)
-        client.commit_offsets(topic, 6, "bench-group")
+        client.commit_offsets(topic, 6, GROUP)
         client.end()
 
     for _ in range(max(10, count // 10)):
