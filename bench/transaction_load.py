@@ -1,5 +1,4 @@
-"""What is measured of transactions at one running broker: each function drives it and says what
-that took.
+"""Measurements of transactions at one running broker: each function drives it and returns figures.
 
 The client follows `transaction.version` 2, as Java's does: Produce 12 adds partitions, EndTxn 5
 answers the next epoch. It is encoded by our codec and costs both brokers' measurements the same.
@@ -8,10 +7,10 @@ answers the next epoch. It is encoded by our codec and costs both brokers' measu
 from __future__ import annotations
 
 import itertools
-import select
 import socket
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -406,21 +405,22 @@ def many_ids(node: Node, count: int) -> Figures:
     before = pss_mib(node.pid)
     with raw_client.connect(node.port) as client:
         await_coordinator(client, prefix)
-        sent = answered = 0
+        waiting = deque(f"{prefix}-{number}" for number in range(count))
+        in_flight: deque[str] = deque()
         began = time.perf_counter()
-        poll = select.poll()
-        poll.register(client, select.POLLIN)
-        while answered < count:
-            while sent < count and sent - answered < 32:
+        while waiting or in_flight:
+            while waiting and len(in_flight) < 32:
+                in_flight.append(waiting.popleft())
                 request = InitProducerIdRequest(
-                    transactional_id=f"{prefix}-{sent}", transaction_timeout_ms=TIMEOUT_MS
+                    transactional_id=in_flight[-1], transaction_timeout_ms=TIMEOUT_MS
                 )
                 client.sendall(raw_client.frame(request, INIT))
-                sent += 1
             found = raw_client.answer(client, InitProducerIdResponse, INIT)
-            if found.error_code not in RETRIED:
+            answered = in_flight.popleft()
+            if found.error_code in RETRIED:
+                waiting.append(answered)
+            else:
                 expect_none(found.error_code, "InitProducerId")
-            answered += 1
         elapsed = time.perf_counter() - began
     return {
         "kib_each": (pss_mib(node.pid) - before) * 1024 / count,
