@@ -44,7 +44,10 @@ LEFT_OUT: dict[str, tuple[tuple[str, ...], str]] = {
         ),
         "connections have no security protocol.",
     ),
-    "Transactions": (("txn-",), "the producer has no transactions."),
+    "Prepared transactions": (
+        ("txn-prepare-time-ns-total",),
+        "Kafka 4.3 cannot keep them (KIP-939), and no client has a method for it.",
+    ),
     "The network thread": (
         ("io-", "select-"),
         "they need two more readings of the clock for each wake-up of the engine; in asyncio the "

@@ -156,6 +156,31 @@ _rows.nanoseconds(
     "Time that `flush` and `close` waited for records to be sent; measured in ms.",
     lambda p: p.metrics.flush_time,
 )
+_rows.nanoseconds(
+    "txn-init-time-ns-total",
+    "Time that `init_transactions` took; measured in ms, as are the next four.",
+    lambda p: p.metrics.txn_init_time,
+)
+_rows.nanoseconds(
+    "txn-begin-time-ns-total",
+    "Time that `begin_transaction` took: it waits for an abort under way.",
+    lambda p: p.metrics.txn_begin_time,
+)
+_rows.nanoseconds(
+    "txn-send-offsets-time-ns-total",
+    "Time that `send_offsets_to_transaction` and `tx.commit_offsets` took.",
+    lambda p: p.metrics.txn_send_offsets_time,
+)
+_rows.nanoseconds(
+    "txn-commit-time-ns-total",
+    "Time that `commit_transaction`, or leaving a transaction, took.",
+    lambda p: p.metrics.txn_commit_time,
+)
+_rows.nanoseconds(
+    "txn-abort-time-ns-total",
+    "Time that `abort_transaction`, or leaving a transaction by an exception, took.",
+    lambda p: p.metrics.txn_abort_time,
+)
 _rows.gauge(
     "records-in-queue",
     "records",

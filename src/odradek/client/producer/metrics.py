@@ -1,6 +1,7 @@
 """What is counted for the metrics of a producer, for all topics together and for each.
 
-    send, flush, partitions_for ─► times waited ─────────┐
+    send, flush, partitions_for,                         │
+    steps of transactions ─► times waited ───────────────┤
     Sender, BatchCompletion ─► batches and requests ─────┼─► ProducerMetrics, TopicMetrics
     `metrics()` ─► `producer_table`, which reads them ◄────┘
 
@@ -62,6 +63,11 @@ class ProducerMetrics:
         self.bufferpool_wait = SampledStat()
         self.metadata_wait = SampledStat()
         self.flush_time = SampledStat()
+        self.txn_init_time = SampledStat()
+        self.txn_begin_time = SampledStat()
+        self.txn_send_offsets_time = SampledStat()
+        self.txn_commit_time = SampledStat()
+        self.txn_abort_time = SampledStat()
 
     def topic(self, name: str) -> TopicMetrics:
         """Return the metrics of a topic, new if it has none."""

@@ -229,7 +229,12 @@ class ProducerCore:
         """The producer's transactions; None without a transactional id."""
         if manager is not None and manager.transaction is not None:
             self.transactions = Transactions(
-                engine, manager, self.accumulator, self.sender, lambda: self.flush(None)
+                engine,
+                manager,
+                self.accumulator,
+                self.sender,
+                lambda: self.flush(None),
+                self.metrics,
             )
         self.pending: dict[PendingSend, None] = {}
         """Records that could not be appended yet."""

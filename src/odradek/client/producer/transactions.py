@@ -39,6 +39,7 @@ from odradek.client.errors import (
 )
 from odradek.client.find_coordinator import GROUP, TRANSACTION, located
 from odradek.client.producer import transaction_requests as requests
+from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.producer_transaction import (
     ErrorClass,
     Phase,
@@ -59,6 +60,7 @@ from odradek.client.producer.transaction_manager import (
 from odradek.client.transaction import TRANSACTION_VERSION, VERSION_2, OpenTransaction
 from odradek.client.waiter import Waiter, completed, failed, gather, spawn
 from odradek.model.errors import ErrorCode, error_code
+from odradek.model.sampled_stat import SampledStat
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.add_offsets_to_txn import AddOffsetsToTxnResponse
 from odradek.protocol.api.add_partitions_to_txn import AddPartitionsToTxnResponse
@@ -101,6 +103,7 @@ class Transactions:
         accumulator: RecordAccumulator,
         sender: Sender,
         flush: Callable[[], Waiter[int]],
+        metrics: ProducerMetrics,
     ) -> None:
         assert manager.transaction is not None
         self.transaction: ProducerTransaction = manager.transaction
@@ -109,6 +112,7 @@ class Transactions:
         self._accumulator = accumulator
         self._sender = sender
         self._flush = flush
+        self._metrics = metrics
         self._coordinators: dict[tuple[int, str], int] = {}
         """The node to send to, by key type and key."""
         self._ending: tuple[Step, Waiter[None]] | None = None
@@ -141,6 +145,7 @@ class Transactions:
         waiter.add_callback(self._init_ended)
         what = f"getting a producer id for transactional id {transaction.transactional_id}"
         advice = "call init_transactions() again, with more time, or raise max.block.ms"
+        self._measure(waiter, self._metrics.txn_init_time)
         return self._engine.within(timeout_ms, waiter, lambda: self._late(what, timeout_ms, advice))
 
     async def _init(self) -> None:
@@ -157,7 +162,9 @@ class Transactions:
         """Begin a transaction, in the version that the cluster has agreed on. An abort that is
         still under way is awaited."""
         if self._ending is not None and self._ending[0] is Step.ABORT:
-            return spawn(self._begin_after(self._ending[1]))
+            waiter = spawn(self._begin_after(self._ending[1]))
+            self._measure(waiter, self._metrics.txn_begin_time)
+            return waiter
         try:
             self._begin()
         except KafkaError as error:
@@ -179,11 +186,15 @@ class Transactions:
     def commit(self, timeout_ms: int | None) -> Waiter[None]:
         """Commit: all records sent so far, and the offsets. If one of them failed, the waiter fails
         and the transaction has to be aborted. A commit that was not told before is told now."""
-        return self._end(Step.COMMIT, self._commit, timeout_ms, self._commit_unknown)
+        told = self._end(Step.COMMIT, self._commit, timeout_ms, self._commit_unknown)
+        self._measure(told, self._metrics.txn_commit_time)
+        return told
 
     def abort(self, timeout_ms: int | None) -> Waiter[None]:
         """Abort: nothing of the transaction will be read by consumers of committed records."""
-        return self._end(Step.ABORT, self._abort, timeout_ms, self._abort_late)
+        told = self._end(Step.ABORT, self._abort, timeout_ms, self._abort_late)
+        self._measure(told, self._metrics.txn_abort_time)
+        return told
 
     def _end(
         self,
@@ -261,9 +272,21 @@ class Transactions:
             return completed(None)
         before, waiter = self._committing_offsets, spawn(self._commit_offsets(group, offsets))
         self._committing_offsets = gather([before, waiter])
+        self._measure(waiter, self._metrics.txn_send_offsets_time)
         what = f"committing offsets of group {group.group_id}"
         waiter.add_callback(lambda waiter: self._offsets_ended(waiter, what))
         return self._engine.within(timeout_ms, waiter, lambda: self._offsets_late(what, timeout_ms))
+
+    def _measure(self, waiter: Waiter[None], stat: SampledStat) -> None:
+        """Record how long a step takes, if it succeeds."""
+        began_ms = self._engine.now_ms
+
+        def ended(waiter: Waiter[None]) -> None:
+            if waiter.error is None:
+                now_ms = self._engine.now_ms
+                stat.record(now_ms - began_ms, now_ms)
+
+        waiter.add_callback(ended)
 
     def finish(self, timeout_ms: int | None) -> Waiter[None]:
         """Abort what is open, and wait for what is under way, before the producer is closed. Errors

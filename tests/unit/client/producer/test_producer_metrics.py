@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
+from odradek.client.errors import TransactionFailed
 from odradek.client.metrics.metric import Metrics
 from odradek.client.metrics.producer_table import producer_metrics
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.end_txn import EndTxnRequest
 from odradek.protocol.api.produce import ProduceRequest
 from odradek.testing.scripted import SILENT, DelayedAnswer
 from unit.client.producer.producing import Producing
+from unit.client.producer.transacting import Transacting
 
 BATCH_BYTES, BUFFER_BYTES = 1_000, 4_000
 HELD_MS = 5_000
@@ -127,3 +133,28 @@ def test_the_latency_of_requests_is_given_per_node():
     found = metrics(p)
     assert found["request-latency-max"] >= HELD_MS
     assert found["node-1.request-latency-max"] == found["request-latency-max"]
+
+
+def test_the_steps_of_transactions_are_measured_if_they_succeed():
+    t = Transacting()
+    steps = ("init", "begin", "send-offsets", "commit", "abort")
+
+    def measured() -> list[str]:
+        found = metrics(t)
+        return [step for step in steps if found[f"txn-{step}-time-ns-total"] > 0]
+
+    assert measured() == []
+    t.started()
+    t.offsets(5)
+    assert measured() == ["init", "send-offsets"]
+    t.fail_next(EndTxnRequest, ErrorCode.TRANSACTION_ABORTABLE)
+    with pytest.raises(TransactionFailed):
+        t.commit()
+    assert measured() == ["init", "send-offsets"]
+    t.side.do(lambda: t.transactions.abort(None))
+    t.begin_transaction()
+    assert measured() == ["init", "begin", "send-offsets", "abort"]
+    t.offsets(6)
+    t.fail_next(EndTxnRequest, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    t.commit()
+    assert measured() == list(steps)
