@@ -12,6 +12,7 @@ from clients.wire import Wire
 from interop.apache_kafka import ApacheKafka
 from odradek import Admin
 from odradek.model.errors import ErrorCode
+from odradek.model.topics import TopicPartition
 from odradek.protocol.api.end_txn import EndTxnRequest, EndTxnResponse
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -149,6 +150,8 @@ def answers(bootstrap: str) -> dict[str, object]:
     topic = f"like-kafka-{next(names)}"
     with Admin(brokers=bootstrap) as admin:
         admin.create_topic(topic, partitions=3)
+        # Until each partition has a leader that knows it is one.
+        admin.end_offsets([TopicPartition(topic, number) for number in range(3)])
     with Wire(bootstrap) as wire:
         client = Client(wire, topic)
         producer = client.init()

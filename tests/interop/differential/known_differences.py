@@ -87,8 +87,8 @@ UNKNOWN_BROKER_SETTING = (
     "misspelt name is refused instead of being ignored."
 )
 NOT_SERVED = (
-    "Transactions, security, voters of the quorum, groups of the newer protocols (KIP-848) and "
-    "share groups are not here; their keys are not listed."
+    "Security, voters of the quorum, groups of the newer protocols (KIP-848) and share groups are "
+    "not here; their keys are not listed."
 )
 NEWER = "This broker serves the versions of Kafka 4.4."
 FEATURES = "Features of what is not here; metadata versions from before 4.0 are not read."

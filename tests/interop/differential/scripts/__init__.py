@@ -60,6 +60,7 @@ SCRIPTS: dict[str, Script] = {
     "describe-log-dirs": cluster.log_dirs,
     "transaction-states": transactions.states,
     "transaction-versions": transactions.versions,
+    "transaction-offsets": transactions.offsets,
     "transaction-markers": transactions.markers,
     "transaction-descriptions": transactions.descriptions,
     "init-producer-id": cluster.init_producer_id,

@@ -23,6 +23,16 @@ from odradek.protocol.api.end_txn import EndTxnRequest
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest
 from odradek.protocol.api.list_transactions import ListTransactionsRequest
+from odradek.protocol.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from odradek.protocol.api.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from odradek.protocol.api.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -31,6 +41,7 @@ from odradek.protocol.api.write_txn_markers import (
 from odradek.protocol.schema import declaration
 
 RETRY = ("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
+FIRST_VERSION_WITH_MEMBERS = 3
 TOPIC = "transacted"
 NOTHING = (-1, -1)
 Producer = tuple[int, int]
@@ -91,6 +102,26 @@ class TransactionalScript:
             transactional_id=self.name, producer_id=of[0], producer_epoch=of[1], group_id="g"
         )
         return int(self.settled(request, version, lambda found: found.error_code).error_code)
+
+    def commit_offsets(self, of: Producer, version: int, **given: Any) -> Any:
+        """TxnOffsetCommit for partition 0, and for 9, which does not exist."""
+        partitions = [
+            TxnOffsetCommitRequestPartition(
+                partition_index=number, committed_offset=version, committed_metadata=""
+            )
+            for number in (0, 9)
+        ]
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.name,
+            group_id=given.pop("group_id", "g"),
+            producer_id=of[0],
+            producer_epoch=of[1],
+            topics=[TxnOffsetCommitRequestTopic(name=TOPIC, partitions=partitions)],
+            **given,
+        )
+        return self.settled(
+            request, version, lambda found: found.topics[0].partitions[0].error_code
+        )
 
     def end(self, of: Producer, committed: bool, version: int = 5) -> Any:
         request = EndTxnRequest(
@@ -258,6 +289,51 @@ def versions(peer: Peer) -> None:
         )
         request = AddPartitionsToTxnRequest(transactions=[transaction])
         peer.call(f"of a broker v{version}, verify", request, version)
+
+
+def offsets(peer: Peer) -> None:
+    """TxnOffsetCommit in each version, before and after the group is in the transaction."""
+    peer.new_topic(TOPIC)
+    until_ready(peer)
+    for version in peer.each_version(TxnOffsetCommitRequest):
+        script = TransactionalScript(peer, f"offsets-{version}")
+        found = script.init()
+        of = found.producer_id, found.producer_epoch
+
+        def note(label: str, of: Producer, **given: Any) -> None:
+            (told,) = script.commit_offsets(of, version, **given).topics  # noqa: B023
+            errors = [(e.partition_index, ErrorCode(e.error_code).name) for e in told.partitions]
+            script.note(label, sorted(errors))  # noqa: B023
+
+        note("not added", of)
+        script.add_group(of)
+        note("added", of)
+        note("stale", (of[0], of[1] - 1))
+        note("ahead", (of[0], of[1] + 1))
+        note("another id", (of[0] + 1_000_000, of[1]))
+        note("no group", of, group_id="")
+        if version >= FIRST_VERSION_WITH_MEMBERS:
+            note("a wrong member", of, member_id="nobody", generation_id=3)
+            note("a member without a generation", of, member_id="nobody")
+        for committed in (True, False):
+            note(f"before the end {committed}", of)
+            found = script.end(of, committed)
+            script.note_response(f"end {committed}", found)
+            of = found.producer_id, found.producer_epoch
+            script.add_group(of)
+        asked = OffsetFetchRequestGroup(
+            group_id="g", topics=[OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
+        )
+        request = OffsetFetchRequest(groups=[asked], require_stable=True)
+
+        def stable() -> bool:
+            (group,) = peer.ask(request, 8).groups  # noqa: B023
+            read[:] = [group.topics[0].partitions[0]]  # noqa: B023
+            return read[0].error_code != ErrorCode.UNSTABLE_OFFSET_COMMIT  # noqa: B023
+
+        read: list[Any] = []
+        peer.until(stable)
+        peer.note(f"offset after v{version}", [read[0].error_code, read[0].committed_offset])
 
 
 def markers(peer: Peer) -> None:
