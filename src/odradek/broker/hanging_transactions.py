@@ -151,25 +151,37 @@ class HangingTransactions:
         entry = partition.log.producers.entry(hanging.producer_id)
         if entry is None or candidate(key, entry) != hanging:
             return
-        self.aborted += 1
-        log.warning(
-            "the transaction of producer %d that is open in %s from offset %d on is aborted: it "
-            "has been open for longer than any may be, and no coordinator knows it",
-            hanging.producer_id,
-            key,
-            hanging.first_offset,
-        )
         abort = TransactionMarker(
             hanging.producer_id, entry.producer_epoch, entry.coordinator_epoch, False, 0
         )
         if key.topic == CONSUMER_OFFSETS:
-            broker.groups.complete_transaction(key.partition, abort, ignore)
-        elif broker.replicas.append_marker(partition, abort).error is ErrorCode.NONE:
+            broker.groups.complete_transaction(
+                key.partition, abort, lambda error: self._ended(hanging, error)
+            )
+            return
+        error = broker.replicas.append_marker(partition, abort).error
+        if error is ErrorCode.NONE:
             broker.replicas.appended(partition)
+        self._ended(hanging, error)
 
-
-def ignore(error: ErrorCode) -> None:
-    """Do nothing: what is still open will be found again."""
+    def _ended(self, hanging: Candidate, error: ErrorCode) -> None:
+        """Count and log an abort. One that was refused is tried again at the next look."""
+        if error is not ErrorCode.NONE:
+            log.warning(
+                "the transaction of producer %d in %s cannot be aborted now: %s",
+                hanging.producer_id,
+                hanging.key,
+                error.name,
+            )
+            return
+        self.aborted += 1
+        log.warning(
+            "the transaction of producer %d that was open in %s from offset %d on is aborted: it "
+            "had been open for longer than any may be, and no coordinator knows it",
+            hanging.producer_id,
+            hanging.key,
+            hanging.first_offset,
+        )
 
 
 def candidate(key: TopicPartition, entry: ProducerStateEntry) -> Candidate:

@@ -7,6 +7,7 @@ import pytest
 from odradek.broker import hanging_transactions
 from odradek.broker.hanging_transactions import LOOK_MS, MARGIN_MS
 from odradek.model.errors import ErrorCode
+from transcripts.group_stage import LimitedDisk
 from unit.broker.transactional_broker import HANGING, BrokerWithOpenTransaction
 
 LIMIT_MS = 900_000 + MARGIN_MS
@@ -26,7 +27,21 @@ def test_what_no_coordinator_knows_is_aborted_after_the_longest_timeout(
     assert broker.is_open
     pass_minutes(broker, 4 * LOOK_MS)
     assert not broker.is_open
-    assert "producer 7 that is open in t-0 from offset 0 on is aborted" in caplog.text
+    assert "producer 7 that was open in t-0 from offset 0 on is aborted" in caplog.text
+    assert broker.node.broker.hanging_transactions.aborted == 1
+
+
+def test_an_abort_that_the_disk_refuses_is_not_counted_and_tried_again() -> None:
+    disk = LimitedDisk()
+    broker = BrokerWithOpenTransaction(disk)
+    pass_minutes(broker, LIMIT_MS)
+    disk.full = True
+    pass_minutes(broker, 4 * LOOK_MS)
+    assert broker.is_open
+    assert broker.node.broker.hanging_transactions.aborted == 0
+    disk.full = False
+    pass_minutes(broker, 4 * LOOK_MS)
+    assert not broker.is_open
     assert broker.node.broker.hanging_transactions.aborted == 1
 
 

@@ -34,7 +34,7 @@ class TransactionalBroker(MemoryBroker):
     def __init__(self, disk: MemoryDisk | None = None, **settings: str) -> None:
         few = {"transaction_state_log_num_partitions": "2", "offsets_topic_num_partitions": "1"}
         super().__init__(disk, **few, **settings)
-        if disk is None:
+        if self.node.broker.image.topic("t") is None:
             self.create("t", 3)
         request = FindCoordinatorRequest(key_type=1, coordinator_keys=[self.id])
         (found,) = self.call(request, 4, FindCoordinatorResponse).coordinators
@@ -151,8 +151,8 @@ HANGING = (7, 3)
 class BrokerWithOpenTransaction(TransactionalBroker):
     """Producer 7, epoch 3, has a transaction open in partition 0 of `t`, which nobody knows of."""
 
-    def __init__(self) -> None:
-        super().__init__(transaction_partition_verification_enable="false")
+    def __init__(self, disk: MemoryDisk | None = None) -> None:
+        super().__init__(disk, transaction_partition_verification_enable="false")
         self.append_transactional(HANGING)
         assert self.is_open
 
