@@ -151,8 +151,10 @@ class HangingTransactions:
         entry = partition.log.producers.entry(hanging.producer_id)
         if entry is None or candidate(key, entry) != hanging:
             return
+        # No coordinator has the epoch -1, which an entry without a marker has.
+        coordinator_epoch = max(0, entry.coordinator_epoch)
         abort = TransactionMarker(
-            hanging.producer_id, entry.producer_epoch, entry.coordinator_epoch, False, 0
+            hanging.producer_id, entry.producer_epoch, coordinator_epoch, False, 0
         )
         if key.topic == CONSUMER_OFFSETS:
             broker.groups.complete_transaction(

@@ -29,6 +29,9 @@ def test_what_no_coordinator_knows_is_aborted_after_the_longest_timeout(
     assert not broker.is_open
     assert "producer 7 that was open in t-0 from offset 0 on is aborted" in caplog.text
     assert broker.node.broker.hanging_transactions.aborted == 1
+    entry = broker.node.replicas.by_name["t", 0].log.producers.entry(HANGING[0])
+    assert entry is not None
+    assert entry.coordinator_epoch == 0, "as WriteTxnMarkers of Kafka's tool has it"
 
 
 def test_an_abort_that_the_disk_refuses_is_not_counted_and_tried_again() -> None:
