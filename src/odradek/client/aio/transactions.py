@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 
 class TransactionalProducer(Client):
-    """The methods about transactions, for a producer with a `_core`. Timeouts are in
-    seconds; None or a negative one: for ever."""
+    """The methods about transactions, for a producer with a `_core`. Timeouts are in seconds, and a
+    negative one is for ever. None is for ever too, unless a method says otherwise."""
 
     _core: ProducerCore
 
@@ -77,7 +77,8 @@ class TransactionalProducer(Client):
     ) -> None:
         """Commit offsets of a group with the open transaction: offsets by partition, as `commit` of
         a consumer takes them, or a list of objects with topic, partition and offset.
-        `group_metadata` is what `consumer_group_metadata` of the consumer returns.
+        `group_metadata` is what `consumer_group_metadata` of the consumer returns. By default it
+        waits up to `max.block.ms`.
 
         Raises `TransactionFailed`, which requires an abort: for example if the member was replaced
         in a rebalance."""
@@ -107,7 +108,8 @@ class TransactionalProducer(Client):
 
     async def detach_transaction(self, timeout: float | None = None) -> OpenTransaction | None:
         """Send all records of the open transaction and leave it open, to be committed or
-        aborted later by whoever has what this returns; None if nothing was sent.
+        aborted later by whoever has what this returns; None if nothing was sent. By default it
+        waits up to `max.block.ms`.
 
         The producer has no producer id then: `init_transactions` may be called with the next
         transactional id. Raises `TransactionFailed` if a record failed."""
