@@ -231,6 +231,17 @@ class Peer:
             assert time.monotonic() < deadline, f"{self.name} does not settle"
             time.sleep(0.005)
 
+    def settled(self, request: Any, version: int, is_settled: Callable[[Any], bool]) -> Any:
+        """Send a request until the condition holds for its answer; return that answer."""
+        answers: list[Any] = []
+
+        def answered() -> bool:
+            answers[:] = [self.ask(request, version)]
+            return is_settled(answers[0])
+
+        self.until(answered)
+        return answers[0]
+
     def until_next_millisecond(self) -> None:
         """Wait until the broker's append times are later than all earlier ones."""
         now_ms = time.time_ns() // 1_000_000

@@ -6,7 +6,6 @@ for a while. The markers of both brokers are awaited, so their logs are the same
 
 from __future__ import annotations
 
-import time
 from uuid import UUID
 
 from interop.differential.batches import T0, contents, good
@@ -16,6 +15,7 @@ from interop.differential.scripts.reading import LATEST_FETCH, fetching
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
 from odradek.protocol.api.describe_producers import (
@@ -38,7 +38,6 @@ NAME = "transactional-reads"
 BEFORE_V2 = 3
 """The version of InitProducerId, AddPartitionsToTxn and EndTxn."""
 PRODUCE_BEFORE_V2 = 11
-PATIENCE_S = 20.0
 NONE = ErrorCode.NONE
 
 
@@ -52,12 +51,8 @@ class Writer:
         self.sequence = 0
         self.is_open = False
         init = InitProducerIdRequest(transactional_id=self.id, transaction_timeout_ms=60_000)
-        deadline = time.monotonic() + PATIENCE_S
-        answer = peer.ask(init, BEFORE_V2)
-        while answer.error_code and time.monotonic() < deadline:  # the coordinator is loading
-            time.sleep(0.1)
-            answer = peer.ask(init, BEFORE_V2)
-        assert answer.error_code == NONE, answer
+        # The coordinator may be loading.
+        answer = peer.settled(init, BEFORE_V2, lambda answer: answer.error_code == NONE)
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
 
     def send(self, count: int = 2, timestamp: int = T0) -> None:
@@ -83,15 +78,14 @@ class Writer:
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=NAME, partitions=[0])],
         )
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            answer = self.peer.ask(request, BEFORE_V2)
+
+        def error_of(answer: AddPartitionsToTxnResponse) -> int:
             (topic,) = answer.results_by_topic_v3_and_below
-            error = topic.results_by_partition[0].partition_error_code
-            if error != ErrorCode.CONCURRENT_TRANSACTIONS:
-                break
-            time.sleep(0.05)
-        assert error == NONE, answer
+            return topic.results_by_partition[0].partition_error_code
+
+        concurrent = ErrorCode.CONCURRENT_TRANSACTIONS
+        answer = self.peer.settled(request, BEFORE_V2, lambda found: error_of(found) != concurrent)
+        assert error_of(answer) == NONE, answer
 
     def end(self, committed: bool) -> None:
         """End the transaction and wait until its marker is there."""
@@ -106,14 +100,13 @@ class Writer:
         )
         assert answer.error_code == NONE, answer
         self.is_open = False
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
+
+        def has_marker() -> bool:
             rows = producers(self.peer).active_producers
             mine = [row for row in rows if row.producer_id == self.producer_id]
-            if mine[0].current_txn_start_offset == -1:
-                return
-            time.sleep(0.02)
-        raise AssertionError(f"the marker of {self.id} did not come")
+            return mine[0].current_txn_start_offset == -1
+
+        self.peer.until(has_marker)
 
 
 def producers(peer: Peer) -> PartitionResponse:
@@ -147,19 +140,11 @@ def reads(peer: Peer) -> None:
     plain(T0 + 50)
     third.send(2, T0 + 60)
     plain(T0 + 70)
-    settle(peer, 22)
+    peer.until(lambda: list_offsets(peer, -1, 0) == 22)
     read(peer, "open", topic_id)
     third.end(committed=True)
-    settle(peer, 23)
+    peer.until(lambda: list_offsets(peer, -1, 0) == 23)
     read(peer, "ended", topic_id)
-
-
-def settle(peer: Peer, end: int) -> None:
-    """Wait until everything is below the high watermark."""
-    deadline = time.monotonic() + PATIENCE_S
-    while list_offsets(peer, -1, 0) != end:
-        assert time.monotonic() < deadline, list_offsets(peer, -1, 0)
-        time.sleep(0.02)
 
 
 def listing(timestamp: int, isolation_level: int) -> ListOffsetsRequest:

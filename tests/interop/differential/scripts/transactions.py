@@ -57,15 +57,11 @@ class TransactionalScript:
 
     def settled(self, request: Any, version: int, error_of: Callable[[Any], int]) -> Any:
         """The response, as soon as it is no error that means: not yet."""
-        found: list[Any] = []
-
-        def answered() -> bool:
-            found[:] = [self.peer.ask(request, version)]
-            return ErrorCode(error_of(found[0])).name not in RETRY
-
-        self.peer.until(answered)
+        found = self.peer.settled(
+            request, version, lambda answer: ErrorCode(error_of(answer)).name not in RETRY
+        )
         self.peer.answered.add((declaration(type(request)).api, version))
-        return found[0]
+        return found
 
     def producer(self, producer_id: int) -> str:
         """The name of a producer id, which differs between the brokers."""
