@@ -160,9 +160,8 @@ def test_coroutines_are_awaited_and_what_they_raise_becomes_dead_letters(
         )
 
     assert asyncio.run(run()) == 10
-    read = odradek.read(to, brokers=broker.bootstrap)["value"].to_pylist()
-    assert [int(value) for value in read] == [0, 2, 4, 6, 8, 12, 14, 16, 18]
-    assert odradek.read(dead, brokers=broker.bootstrap)["value"].to_pylist() == [b"5"]
+    assert read_until(broker, to, 9) == [0, 2, 4, 6, 8, 12, 14, 16, 18]
+    assert read_until(broker, dead, 1) == [5]
 
 
 def test_a_process_whose_id_is_taken_over_ends_with_the_reason(
