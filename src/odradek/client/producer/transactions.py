@@ -73,6 +73,9 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 T = TypeVar("T")
 
+MAX_COORDINATORS = 1000
+"""How many places of coordinators are kept: a producer may take one transactional id after the
+other, as in Spark."""
 ENDING_BACKOFF_MS = 20
 """Between two requests while the coordinator still ends the transaction before. Kafka's."""
 
@@ -572,6 +575,8 @@ class Transactions:
             text = found.broker_text or ""
             raise RequestRefused(TxnRequest.FIND_COORDINATOR, error, text, False)
         self._coordinators[key_type, key] = found.node_id
+        if len(self._coordinators) > MAX_COORDINATORS:
+            del self._coordinators[next(iter(self._coordinators))]
         return found.node_id
 
     # Errors.

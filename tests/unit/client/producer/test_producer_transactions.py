@@ -13,6 +13,7 @@ from odradek.client.errors import (
     TransactionalIdAuthorizationError,
     TransactionFailed,
 )
+from odradek.client.producer import transactions
 from odradek.client.producer.producer_transaction import Phase
 from odradek.client.transaction import OpenTransaction
 from odradek.model.errors import ErrorCode
@@ -360,6 +361,15 @@ def test_a_detached_transaction_stays_open_and_another_id_may_follow(version):
     assert t.script[-1] == "init other"
     t.side.wait(lambda: t.core.close(None))
     assert t.script[-1] == "init other"
+
+
+def test_a_producer_of_many_ids_forgets_the_coordinators_of_the_first(monkeypatch):
+    monkeypatch.setattr(transactions, "MAX_COORDINATORS", 2)
+    t = Transacting()
+    for name in ("first", "second", "third"):
+        t.init_transactions(name=name)
+    kept = {name for _, name in t.transactions._coordinators}
+    assert kept == {"second", "third"}
 
 
 def test_a_transaction_with_a_failed_record_cannot_be_detached():
