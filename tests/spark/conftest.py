@@ -107,6 +107,7 @@ class Topic:
         ends = {
             p.partition: consumer.get_watermark_offsets(p, timeout=TIMEOUT_SECONDS)[1] for p in at
         }
+        ends = {partition: end for partition, end in ends.items() if end > 0}
         consumer.assign(at)
         values = []
         while ends:

@@ -11,8 +11,17 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from pyspark.errors import PySparkException
 
+from clients.wire import Wire
+from odradek.client.errors import KafkaError as KafkaClientError
+from odradek.protocol.api.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from odradek.spark import producers
 from odradek.spark.commit_protocol import Task
 from odradek.spark.exactly_once import driver as drivers
 from odradek.spark.exactly_once import ledger_topic
@@ -26,7 +35,8 @@ from odradek.spark.exactly_once.protocol import ExactlyOnce
 from odradek.spark.exactly_once.reading import log_admin_of
 from odradek.spark.options import write_options
 from odradek.spark.task_writer import TaskWriter
-from spark.conftest import Topic
+from odradek.testing.broker import Broker
+from spark.conftest import Topic, Topics
 
 
 def committed(topic: Topic, partitions: int = 1) -> list[int]:
@@ -224,6 +234,26 @@ def test_a_ledger_topic_that_is_not_compacted_is_refused(topics):
         query.task(0, [1])
 
 
+def test_a_ledger_topic_that_is_deleted_before_the_decision_leaves_nothing_decided(topics):
+    name = f"ledger-{uuid.uuid4().hex[:8]}"
+    query = Query(topics.create(), ledgerTopic=name)
+    query.commit(0, query.task(0, [1]))
+    report = query.task(1, [2])
+    kept = query.protocol
+    topics.missing(name).delete()
+    for step in (
+        lambda: kept.commit(1, [report]),
+        lambda: kept.abort("micro-batch 1", 1, [report]),
+    ):
+        query.new_driver()
+        with pytest.raises(LedgerGone, match=r"nothing of this batch was decided.*ledgerStartsAt"):
+            step()
+    ledger_topic._checked.clear()
+    query.options = replace(query.options, ledger_starts_at=1)
+    query.commit(1, query.task(1, [2], attempt=1))
+    assert committed(query.topic) == [1, 2]
+
+
 def lose_after_the_decision(query, monkeypatch, *values):
     """Decide batch 0, have its transaction aborted, and lose the driver."""
     report = query.task(0, values)
@@ -246,11 +276,52 @@ def test_records_deleted_before_they_are_copied_stop_the_query(query, monkeypatc
     assert committed(query.topic) == [4]
 
 
-def test_a_topic_deleted_after_the_decision_stops_the_query(topics, query, monkeypatch):
+@pytest.mark.parametrize("again", ["gone", "made again"])
+def test_a_topic_deleted_after_the_decision_stops_the_query(topics, query, monkeypatch, again):
     lose_after_the_decision(query, monkeypatch, 1)
     query.topic.delete()
-    with pytest.raises(RowsMissing, match=r"Nobody can tell of task 0"):
+    if again == "made again":
+        until_created(topics, query.topic.name)
+    with pytest.raises(RowsMissing, match=r"Nobody can tell of task 0.*ledgerStartsAt to 1"):
         query.commit(0, query.task(0, [1]))
+
+
+def until_created(topics, name):
+    """Create a topic whose name is still in use for a moment."""
+    while True:
+        try:
+            return topics.create(name=name)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+
+def test_a_topic_deleted_while_a_task_writes_fails_the_task_with_the_way_out():
+    with Broker(settings={"auto.create.topics.enable": False}) as broker:
+        timeouts = {"kafka.delivery.timeout.ms": 2000, "kafka.request.timeout.ms": 1000}
+        query = Query(Topics(broker.bootstrap).create(), **timeouts)
+        query.commit(0, query.task(0, [1]))
+        query.topic.delete()
+        with pytest.raises(KafkaClientError, match=f"{query.topic.name}.*What to do"):
+            query.task(1, [2])
+
+
+def test_ends_over_a_connection_older_than_the_writers_commit_at_once(monkeypatch, caplog):
+    """A coordinator refuses them before transaction version 2: they might be late ones."""
+    update = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)
+    with Broker() as broker:
+        with Wire(broker.bootstrap) as wire:
+            wire.ask(UpdateFeaturesRequest(feature_updates=[update]), 2, UpdateFeaturesResponse)
+        query = Query(Topics(broker.bootstrap).create())
+        for batch_id in range(3):
+            # The driver is older than the producer of the task, but for the last batch.
+            if batch_id < 2:
+                producers._cached.clear()
+            report = query.task(batch_id, [batch_id])
+            assert report.transaction.transaction_version == 1
+            query.commit(batch_id, report)
+        assert committed(query.topic) == [0, 1, 2]
+    assert "written again" not in caplog.text
 
 
 def test_a_decision_of_many_tasks_has_several_records(topics, monkeypatch):

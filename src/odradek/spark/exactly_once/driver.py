@@ -21,6 +21,7 @@ from odradek.client.errors import (
     UnknownTopicOrPartition,
 )
 from odradek.client.producer.futures import DeliveredRange
+from odradek.client.transaction import VERSION_2
 from odradek.spark.exactly_once.errors import ExactlyOnceError, LedgerGone, ReplacedDriver
 from odradek.spark.exactly_once.ledger import Decision, LedgerEntry, TaskTransaction, newest
 from odradek.spark.exactly_once.ledger_topic import LedgerTopic
@@ -94,6 +95,8 @@ class BatchDriver:
         self.ledger = ledger
         self.prefix = prefix
         self._admin = log_admin_of(options.client)
+        self._ending: LogAdmin | None = None
+        """Ends transactions, if the connection of `_admin` is too old for that: see `_end`."""
         self._reader = LedgerReader(self._admin, ledger, prefix)
         self._producer: SparkProducer | None = None
         """Has shut out all others, as far as is known."""
@@ -130,9 +133,12 @@ class BatchDriver:
     def close(self) -> None:
         """Close the producer; what it has begun is aborted or left to the next one."""
         producer, self._producer = self._producer, None
+        ending, self._ending = self._ending, None
         self._written = None
         if producer is not None:
             producer.close(0)
+        if ending is not None:
+            ending.close()
 
     def _shut_out(self, effect: ShutOutOlderDrivers) -> None:
         if effect.to_abort and self._replaced:
@@ -186,7 +192,28 @@ class BatchDriver:
         return self._producer
 
     def _end(self, transactions: Sequence[TaskTransaction], commit: bool) -> list[bool]:
-        return self._admin.end_many(self.prefix, transactions, commit)
+        """End transactions.
+
+        Before transaction version 2 Odradek's coordinators refuse an EndTxn that comes over an
+        older connection than the writer's: it might be a late one. This one is not, so it is sent
+        again over a new connection, which is kept for the next batches of the same writers.
+        """
+        ended = (self._ending or self._admin).end_many(self.prefix, transactions, commit)
+        refused = [
+            each
+            for each, certain in zip(transactions, ended, strict=True)
+            if not certain and each.transaction_version < VERSION_2
+        ]
+        if not refused:
+            return ended
+        if self._ending is not None:
+            self._ending.close()
+        self._ending = LogAdmin(self.options.client)
+        again = iter(self._ending.end_many(self.prefix, refused, commit))
+        return [
+            next(again) if each in refused else certain
+            for each, certain in zip(transactions, ended, strict=True)
+        ]
 
     def _outcomes(
         self, batch: Batch, transactions: tuple[TaskTransaction, ...], decision: Decision

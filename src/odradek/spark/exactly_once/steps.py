@@ -71,7 +71,8 @@ def standing(batch: Batch, decision: Decision | None) -> Standing:
         raise LedgerGone(
             f"the ledger has nothing about {prefix}, and batch {batch_id} is not its first "
             f"(ledgerStartsAt is {starts_at}). Either this query did not write exactly once "
-            "before, or the ledger topic was deleted, emptied, or another one is named. What is "
+            "before, or the ledger topic was deleted, emptied, got more partitions, or another one "
+            "is named. What is "
             f"in: all batches before {batch_id}; whether batch {batch_id} is, nobody can tell if "
             "the ledger had it. What to do: restore the ledger topic (option ledgerTopic); else "
             f"look into the topics, and set the option ledgerStartsAt to {batch_id} to write "
