@@ -1,4 +1,4 @@
-"""A standalone Spark cluster of real processes on this machine: a master and two workers.
+"""A standalone Spark cluster of real processes on this machine: a master and workers.
 
 Started from the installed PySpark, as `sbin/start-all.sh` of a Spark distribution starts them, on
 free ports of the loopback interface. Each application gets an executor of its own, a JVM, on both
@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +24,7 @@ import pyspark
 from odradek.spark.java import java_home
 from temporary_files import JAVA_OPTIONS
 
+HOST = "127.0.0.1"
 SPARK_HOME = Path(pyspark.__file__).parent
 READY_SECONDS = 300
 STOP_SECONDS = 20
@@ -118,26 +119,36 @@ class Cluster:
         self.daemons.append(daemon)
         return daemon
 
+    def start_worker(self, number: int, host: str = HOST, cores: int = 2) -> Daemon:
+        """Start a worker, or one that takes the place of one that is gone."""
+        return self.start(
+            f"worker-{number}",
+            "org.apache.spark.deploy.worker.Worker",
+            *anywhere(host),
+            *("--cores", str(cores), "--memory", f"{cores}g"),
+            *("--work-dir", str(self.directory / f"work-{number}")),
+            self.url,
+            SPARK_LOCAL_IP=host,
+        )
+
+
+def anywhere(host: str) -> tuple[str, ...]:
+    """The options for free ports of a loopback address."""
+    return ("--host", host, "--port", "0", "--webui-port", "0")
+
 
 @contextlib.contextmanager
-def standalone(directory: Path, workers: int = 2) -> Iterator[Cluster]:
-    """A running cluster; all its processes are gone afterwards."""
+def standalone(
+    directory: Path, hosts: Sequence[str] = (HOST, HOST), cores: int = 2
+) -> Iterator[Cluster]:
+    """A running cluster with a worker on each of some loopback addresses; all its processes are
+    gone afterwards. Spark takes two addresses for two hosts: it runs no speculative attempt on the
+    host of the first one."""
     cluster = Cluster(directory)
-    anywhere = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
     try:
-        master = cluster.start("master", "org.apache.spark.deploy.master.Master", *anywhere)
+        master = cluster.start("master", "org.apache.spark.deploy.master.Master", *anywhere(HOST))
         cluster.url = master.await_line(r"Starting Spark master at (spark://\S+)")[1]
-        started = [
-            cluster.start(
-                f"worker-{number}",
-                "org.apache.spark.deploy.worker.Worker",
-                *anywhere,
-                *("--cores", "2", "--memory", "2g"),
-                *("--work-dir", str(directory / f"work-{number}")),
-                cluster.url,
-            )
-            for number in range(workers)
-        ]
+        started = [cluster.start_worker(n, host, cores) for n, host in enumerate(hosts)]
         for worker in started:
             worker.await_line("Successfully registered with master")
         yield cluster

@@ -1,16 +1,23 @@
-"""The driver of an exactly-once soak run: one streaming query from a topic to another one.
+"""The driver of exactly-once soak runs: one streaming query at a time, from a topic to another one.
 
-It goes on from its checkpoint each time this program is started; `spark_exactly_once` does so, and
-kills it.
+It reads jobs from stdin, one JSON object a line, and runs the query of each until the file `finish`
+is in the job's directory. The query goes on from its checkpoint in any process that gets the job;
+`spark_exactly_once` starts these processes, and kills them.
 
 Rows are spread over tasks by chance and carry the spread in their value, so a micro-batch that is
-replayed is cut differently and has other contents. The data source `points` ends processes by
-SIGKILL at named points, once for each file `arm-<point>` that it finds:
+replayed is cut differently and has other contents. The data source `points` does something at named
+points, once for each file `arm-<point>` that it finds in the directory. At most of them a process
+ends by SIGKILL:
 
     unacknowledged, acknowledged       a task worker: before its rows are sent; before Spark is told
     ShutOutOlderDrivers … FenceLosers  the driver, before an effect of `exactly_once.steps`
     half ended                         the driver, when half of the transactions are ended
     committed                          the driver, before Spark's commit log has the micro-batch
+    executors                          all executors, when all tasks are done and nothing is decided
+    both attempts                      nobody: a task waits, its rows written, for a speculative
+                                       attempt beside it; then both go on at once
+
+Each attempt that has written its rows adds a line to the file `attempts`.
 """
 
 from __future__ import annotations
@@ -27,15 +34,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark import cloudpickle
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 from odradek.spark import cluster_session, local_session
+from odradek.spark.commit_protocol import BATCH_ID_PROPERTY
 from odradek.spark.exactly_once.driver import BatchDriver
 from odradek.spark.exactly_once.steps import Batch, EndTransactions, Steps
-from odradek.spark.java import java_home
 from odradek.spark.options import write_options
 from odradek.spark.source import OdradekSource
 from odradek.spark.writer import StreamWriter
@@ -45,6 +52,12 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 POLL_S = 0.05
 TASKS = 3
+BOTH_S = 20
+"""How long a task waits for a speculative attempt beside it."""
+BESIDE_S = 0.001
+EXECUTOR = "CoarseGrainedExecutorBackend"
+WORKERS = ("pyspark.daemon", "pyspark.worker")
+"""What executors are in a local session: Python processes."""
 
 
 class Points:
@@ -70,20 +83,55 @@ class Points:
         if not self.is_armed(name):
             return
         session = os.getsid(0)
-        for entry in Path("/proc").iterdir():
-            with contextlib.suppress(OSError, ValueError):
-                pid = int(entry.name)
-                line = (entry / "cmdline").read_text()
+        for pid, line in command_lines():
+            with contextlib.suppress(ProcessLookupError):
                 if os.getsid(pid) == session and "org.apache.spark.deploy.SparkSubmit" in line:
                     os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             os.kill(session, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
 
+    def kill_executors(self, application: str) -> None:
+        """End the executors of an application; of a local session, the workers of tasks."""
+        if not self.is_armed("executors"):
+            return
+        session = os.getsid(0)
+        for pid, line in command_lines():
+            with contextlib.suppress(ProcessLookupError):
+                is_executor = EXECUTOR in line and application in line
+                is_worker = os.getsid(pid) == session and any(name in line for name in WORKERS)
+                if is_executor or (application.startswith("local") and is_worker):
+                    os.kill(pid, signal.SIGKILL)
 
-def dying(points: Points, running: Steps) -> Steps:
+    def attempt_ended(self) -> None:
+        """Note that an attempt has written all rows, and wait for one beside it if so armed."""
+        context = TaskContext.get()
+        assert context is not None
+        place = f"{context.getLocalProperty(BATCH_ID_PROPERTY)}-{context.partitionId()}"
+        with (self.directory / "attempts").open("a") as log:
+            log.write(f"{place} {context.stageId()} {context.attemptNumber()}\n")
+        wanted, came = self.directory / f"both-{place}", self.directory / f"came-{place}"
+        if wanted.exists():
+            came.touch()
+            time.sleep(2 * BESIDE_S)  # The other one has seen it: Spark denies one of them.
+        elif self.is_armed("both attempts"):
+            wanted.touch()
+            deadline = time.monotonic() + BOTH_S
+            while not came.exists() and time.monotonic() < deadline:
+                time.sleep(BESIDE_S)
+            wanted.unlink()
+
+
+def command_lines() -> Iterator[tuple[int, str]]:
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            yield int(entry.name), (entry / "cmdline").read_text()
+
+
+def dying(points: Points, running: Steps, application: str) -> Steps:
     """The steps of a driver, which may die before each effect."""
     result: Any = None
+    points.kill_executors(application)
     while True:
         try:
             effect = running.send(result)
@@ -103,22 +151,25 @@ def dying(points: Points, running: Steps) -> Steps:
 class DyingDriver:
     """`BatchDriver.run` with points to die at."""
 
-    def __init__(self, points: Points) -> None:
+    def __init__(self, points: Points, application: str) -> None:
         self.points = points
+        self.application = application
         self.run = BatchDriver.run
 
     def __call__(self, driver: BatchDriver, batch: Batch, running: Steps) -> None:
-        self.run(driver, batch, dying(self.points, running))
+        self.run(driver, batch, dying(self.points, running, self.application))
 
 
 class PointsWriter(StreamWriter):
-    def __init__(self, options: Any, schema: Any, points: Points) -> None:
+    def __init__(self, options: Any, schema: Any, points: Points, application: str) -> None:
         super().__init__(options, schema)
         self.points = points
+        self.application = application
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Any:
         written = super().write(self.at_hand(iterator))
         self.points.kill_task("acknowledged")
+        self.points.attempt_ended()
         return written
 
     def at_hand(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -127,7 +178,8 @@ class PointsWriter(StreamWriter):
             yield batch
 
     def commit(self, messages: Any, batchId: int) -> None:
-        dying_run, plain = DyingDriver(self.points), BatchDriver.run
+        dying_run = DyingDriver(self.points, self.application)
+        plain = BatchDriver.run
         BatchDriver.run = lambda *given: dying_run(*given)  # type: ignore[method-assign]
         try:
             super().commit(messages, batchId)
@@ -143,8 +195,8 @@ class PointsSource(OdradekSource):
 
     def streamWriter(self, schema: Any, overwrite: bool) -> StreamWriter:
         given = dict(self.options)
-        points = Points(given.pop("points"))
-        return PointsWriter(write_options(given, streaming=True), schema, points)
+        points, application = Points(given.pop("points")), given.pop("application")
+        return PointsWriter(write_options(given, streaming=True), schema, points, application)
 
 
 def say(what: str, **more: Any) -> None:
@@ -156,7 +208,7 @@ def start(spark: SparkSession, job: dict[str, Any]) -> StreamingQuery:
         **{"kafka.bootstrap.servers": job["bootstrap"]},
         subscribe=job["input"],
         startingOffsets="earliest",
-        maxOffsetsPerTrigger="500",
+        maxOffsetsPerTrigger="5000",
     )
     number = F.col("value").cast("string")
     spread = source.load().select(number.alias("number")).repartition(TASKS, F.rand())
@@ -169,6 +221,7 @@ def start(spark: SparkSession, job: dict[str, Any]) -> StreamingQuery:
             topic=job["output"],
             delivery="exactly_once",
             points=job["directory"],
+            application=spark.sparkContext.applicationId,
             checkpointLocation=job["directory"] + "/checkpoint",
         )
         .trigger(processingTime="0 seconds")
@@ -176,30 +229,21 @@ def start(spark: SparkSession, job: dict[str, Any]) -> StreamingQuery:
     )
 
 
-def session(job: dict[str, Any]) -> SparkSession:
-    if job["master"].startswith("spark:"):
-        return cluster_session(job["master"], "soak", config=job["config"])
-    if job["master"].startswith("local["):
-        return local_session(
-            "soak",
-            master=job["master"],
-            quick_start=True,
-            log_file=Path(job["directory"]) / "spark.log",
-            config=job["config"],
-        )
-    # local-cluster: executors as processes of this machine.
-    os.environ["JAVA_HOME"] = str(java_home())
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master(job["master"]).config("spark.ui.enabled", "false")
-    return builder.config(map=job["config"]).getOrCreate()
+def session(given: dict[str, Any]) -> SparkSession:
+    if given["master"].startswith("spark:"):
+        return cluster_session(given["master"], "soak", config=given["config"])
+    return local_session(
+        "soak",
+        master=given["master"],
+        quick_start=True,
+        log_file=Path(given["log"]),
+        config=given["config"],
+    )
 
 
-def main(job: dict[str, Any]) -> None:
+def work(spark: SparkSession, job: dict[str, Any]) -> None:
+    """Run the query of a job until it is to finish."""
     directory = Path(job["directory"])
-    spark = session(job)
-    spark.dataSource.register(PointsSource)
-    say("ready", application=spark.sparkContext.applicationId)
     query = start(spark, job)
     while True:
         if not query.isActive:
@@ -213,7 +257,15 @@ def main(job: dict[str, Any]) -> None:
                 say("failed while finishing", error=str(error)[:300])
         time.sleep(POLL_S)
     query.stop()
-    say("finished")
+    say("finished", directory=str(directory))
+
+
+def main(given: dict[str, Any]) -> None:
+    spark = session(given)
+    spark.dataSource.register(PointsSource)
+    say("ready", application=spark.sparkContext.applicationId)
+    for line in sys.stdin:
+        work(spark, json.loads(line))
     spark.stop()
 
 

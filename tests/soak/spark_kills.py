@@ -182,6 +182,7 @@ class Driver:
         with (self.directory / "driver.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -189,12 +190,13 @@ class Driver:
                 start_new_session=True,
             )
         self.sessions.append(self.process.pid)
-        threading.Thread(target=self.listen, args=[self.process], daemon=True).start()
+        self.listener = threading.Thread(target=self.listen, args=[self.process], daemon=True)
+        self.listener.start()
 
     def listen(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        with (self.directory / "driver.said").open("a") as log:
-            for line in process.stdout:
+        with (self.directory / "driver.said").open("a") as log, process.stdout as said:
+            for line in said:
                 log.write(line)
                 self.said.append(json.loads(line))
 
@@ -236,6 +238,10 @@ class Driver:
             kill(pid)
         if self.process is not None:
             self.process.wait()
+            assert self.process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()
+            self.listener.join(ORPHANS_END_S)
 
 
 def command_lines() -> Iterator[tuple[int, str]]:
