@@ -14,9 +14,9 @@ from odradek.client.aio import process as awaited
 from odradek.client.arrow.record_batches import SCHEMA
 from odradek.client.blocking import process as blocking
 from odradek.client.consumer.application.poll_loop import run_now
-from odradek.client.errors import ConfigError
-from odradek.client.process_loop import table_writer, write_records
-from odradek.client.processing import Pace
+from odradek.client.errors import CommitFailed, ConfigError
+from odradek.client.process_loop import ProcessLoop, pace_of, table_writer, write_records
+from odradek.client.processing import MAX_FAILURES, Pace
 from odradek.client.producer.send_path import SerializedRecord
 from unit.client.test_processing import RAW, plan
 
@@ -112,6 +112,61 @@ def test_records_after_half_of_the_timeout_are_left_to_the_next_transaction():
     send = partial(awaited.send, awaited_writer)
     count = asyncio.run(write_records(function, send, plan(), slow_pace(), buffer))
     assert count == 2 and writer.sent == awaited_writer.sent == [5, 5]
+
+
+class SlowTables:
+    """A processing of tables whose function takes 3 s for 100 rows; its member is taken for lost
+    after 2 s, and its commit fails.
+    """
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.max_poll_interval_ms = 2_000
+        self.driver = SimpleNamespace(time=lambda: self.now_s)
+        self.collector = SimpleNamespace(consumed_offsets=dict)
+        self.transactions_or_error = SimpleNamespace(transaction=SimpleNamespace(timeout_ms=60_000))
+        self.noted: list[str] = []
+        here: Any = self
+        self.loop = ProcessLoop(
+            here, here, here, here, self.write, pace_of(here, here, 100), self.pause
+        )
+        self.loop.transaction = lambda: here  # type: ignore[method-assign]
+        self.loop.commit_offsets = self.commit_offsets  # type: ignore[method-assign]
+
+    async def fill(self, buffer: Any, interval_s: float) -> None:
+        self.noted.append("read")
+
+    async def rewind(self) -> None:
+        self.noted.append("rewind")
+
+    async def pause(self, seconds: float) -> None:
+        self.noted.append("pause")
+
+    async def write(self, buffer: Any) -> int:
+        self.now_s += 3.0
+        return 100
+
+    async def commit_offsets(self, block: Any, offsets: Any) -> None:
+        raise CommitFailed("it is no member any more")
+
+    async def __aenter__(self) -> SlowTables:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.noted.append("abort")
+
+
+def test_a_function_that_outlasts_its_membership_gets_fewer_rows_and_is_told_why(caplog):
+    tables = SlowTables()
+    buffer: Any = SimpleNamespace(is_empty=False, count=100)
+    assert run_now(tables.loop.run_once(buffer, 0.1)) == 0
+    assert tables.noted == ["read", "abort", "rewind", "pause"]
+    assert tables.loop.pace.limit == 33
+    assert "took 3.0 s, longer than max.poll.interval.ms=2000" in caplog.text
+    for _ in range(MAX_FAILURES - 2):
+        run_now(tables.loop.run_once(buffer, 0.1))
+    with pytest.raises(CommitFailed, match="longer than max"):
+        run_now(tables.loop.run_once(buffer, 0.1))
 
 
 class Tables:
