@@ -148,7 +148,7 @@ class ReplicaManager:
         self._unannounced: dict[Partition, None] = {}
         self._cut_off: dict[Partition, None] = {}
         """Partitions of coordinators that ended as this leader is cut off: they begin again when
-        its session has resumed."""
+        its session has resumed, at the latest."""
         self._checking: list[Partition] = []
         self._check_scheduled = False
         self.log_start_syncer = LogStartSyncer(env, self.log_start_moved, self.fail_directory)
@@ -356,8 +356,7 @@ class ReplicaManager:
         """Begin again with the coordinators of partitions that are not cut off any more."""
         cut_off, self._cut_off = self._cut_off, {}
         for partition in cut_off:
-            if partition.is_leader and not partition.availability():
-                self._announce(partition)
+            self._notify_listener(partition)
 
     # -- followers of this leader ----------------------------------------------------------------
 
@@ -727,6 +726,7 @@ class ReplicaManager:
             listener.ended(partition)
         elif partition.is_cut_off:
             self._cut_off[partition] = None
+            self._unannounced[partition] = None
             listener.ended(partition)
         elif partition not in self._unannounced:
             listener.updated(partition)

@@ -424,7 +424,19 @@ def test_a_coordinator_begins_when_its_leader_is_not_cut_off_any_more():
     assert "opened" not in coordinator.news()
     led.session_ended = False
     led.replicas.session_resumed()
-    assert coordinator.news() == ["ended", "opened"]
+    assert coordinator.news() == ["opened"]
+    led.session_ended = True
+    led.append(partition)
+    led.run_until_idle()
+    led.replicas.check_isrs()
+    assert coordinator.news()[-1] == "ended"
+    led.replicas.heard_ms.update({2: 1, 3: 1})  # They are there, if the controller is not.
+    led.fetched(partition, 2, 1)
+    led.fetched(partition, 3, 1)
+    assert coordinator.news()[-1] == "opened"
+    led.session_ended = False
+    led.replicas.session_resumed()
+    assert coordinator.news() == ["updated"], "it goes on"
 
 
 def test_without_replication_a_partition_without_a_leader_waits_for_one():

@@ -30,8 +30,11 @@ def handle(
         told = error_for_version(error, context.version)
         context.respond(AddOffsetsToTxnResponse(error_code=told))
 
+    def is_known() -> bool:
+        return broker.image.topic(CONSUMER_OFFSETS) is not None
+
     def add() -> None:
-        if broker.image.topic(CONSUMER_OFFSETS) is None:
+        if not is_known():
             respond(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return
         number = broker.groups.runtime.partition_of(request.group_id)
@@ -44,7 +47,7 @@ def handle(
             respond,
         )
 
-    waiting = after_creation(broker, CONSUMER_OFFSETS, add)
+    waiting = None if is_known() else after_creation(broker, CONSUMER_OFFSETS, add)
     if waiting is not None:
         return waiting
     add()
