@@ -274,7 +274,8 @@ class Transactions:
         if not offsets:
             return completed(None)
         before, waiter = self._committing_offsets, spawn(self._commit_offsets(group, offsets))
-        self._committing_offsets = gather([before, waiter])
+        # A waiter for several keeps them: one that is done would be kept for ever.
+        self._committing_offsets = waiter if before.done else gather([before, waiter])
         self._measure(waiter, self._metrics.txn_send_offsets_time)
         what = f"committing offsets of group {group.group_id}"
         waiter.add_callback(lambda waiter: self._offsets_ended(waiter, what))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from odradek.client.consumer.batch import OffsetAndMetadata
@@ -16,6 +18,7 @@ from odradek.client.errors import (
 from odradek.client.producer import transactions
 from odradek.client.producer.producer_transaction import Phase
 from odradek.client.transaction import OpenTransaction
+from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -448,6 +451,23 @@ def test_a_commit_waits_for_all_commits_of_offsets(version):
     t.commit()
     ended = [line.partition(" ")[0] for line in t.script if not line.startswith("add")]
     assert ended == ["offsets"] * 3 + ["commit"]
+
+
+def test_commits_of_offsets_that_are_done_are_not_kept():
+    def waiters() -> int:
+        gc.collect()
+        return sum(isinstance(each, Waiter) for each in gc.get_objects())
+
+    t = Transacting()
+    t.init_transactions()
+    counts = []
+    for _ in range(2):
+        for _ in range(20):
+            t.begin_transaction()
+            t.offsets(5)
+            t.commit()
+        counts.append(waiters())
+    assert counts[1] < counts[0] + 10
 
 
 def test_records_outside_of_a_transaction_are_refused():
