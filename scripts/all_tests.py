@@ -47,7 +47,10 @@ NO_LEAVES = tuple(
     for name in ("http_bytes", "messages", "messages_against_kafka_python", "raft_model")
 )
 """What these tests examine is no leaf."""
-BROKEN_LEAVES = "tests/sim/test_broken_clusters.py::test_a_cluster_with_a_broken_leaf_is_found"
+BROKEN_LEAVES = (
+    "tests/sim/test_broken_clusters.py::test_a_cluster_with_a_broken_leaf_is_found",
+    "tests/sim/test_broken_transactions.py::test_a_broken_log_of_transactions_is_found",
+)
 """They patch leaves, which only the sources allow."""
 
 
@@ -76,7 +79,7 @@ def computing_parts() -> list[Part]:
     if leaves.is_compiled_from_these_sources():
         interpreted = {"ODRADEK_INTERPRETED": "1"}
         no_leaves = [f"--ignore={path}" for path in NO_LEAVES]
-        arguments = (*TWO_WORKERS, *leaves_tests(), BROKEN_LEAVES, *no_leaves)
+        arguments = (*TWO_WORKERS, *leaves_tests(), *BROKEN_LEAVES, *no_leaves)
         parts.append(Part("the leaves once more, interpreted", arguments, interpreted))
     return parts
 

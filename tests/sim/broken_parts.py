@@ -10,7 +10,7 @@ workload, faults and rules first.
 
 The faults of a part's worlds are a plan that gives it an opportunity; the seed decides all else.
 `seed` is one that finds it, with which the tests begin. A change of the code may move it: the
-command shows the new one.
+command shows the new one. Parts of transactions have worlds with transactional clients alone.
 
 A compiled method cannot be replaced, so most parts need `ODRADEK_INTERPRETED=1`, which the command
 sets.
@@ -22,8 +22,9 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -42,7 +43,13 @@ from odradek.testing.workload.cluster_schedule import MIN_ISR
 from odradek.testing.workload.operator import Operation
 from odradek.testing.workload.schedule import Fate, FaultPlan, Schedule
 from odradek.testing.world import World
-from sim import broken_controllers, broken_leaves, broken_replicas
+from sim import (
+    broken_controllers,
+    broken_leaves,
+    broken_replicas,
+    broken_transaction_logs,
+    broken_transactions,
+)
 from sim.test_broken_parts import EagerOffload, NoProducerEntries, acks_before_fsync
 from sim.test_quorum_worlds import BROKEN as BROKEN_QUORUMS
 
@@ -97,6 +104,18 @@ def in_turn(kind: str, length_ms: int, every_ms: int, count: int = 3) -> list[Fa
     return [at(1_500 + every_ms * n, kind, length_ms, n % 3 + 1) for n in range(count)]
 
 
+def again(
+    kind: str, length_ms: int, every_ms: int, count: int, first_ms: int = 1_500
+) -> list[FaultPlan]:
+    """Return faults of one machine. Their numbers let client crashes hit transactional producers,
+    which nobody replaces.
+    """
+    return [
+        replace(at(first_ms + every_ms * n, kind, length_ms), number=1 + 10 * n)
+        for n in range(count)
+    ]
+
+
 CRASHES = in_turn("kill", 500, 1_200)
 MUTES = in_turn("mute", 2_200, 2_600)
 """Longer than a session: what a mute leader appends, nobody has when another one is elected."""
@@ -105,6 +124,21 @@ LAGS = in_turn("pause", 1_300, 1_800)
 ONE_AFTER_THE_OTHER = (at(1_500, "kill", 1_500, 1), at(2_700, "kill", 2_500, 2))
 """The last one in sync dies before the other one is back."""
 SLOW_DISKS = Pace(delay_ns=(10 * MS, 60 * MS), slow_delay_ns=(100 * MS, 300 * MS), slow_rate=100)
+
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
+CLUSTER_OF_THREE = {
+    "replica.lag.time.max.ms": "700",
+    MIN_ISR: "2",
+    "transaction.state.log.min.isr": "2",
+    "transaction.state.log.replication.factor": "3",
+}
+NO_VERIFICATION = {"transaction.partition.verification.enable": "false"}
+KILLS = again("kill", 300, 700, 4)
+STOPS = again("stop", 300, 700, 4)
+STALLS = again("stall", 2_600, 1_500, 8, first_ms=500)
+"""Most clients lose patience with a stalled connection, and what they sent arrives later."""
+POWER_AFTER_COMMITS = again("power loss after an ack", 300, 700, 4)
+LOST_CLIENTS = again("client crash", 1, 300, 4)
 
 
 def cluster(
@@ -156,6 +190,82 @@ def cluster(
 
 def eager(plan: Schedule) -> Wiring:
     return replace(real_broker(plan), offload=EagerOffload)
+
+
+def transactional(
+    *faults: FaultPlan,
+    brokers: int = 1,
+    steps: int = 60,
+    version: int = 0,
+    pause_ms: tuple[int, int] = (0, 30),
+    abort_rate: int = 200,
+    linger_rate: int = 50,
+    give_up_rate: int = 300,
+    timeout_ms: int = 1_500,
+    pace: Pace | None = None,
+    settings: Mapping[str, str] = NO_SETTINGS,
+) -> Make:
+    """Return what makes one broker, or a cluster of three, whose clients are transactional
+    producers, and two readers of what they commit. Rates: as of `TransactionalProducerPlan`.
+    `version`: of all producers; 0: as drawn.
+    """
+
+    def adjust(plan: Schedule) -> Schedule:
+        ends = [fault.at_ns + fault.length_ns for fault in faults]
+        clients = plan.transactions
+        producers = [
+            replace(
+                each,
+                version=version or each.version,
+                pause_ms=pause_ms,
+                abort_rate=abort_rate,
+                linger_rate=linger_rate,
+                give_up_rate=give_up_rate,
+                timeout_ms=timeout_ms,
+            )
+            for each in clients.producers
+        ]
+        topics = [replace(each, replicas=min(3, brokers)) for each in clients.topics]
+        of_cluster = CLUSTER_OF_THREE if brokers > 1 else {}
+        return replace(
+            plan,
+            settings={**plan.settings, **of_cluster, **settings},
+            producers=(),
+            readers=(),
+            trimmers=(),
+            recreated=(),
+            voters=0,
+            recorded_voters=False,
+            operations=(),
+            fates=(),
+            faults=faults,
+            pace=pace or plan.pace,
+            transactions=replace(clients, topics=topics, producers=producers, readers=2),
+            heal_ns=max([2_500 * MS, *ends]) + 100 * MS,
+        )
+
+    return lambda seed: World(
+        seed,
+        steps,
+        extras=False,
+        brokers=brokers,
+        brief=brokers > 1,
+        transactions=True,
+        adjust=adjust,
+    )
+
+
+def stalled(*, give_up_rate: int, settings: Mapping[str, str] = NO_SETTINGS) -> Make:
+    """Return what makes brokers that get requests of version 1 long after their clients went on."""
+    return transactional(
+        *STALLS,
+        steps=200,
+        version=1,
+        pause_ms=(0, 100),
+        give_up_rate=give_up_rate,
+        timeout_ms=8_000,
+        settings=settings,
+    )
 
 
 def alone(*faults: str) -> Make:
@@ -229,8 +339,54 @@ CLUSTER_PARTS: tuple[BrokenPart, ...] = (
     of(C.fences_nobody, cluster(dies=True), 1),
     of(C.repairs_nothing, cluster(dies=True), 1),
 )
+T, G = broken_transactions, broken_transaction_logs
+TRANSACTION_PARTS: tuple[BrokenPart, ...] = (
+    of(
+        T.answers_an_end_before_it_is_on_disk,
+        transactional(*POWER_AFTER_COMMITS, pace=SLOW_DISKS),
+        2,
+    ),
+    of(T.answers_a_commit_without_a_record, transactional()),
+    of(T.commits_what_it_has_aborted, transactional(version=2, linger_rate=500, timeout_ms=700)),
+    of(T.takes_late_ends, stalled(give_up_rate=0), 15),
+    of(T.adds_partitions_in_memory, transactional(*KILLS)),
+    of(T.resumes_no_end_after_loading, transactional(*KILLS, pace=SLOW_DISKS), 1),
+    of(T.times_nothing_out, transactional(*LOST_CLIENTS)),
+    of(T.forgets_timeouts_when_it_loads, transactional(*LOST_CLIENTS, *KILLS)),
+    of(T.gives_the_epoch_of_the_last_producer, transactional(), 7),
+    of(
+        T.aborts_without_fencing,
+        transactional(version=1, linger_rate=500, timeout_ms=700, pause_ms=(0, 100)),
+    ),
+    of(T.takes_requests_of_zombies, transactional(), 5),
+    of(T.ends_without_a_new_epoch, transactional()),
+    of(T.rotates_no_ids, transactional(), 3),
+    BrokenPart(
+        "verifies_nothing", nothing, stalled(give_up_rate=800, settings=NO_VERIFICATION), 46
+    ),
+    of(T.drops_the_marker_of_a_partition, transactional()),
+    of(T.writes_an_abort_first, transactional()),
+    of(
+        T.takes_errors_for_written_markers,
+        transactional(*in_turn("kill", 500, 1_300, 6), brokers=3, version=2, abort_rate=500),
+        2,
+    ),
+    of(T.commits_offsets_before_their_marker, transactional(), 2),
+    of(T.drops_pending_offsets_at_a_commit, transactional()),
+    of(G.takes_the_high_watermark_for_stable, transactional()),
+    of(G.lists_nothing_as_aborted, transactional()),
+    of(G.writes_no_index_of_aborted_transactions, transactional(*KILLS), 2),
+    of(
+        G.counts_markers_before_they_are_replicated,
+        transactional(*in_turn("mute", 2_200, 3_600, 4), brokers=3, steps=150),
+        7,
+    ),
+    of(G.forgets_open_transactions_when_it_starts, transactional(*STOPS), 2),
+    of(G.forgets_open_transactions_when_it_leads, transactional(*CRASHES, brokers=3), 2),
+)
 PARTS: tuple[BrokenPart, ...] = (
     *CLUSTER_PARTS,
+    *TRANSACTION_PARTS,
     *(of_quorum(*row) for row in BROKEN_QUORUMS),
     of(checks_no_checksums, alone("power loss at a crash point")),
     of(forgets_producers_when_it_starts, alone("cut", "half open")),

@@ -35,6 +35,7 @@ from odradek.testing.rules import (
     high_watermarks_rise,
     in_sync_have_committed,
     one_leader_per_epoch,
+    stable_offsets_rise,
 )
 
 
@@ -49,6 +50,8 @@ class PartitionView:
     high_watermark: int
     last_stable_offset: int
     partition_epoch: int = -1
+    is_in_epoch: bool = True
+    """False: a new leader, which may know a lower high watermark than the one before it."""
 
     @property
     def name(self) -> str:
@@ -86,6 +89,7 @@ def view_of(partition: Partition) -> PartitionView:
         partition.high_watermark,
         partition.last_stable_offset,
         -1 if leadership is None else leadership.partition_epoch,
+        partition.is_in_epoch,
     )
 
 
@@ -216,7 +220,7 @@ class Observer:
     leaderships: list[Leadership] = field(default_factory=list)
     watermarks: list[Watermark] = field(default_factory=list)
     stable_offsets: list[Watermark] = field(default_factory=list)
-    """The last stable offsets, as watermarks."""
+    """The last stable offsets of leaders in their epoch, as watermarks."""
     behind: list[InSyncReplica] = field(default_factory=list)
     """The replicas in sync that lacked what is committed, once for each process."""
     committed: list[CommittedRecord] = field(default_factory=list)
@@ -243,7 +247,8 @@ class Observer:
             self._read_metadata(machine, machine.broker.metadata.committed_offset)
         for view in led_partitions(machine.broker):
             key = (machine.host, machine.boots, view.name)
-            state = (view.epoch, view.high_watermark, view.last_stable_offset)
+            stable = view.last_stable_offset if view.is_in_epoch else -1
+            state = (view.epoch, view.high_watermark, stable)
             known = self._seen.get(key)
             if known == state:
                 continue
@@ -255,7 +260,8 @@ class Observer:
                 )
             place = at_ns, view.name, view.epoch, machine.host, machine.boots
             self.watermarks.append(Watermark(*place, view.high_watermark))
-            self.stable_offsets.append(Watermark(*place, view.last_stable_offset))
+            if view.is_in_epoch:
+                self.stable_offsets.append(Watermark(*place, view.last_stable_offset))
 
         if isinstance(machine.broker, Node) and len(self.machines) > 1:
             self._look_at_followers(machine.number, machine.broker)
@@ -325,8 +331,11 @@ class Observer:
             read.path, read.position = path, position
         read.offset = end
 
-    def judge(self, *, several: bool) -> list[str]:
-        """Return the violations. A broker alone leads in one epoch through all its starts."""
+    def judge(self, *, several: bool, durable: bool = False) -> list[str]:
+        """Return the violations. A broker alone leads in one epoch through all its starts.
+
+        `durable`: what is committed is on disk.
+        """
         rising = [
             *high_watermarks_rise(self.watermarks),
             *high_watermarks_rise(self.stable_offsets, "last stable offset"),
@@ -338,4 +347,5 @@ class Observer:
             *committed_logs_match(self.committed),
             *rising,
             *in_sync_have_committed(self.behind),
+            *(stable_offsets_rise(self.stable_offsets) if durable else ()),
         ]

@@ -10,6 +10,8 @@ rules hold for a broker alone (one replica), a cluster, and a quorum without bro
 | `one_vote_per_epoch`     | a replica of the quorum votes for one candidate in an epoch           |
 | `high_watermarks_rise`   | while one process leads in one epoch, its high watermark never falls, |
 |                          | and neither does its last stable offset                               |
+| `stable_offsets_rise`    | the last stable offset of a later epoch is not below that of an       |
+|                          | earlier one: what was decided once is                                 |
 | `acks_are_on_platters`   | an acknowledged batch is on the platter of every in-sync replica, and |
 |                          | of as many replicas as `min.insync.replicas` says                     |
 | `in_sync_have_committed` | a replica in sync has everything below its leader's high watermark    |
@@ -149,6 +151,26 @@ def high_watermarks_rise(seen: Iterable[Watermark], what: str = "high watermark"
                 f" from {known.offset} to {each.offset} at {each.at_ns} ns"
             )
         last[key] = each
+    return found
+
+
+def stable_offsets_rise(seen: Iterable[Watermark]) -> list[str]:
+    """Return the last stable offsets below one of an earlier epoch.
+
+    A marker below the high watermark is not lost, so that what a leader took for decided is so for
+    all later ones, when they know the high watermark.
+    """
+    found, highest = [], dict[str, Watermark]()
+    for each in sorted(seen, key=lambda one: (one.partition, one.epoch, one.offset)):
+        known = highest.get(each.partition)
+        if known is not None and each.epoch > known.epoch and each.offset < known.offset:
+            found.append(
+                f"{each.partition}: the last stable offset of {each.node} in epoch {each.epoch} is"
+                f" {each.offset} at {each.at_ns} ns, and {known.node} had {known.offset} in epoch"
+                f" {known.epoch}"
+            )
+        if known is None or each.offset >= known.offset:
+            highest[each.partition] = each
     return found
 
 

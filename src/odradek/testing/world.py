@@ -202,6 +202,7 @@ class World:
             self.plan,
             self._acked,
             self.engine_clients.start,
+            self._note_ack,
         )
         for machine in self.machines:
             name = "nemesis" if machine.number == 1 else f"nemesis/{machine.number}"
@@ -341,7 +342,8 @@ class World:
         if not stuck:
             found += self.engine_clients.judge(checker.log)
             found += transactions.judge(self.clients.transactions.observed)
-        found += self.observer.judge(several=self.plan.machines > 1)
+        durable = self.plan.durability == FSYNC and not self.is_toy
+        found += self.observer.judge(several=self.plan.machines > 1, durable=durable)
         found += acks_are_on_platters(self._acks)
         if self._is_cluster:
             found += replicas_match(replica_logs(self._core))
@@ -447,9 +449,12 @@ class World:
 
     # Acknowledgements.
 
-    def _acked(self, send: Send) -> None:
+    def _note_ack(self) -> None:
         for nemesis in self.nemeses:
             nemesis.acked()
+
+    def _acked(self, send: Send) -> None:
+        self._note_ack()
         if not self.white_box or send.acks != -1 or self.plan.durability != FSYNC:
             return
         tp = send.partition

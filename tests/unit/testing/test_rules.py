@@ -17,6 +17,7 @@ from odradek.testing.rules import (
     one_leader_per_epoch,
     one_vote_per_epoch,
     replicas_match,
+    stable_offsets_rise,
 )
 
 
@@ -61,6 +62,17 @@ def test_a_high_watermark_may_be_lower_in_another_epoch_or_process() -> None:
 def test_a_high_watermark_that_falls_within_an_epoch_is_found() -> None:
     assert high_watermarks_rise([watermark(1, 5), watermark(1, 4)]) == [
         "t-0: the high watermark of a in epoch 1 fell from 5 to 4 at 4 ns"
+    ]
+
+
+def test_a_last_stable_offset_that_is_not_below_those_of_earlier_epochs_is_accepted() -> None:
+    late = Watermark(9, "t-0", 1, "a", 1, 5)
+    assert stable_offsets_rise([watermark(1, 4), watermark(2, 5), watermark(3, 7), late]) == []
+
+
+def test_a_last_stable_offset_below_one_of_an_earlier_epoch_is_found() -> None:
+    assert stable_offsets_rise([watermark(1, 5), watermark(2, 4)]) == [
+        "t-0: the last stable offset of a in epoch 2 is 4 at 4 ns, and a had 5 in epoch 1"
     ]
 
 

@@ -30,8 +30,8 @@ from odradek.testing.workload.trimmer import SimTrimmer
 
 @dataclass(slots=True, eq=False)
 class ScriptedClients:
-    """All scripted clients of a run. `acked` is called for every acknowledged batch,
-    `topics_ready` when the topics that are not deleted exist.
+    """All scripted clients of a run. `acked` is called for every acknowledged batch, `committed`
+    for every acknowledged commit, `topics_ready` when the topics that are not deleted exist.
     """
 
     scheduler: Scheduler
@@ -40,6 +40,7 @@ class ScriptedClients:
     plan: Schedule
     acked: Callable[[Send], None]
     topics_ready: Callable[[], None] = lambda: None
+    committed: Callable[[], None] = lambda: None
     topics: dict[str, TopicLife] = field(default_factory=dict)
     """By label."""
     creators: list[TopicCreator] = field(default_factory=list)
@@ -57,7 +58,12 @@ class ScriptedClients:
 
     def __post_init__(self) -> None:
         self.transactions = TransactionClients(
-            self.scheduler, self.history, self.plan.transactions, self._client, self.topics
+            self.scheduler,
+            self.history,
+            self.plan.transactions,
+            self._client,
+            self.topics,
+            self.committed,
         )
 
     def start(self) -> None:

@@ -117,6 +117,8 @@ class TransactionClients:
     new_client: Callable[[str], ClusterClient]
     topics: dict[str, TopicLife]
     """By label; those of all clients of the run."""
+    committed: Callable[[], None] = lambda: None
+    """Called when a commit is acknowledged."""
     observed: TransactionHistory = field(default_factory=TransactionHistory)
     creators: list[TopicCreator] = field(default_factory=list)
     producers: list[SimTransactionalProducer] = field(default_factory=list)
@@ -146,7 +148,12 @@ class TransactionClients:
 
     def _start_producer(self, plan: TransactionalProducerPlan) -> None:
         producer = SimTransactionalProducer(
-            self.new_client(plan.name), self.history, self.observed, plan, self.topics
+            self.new_client(plan.name),
+            self.history,
+            self.observed,
+            plan,
+            self.topics,
+            self.committed,
         )
         self.producers.append(producer)
         producer.start()

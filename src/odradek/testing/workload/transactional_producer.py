@@ -4,9 +4,13 @@
           ▲                                        │                           │
           └──── a pause ◄── an error that is no retriable one: fenced, aborted by its timeout ...
 
+    a request without an answer ──► the same again, or given up ──► EndTxn(abort) ──► a new epoch
+
 It follows `transaction.version` 1 (AddPartitionsToTxn and AddOffsetsToTxn before what is new in a
 transaction, the epoch stays) or 2 (Produce and TxnOffsetCommit add, EndTxn gives a new epoch). A
-request without an answer is sent again over a new connection, while the old one still delivers.
+request without an answer is sent again over a new connection, while the old one still delivers. Or
+the client gives it up, as real ones do when a batch is too old: it aborts, and what it gave up may
+arrive after that. It needs a new epoch then: in version 1 it asks for one (KIP-360).
 
 Several may have the same transactional id: each that starts fences the others, which learn of it
 at their next request, and then fence it in turn. Such a zombie goes on sending what it has.
@@ -73,6 +77,7 @@ ENDS_IT = (
     ErrorCode.UNKNOWN_PRODUCER_ID,
 )
 """Errors by which a producer loses its transaction: it was fenced, or the transaction timed out."""
+WRITES = ("AddPartitionsToTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,8 @@ class TransactionalProducerPlan:
     offsets_rate: int = 400
     linger_rate: int = 50
     """How often it stays in a transaction until that has timed out, or nearly."""
+    give_up_rate: int = 300
+    """How often it gives up a request without an answer, and aborts."""
     most_writes: int = 5
     pause_ms: tuple[int, int] = (1, 200)
 
@@ -109,6 +116,8 @@ class SimTransactionalProducer:
     observed: TransactionHistory
     plan: TransactionalProducerPlan
     topics: Mapping[str, TopicLife]
+    committed: Callable[[], None] = lambda: None
+    """Called when a commit is acknowledged."""
     tried: int = 0
     last_error: str = "no error yet"
     _producer_id: int = -1
@@ -171,7 +180,10 @@ class SimTransactionalProducer:
         done: Callable[[Any], None],
         note_error: Callable[[ErrorCode], None],
     ) -> None:
-        """Send a request until its answer decides; `send` gets what handles an answer, or none."""
+        """Send a request until its answer decides; `send` gets what handles an answer, or none.
+
+        What writes may be given up.
+        """
         identity, sent_ns = self._in_identity, self._now_ns()
         producer_id, epoch = self._producer_id, self._epoch
 
@@ -210,7 +222,10 @@ class SimTransactionalProducer:
         def failed() -> None:
             if identity == self._in_identity:
                 self._reach(f"{what} has no answer")
-                again()
+                if what in WRITES and self.client.chance.chance(self.plan.give_up_rate):
+                    self._give_up()
+                else:
+                    again()
 
         send(answered, failed)
 
@@ -242,9 +257,15 @@ class SimTransactionalProducer:
 
     def _identify(self) -> None:
         self._producer_id = self._epoch = -1
+        self._ask_for_epoch()
+
+    def _ask_for_epoch(self) -> None:
+        """Ask for an epoch: as a new producer, or after the one that it has."""
         request = InitProducerIdRequest(
             transactional_id=self.plan.transactional_id,
             transaction_timeout_ms=self.plan.timeout_ms,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
         )
         self._ask_coordinator(
             "InitProducerId",
@@ -293,19 +314,24 @@ class SimTransactionalProducer:
         if chance.chance(plan.offsets_rate):
             self._open.has_offsets = True
             self._steps.insert(chance.below(len(self._steps) + 1), self._add_offsets)
+        if chance.chance(plan.linger_rate):
+            self._steps.insert(chance.between(1, len(self._steps)), self._linger)
+        self._steps.append(self._end)
         self._next_step()
 
     def _next_step(self) -> None:
-        if self._steps:
-            step = self._steps.pop(0)
-        elif self.client.chance.chance(self.plan.linger_rate):
-            self._reach("lingers near its timeout")
-            near_ms = self.plan.timeout_ms
-            self._later((near_ms - near_ms // 4, near_ms + near_ms // 4), self._end)
-            return
-        else:
-            step = self._end
-        self._later((0, self.plan.pause_ms[1]), step)
+        self._later((0, self.plan.pause_ms[1]), self._steps.pop(0))
+
+    def _linger(self) -> None:
+        self._reach("lingers near its timeout")
+        near_ms = self.plan.timeout_ms
+        self._later((near_ms - near_ms // 4, near_ms + near_ms // 4), self._steps.pop(0))
+
+    def _give_up(self) -> None:
+        """Abort, though a request may still arrive that is of this transaction."""
+        self._reach("gives up a write")
+        self._steps.clear()
+        self._ask_for_end(commits=False, after=self._ask_for_epoch)
 
     # Records.
 
@@ -431,9 +457,13 @@ class SimTransactionalProducer:
     # The end.
 
     def _end(self) -> None:
+        commits = not self.client.chance.chance(self.plan.abort_rate)
+        self._ask_for_end(commits=commits, after=self._begin)
+
+    def _ask_for_end(self, *, commits: bool, after: Callable[[], None]) -> None:
+        """Commit or abort; then go on with `after`, unless the end gives a new epoch anyhow."""
         assert self._open is not None
         transaction = self._open
-        commits = not self.client.chance.chance(self.plan.abort_rate)
         if commits:
             transaction.commit_sent_ns = self._now_ns()
         request = EndTxnRequest(
@@ -448,9 +478,11 @@ class SimTransactionalProducer:
             transaction.outcome = outcome
             self._open = None
             self._reach(f"{outcome.value} in version {self.plan.version}")
+            if commits:
+                self.committed()
             if self.plan.version == 2:
                 self._take_identity(response.producer_id, response.producer_epoch)
-            self._later(self.plan.pause_ms, self._begin)
+            self._later(self.plan.pause_ms, after if self.plan.version == 1 else self._begin)
 
         self._ask_coordinator(
             "EndTxn",

@@ -1,0 +1,45 @@
+"""A broker, or a cluster, with one broken part of transactions is found, and without it is sound.
+
+`sim.broken_parts` is the table, and the whole search. Each test begins with a seed that is known to
+find its part, and goes on with the next ones, for a change of the code may change what happens in a
+seed.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek import leaves
+from odradek.testing.sim import explain, run_seed, summary
+from sim import broken_transaction_logs
+from sim.broken_parts import TRANSACTION_PARTS, BrokenPart, find, nothing
+
+MOST_SEEDS = 25
+LEAVES = [
+    part for part in TRANSACTION_PARTS if part.patch.__module__ == broken_transaction_logs.__name__
+]
+OTHERS = [part for part in TRANSACTION_PARTS if part not in LEAVES]
+
+
+@pytest.mark.parametrize("part", OTHERS, ids=lambda part: part.name)
+def test_a_broken_part_of_transactions_is_found(part: BrokenPart) -> None:
+    assert find(part, part.seed, MOST_SEEDS) is not None
+
+
+@pytest.mark.skipif(
+    leaves.mode() == "compiled",
+    reason="a compiled method cannot be replaced: `scripts.all_tests` runs this interpreted, too",
+)
+@pytest.mark.parametrize("part", LEAVES, ids=lambda part: part.name)
+def test_a_broken_log_of_transactions_is_found(part: BrokenPart) -> None:
+    assert find(part, part.seed, MOST_SEEDS) is not None
+
+
+@pytest.mark.parametrize(
+    "part",
+    [part for part in TRANSACTION_PARTS if part.patch is not nothing],
+    ids=lambda part: part.name,
+)
+def test_the_world_of_a_broken_part_of_transactions_is_sound_without_it(part: BrokenPart) -> None:
+    outcome = run_seed(part.world(part.seed))
+    assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
