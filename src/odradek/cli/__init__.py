@@ -4,7 +4,7 @@ stdout has data, stderr has messages. `exits` has the exit codes. Importing this
 nothing heavy, so that `odradek --help` answers at once.
 
 In reading order: `main` (the command tree), `up`, `produce`, `consume`, `consume_group`, `topic`,
-`group`, `top`, `spark`, `demo`, `dump_log` (the subcommands); `top_samples`, `top_figures`,
+`group`, `txn`, `top`, `spark`, `demo`, `dump_log` (the subcommands); `top_samples`, `top_figures`,
 `top_screen`, `top_terminal` (the parts of `top`); `cluster`, `failures`, `exits` (clients, errors,
 exit codes); `options`, `positions`, `output`, `raw_text` (shared options, times and offsets,
 tables); `record_format`, `record_json`, `record_input`, `record_output` (records as text).

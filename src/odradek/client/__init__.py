@@ -13,6 +13,8 @@ Connections to nodes are those of `network_client`, which brokers use too.
     interceptors interceptor_hook       their base classes; one method of one, and its failures
     arrow/ arrow_types                  Arrow data in and out
     metrics/                            what `metrics()` returns
+    transaction                         versions of transactions, and open ones without a producer
+    processing process_loop             from topic to topic in transactions: decisions, the loop
     arguments errors                    checks of arguments; all errors
     list_offsets find_coordinator       requests of several clients
 
