@@ -31,13 +31,14 @@ from chaos.committed import CommittedOffsets
 from chaos.faults import FAULTS, Victims
 from chaos.node import TESTS, environment
 from chaos.transactions import (
-    TRANSACTIONAL,
+    LIBRARIES,
     TransactionalWriter,
     await_ends,
     committed_offset,
 )
 from chaos.writer import FLUSH_S, PLAIN, REORDERING
 from clients.group_members import Members
+from clients.libraries.transactional import TransactionalProducer
 from odradek.model.topics import TopicPartition
 from odradek.testing.checker import FSYNC, Checker
 from odradek.testing.history import Content, History, Read, Send
@@ -157,6 +158,7 @@ def chaos_run(
     kinds: Sequence[str] = (),
     writers: Sequence[str] = WRITERS,
     readers: Sequence[str] = READERS,
+    transactional: Sequence[type[TransactionalProducer]] = LIBRARIES,
     jars: str | None = None,
     told: Callable[[Outage], None] = lambda outage: None,
 ) -> Result:
@@ -190,13 +192,13 @@ def chaos_run(
         members.until(lambda: any(member.owned for member in group), "the group has members")
         cluster.await_whole()
         committed = CommittedOffsets(bootstrap)
-        transactional = [TransactionalWriter(library, bootstrap) for library in TRANSACTIONAL]
+        transactions = [TransactionalWriter(library, bootstrap) for library in transactional]
         outages: list[Outage] = []
         with (
             ExitStack() as during,
             committed,
         ):  # Without the end: a log that still grows has none to read to.
-            for each in transactional:
+            for each in transactions:
                 during.enter_context(each)
             for kind in schedule(chance, kinds or tuple(faults), seconds):
                 outage = Outage(kind, time.monotonic_ns())
@@ -213,7 +215,7 @@ def chaos_run(
         for writer in running:
             writer.join()
         result = Result(seed, outages, starts=cluster.starts, committed=committed.acked)
-        check_transactions(bootstrap, transactional, result)
+        check_transactions(bootstrap, transactions, result)
         history = history_of(running, result, brokers)
         final = read_final(bootstrap, history)
         values = {value for rows in final.values() for _, value, _ in rows}

@@ -25,7 +25,8 @@ from chaos.run import (
     measure_gaps,
     schedule,
 )
-from chaos.transactions import COMMITTED, GONE, UNKNOWN, Confluent, TransactionalWriter
+from chaos.transactions import COMMITTED, GONE, UNKNOWN, TransactionalWriter
+from clients.libraries.transactional import Confluent, Odradek
 from odradek.coordinator.group.group_records import (
     GROUP_RECORDS,
     OffsetCommitKey,
@@ -61,6 +62,7 @@ def test_a_broker_under_faults_loses_nothing(tmp_path: Path) -> None:
         kinds=("kill", "cut", "disk full"),
         writers=("odradek", "confluent-kafka-plain"),
         readers=("odradek", "confluent-kafka"),
+        transactional=(Confluent, Odradek),
     )
     assert result.violations == []
     assert result.failed == {}
@@ -79,6 +81,7 @@ def test_three_brokers_under_faults_lose_nothing(tmp_path: Path) -> None:
         kinds=("kill leader", "isolate controller", "wipe"),
         writers=("odradek", "confluent-kafka"),
         readers=("odradek", "confluent-kafka"),
+        transactional=(Confluent, Odradek),
     )
     assert result.violations == []
     assert result.failed == {}

@@ -14,6 +14,9 @@ import confluent_kafka
 import kafka
 import kafka.errors
 
+from odradek import KafkaError, Producer, TopicPartition
+from odradek.client.consumer.assignor.partition_assignor import ConsumerGroupMetadata
+
 T = TypeVar("T")
 PATIENCE_S = 60
 
@@ -72,6 +75,9 @@ class Confluent(TransactionalProducer):
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": timeout_ms,
                 "linger.ms": 0,
+                # With a re-bootstrap, librdkafka 2.16 keeps the old broker in its cache of group
+                # coordinators, and send_offsets_to_transaction waits for it for ever.
+                "metadata.recovery.strategy": "none",
                 "log_level": 0,
             }
         )
@@ -200,6 +206,43 @@ class Aiokafka(TransactionalProducer):
     def close(self) -> None:
         self._run(self._producer.stop())
         self._loop.close()
+
+
+class Odradek(TransactionalProducer):
+    """Our own. It uses transactions of version 2."""
+
+    refused = (KafkaError,)
+
+    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int = 60_000) -> None:
+        self._producer = Producer(
+            {"transaction.timeout.ms": timeout_ms},
+            brokers=bootstrap,
+            transactional_id=transactional_id,
+        )
+
+    def init(self) -> None:
+        self._producer.init_transactions()
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, value: bytes, partition: int = 0) -> None:
+        self._producer.send(topic, value, partition=partition).result(PATIENCE_S)
+
+    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        positions = {TopicPartition(*where): offset for where, offset in offsets.items()}
+        self._producer.send_offsets_to_transaction(
+            positions, ConsumerGroupMetadata(group, -1, "", None)
+        )
+
+    def commit(self) -> None:
+        self._producer.commit_transaction()
+
+    def abort(self) -> None:
+        self._producer.abort_transaction()
+
+    def close(self) -> None:
+        self._producer.close(timeout=0)
 
 
 TRANSACTIONAL = (Confluent, KafkaPython, Aiokafka)
