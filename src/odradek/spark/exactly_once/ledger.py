@@ -33,6 +33,7 @@ from odradek.spark.exactly_once.errors import LedgerDamaged
 VERSION = 1
 RANGES_IN_PART = 5_000
 NUL = "\0"
+UNREAD = "What is in: all that was decided before; nothing was decided now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,8 @@ def decode_part(prefix: str, value: bytes) -> Part:
         if version != VERSION:
             raise LedgerDamaged(
                 f"the ledger's entry of {prefix} has version {version!r}, this Odradek knows "
-                f"{VERSION}. What to do: run the version of Odradek that wrote it, or a newer one"
+                f"{VERSION}. {UNREAD}. What to do: run the version of Odradek that wrote it, or a "
+                "newer one"
             )
         return Part(
             int(given["batch"]),
@@ -169,8 +171,9 @@ def decode_part(prefix: str, value: bytes) -> Part:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LedgerDamaged(
             f"the ledger's entry of {prefix} cannot be read ({type(error).__name__}: {error}). "
-            "What to do: see what else writes to the ledger topic; "
-            "the options ledgerTopic and ledgerStartsAt begin a new one"
+            f"{UNREAD}. What to do: see what else writes to the ledger topic, and which batch is "
+            "the last in the topics; begin a new ledger with the option ledgerTopic, and "
+            "ledgerStartsAt set to the batch after it"
         ) from None
 
 
@@ -200,9 +203,11 @@ def decision_of(prefix: str, parts: Mapping[int, Part]) -> Decision | None:
         if each is None or (each.batch_id, each.parts) != (head.batch_id, head.parts):
             raise LedgerDamaged(
                 f"the ledger's entry of {prefix} lacks part {number} of micro-batch "
-                f"{head.batch_id}. What to do: see whether the ledger topic lost records (its "
-                "cleanup.policy has to be compact), then begin a new one with the options "
-                "ledgerTopic and ledgerStartsAt"
+                f"{head.batch_id}. What is in: all batches before it, and what was ended of its "
+                "transactions; nothing was decided now. What to do: see whether the ledger topic "
+                "lost records (its cleanup.policy has to be compact), and what is missing in the "
+                "topics; then begin a new ledger with the option ledgerTopic, and ledgerStartsAt "
+                f"set to {head.batch_id + 1}"
             )
         topic_ids.update(each.topic_ids)
         transactions.extend(each.transactions)
