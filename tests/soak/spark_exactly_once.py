@@ -118,6 +118,8 @@ class Drivers:
         self.directory = directory
         self.given = given
         self.all: list[QueryDriver] = []
+        self.oldest = 0
+        """The number of the first one that may take several jobs."""
         self.ahead = self.new()
 
     def new(self) -> QueryDriver:
@@ -134,6 +136,16 @@ class Drivers:
         driver.await_ready()
         self.ahead = self.new()
         return driver
+
+    def renew(self) -> None:
+        """Start another driver ahead, and let none that has begun take a further job."""
+        self.ahead.kill_all()
+        self.ahead = self.new()
+        self.oldest = len(self.all) - 1
+
+    def may_go_on(self, driver: QueryDriver) -> bool:
+        """True for a driver that can take another job."""
+        return driver.is_idle() and not driver.ended() and driver in self.all[self.oldest :]
 
     def stop(self) -> None:
         for driver in self.all:
@@ -176,7 +188,8 @@ class Surroundings:
         return driver if driver is not None and not driver.ended() else self.drivers.take()
 
     def kill_worker(self, number: int) -> None:
-        """Kill a worker of the Spark cluster, whose executors follow it; start another one."""
+        """Kill a worker of the Spark cluster, whose executors follow it; start another one. The
+        executors that replace them are all on one host, so these drivers get no other jobs."""
         assert self.cluster is not None
         worker = self.workers[number]
         worker.process.kill()
@@ -184,6 +197,7 @@ class Surroundings:
         worker = self.cluster.start_worker(number, HOSTS[number], CORES_OF_WORKER)
         self.workers[number] = worker
         worker.await_line("Successfully registered with master")
+        self.drivers.renew()
 
 
 class Run:
@@ -232,7 +246,7 @@ class Run:
             numbers.stopping.set()
             # A driver that is well takes the next job.
             for driver in self.mine:
-                if driver.is_idle() and not driver.ended():
+                if self.around.drivers.may_go_on(driver):
                     self.around.driver = driver
                 else:
                     driver.kill_all()
