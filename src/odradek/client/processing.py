@@ -91,7 +91,7 @@ def plan_of(
     serializers = {name: given for name, given in (("key", key), ("value", value)) if given}
     return Plan(
         consumer={
-            "auto_offset_reset": "earliest",
+            **default("auto.offset.reset", "earliest", consumer),
             **common,
             **(consumer or {}),
             "group": group,
@@ -99,7 +99,7 @@ def plan_of(
             "isolation_level": "read_committed",
         },
         producer={
-            "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
+            **default("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS, producer),
             **common,
             **serializers,
             **(producer or {}),
@@ -110,6 +110,11 @@ def plan_of(
         key=deserializer(key),
         value=deserializer(value),
     )
+
+
+def default(name: str, value: Any, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a setting, unless it is given, by whichever of its names."""
+    return {} if name in map(normalised, given or ()) else {name: value}
 
 
 def dead_letter_topic_of(on_error: str) -> str | None:

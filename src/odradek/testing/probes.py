@@ -11,7 +11,7 @@ that are injected into it.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 from uuid import UUID
@@ -145,14 +145,18 @@ def unsettled(machines: Sequence[SimMachine], lost: Sequence[int] = ()) -> list[
     return missing
 
 
-def open_transactions(machines: Sequence[SimMachine]) -> list[str]:
-    """Return the partitions with an open transaction, as their leaders see them."""
+def open_transactions(
+    machines: Sequence[SimMachine], topics: Collection[str] | None = None
+) -> list[str]:
+    """Return the partitions (of these topics) with an open transaction, as their leaders see
+    them."""
     return [
         f"{view.name}: a transaction is open at {view.last_stable_offset}"
         for machine in machines
         if machine.running
         for view in led_partitions(machine.broker)
         if view.last_stable_offset < view.high_watermark
+        and (topics is None or view.partition.topic in topics)
     ]
 
 

@@ -110,6 +110,10 @@ class TransactionHistory:
     final_readers: set[str] = field(default_factory=set)
     """Readers that have read everything once, after all faults had ended."""
 
+    def final_reads(self) -> list[ReadRecord]:
+        """Return all committed records, as they were read at the end."""
+        return [read for read in self.reads if read.reader in self.final_readers]
+
     def begin(self, transactional_id: str, client: str) -> ClientTransaction:
         """Note a new transaction."""
         number = sum(each.transactional_id == transactional_id for each in self.transactions) + 1
@@ -120,7 +124,7 @@ class TransactionHistory:
 
 def judge(history: TransactionHistory) -> list[str]:
     """Return the violations of all rules, one line each."""
-    final = [read for read in history.reads if read.reader in history.final_readers]
+    final = history.final_reads()
     seen = {(read.partition, read.value) for read in final}
     return [
         *all_or_nothing(history.transactions, seen),

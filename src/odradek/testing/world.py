@@ -27,7 +27,7 @@ named by their base offset, 20 digits and `.log`.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -39,6 +39,11 @@ from odradek.testing.cluster_faults import ClusterFaults
 from odradek.testing.disk import SimDisk
 from odradek.testing.engines.engine_clients import EngineClients
 from odradek.testing.engines.plans import NO_PLAN, with_engines
+from odradek.testing.engines.transaction_engines import TransactionEngines
+from odradek.testing.engines.transaction_plans import (
+    NO_TRANSACTION_ENGINES,
+    with_transaction_engines,
+)
 from odradek.testing.history import History, Send
 from odradek.testing.link_faults import LinkFaults
 from odradek.testing.machine import SimMachine, Wiring, host_of, real_broker
@@ -79,6 +84,7 @@ SEND_LIMIT_NS = 200 * SECOND
 REST_LIMIT_NS = 200 * SECOND
 """Long, because engines wait up to 30 s for an answer, more than once."""
 END_LIMIT_NS = 60 * SECOND
+CATCH_UP_LIMIT_NS = 60 * SECOND
 DEFAULT_STEPS = 100
 NO_ENGINES, ONLY_ENGINES, BOTH = "none", "only", "both"
 DRAWN = 0
@@ -144,6 +150,7 @@ class World:
     """True if `wire` makes brokers that are no cluster of real ones."""
     cluster: ClusterFaults = field(init=False)
     engine_clients: EngineClients = field(init=False)
+    transaction_engines: TransactionEngines = field(init=False)
     scheduler: Scheduler = field(init=False)
     fabric: Fabric = field(init=False)
     history: History = field(default_factory=History)
@@ -171,7 +178,8 @@ class World:
             self.plan = in_brief(self.seed, self.plan)
         if self.engines != NO_ENGINES:
             alone = self.engines == ONLY_ENGINES
-            self.plan = with_engines(self.seed, self.plan, self.steps, alone=alone)
+            add = with_transaction_engines if self.transactions else with_engines
+            self.plan = add(self.seed, self.plan, self.steps, alone=alone)
         self.plan = self.adjust(self.plan)
         if self.kept is not None:
             self.plan = self.plan.keeping(self.kept)
@@ -204,6 +212,14 @@ class World:
             self.engine_clients.start,
             self._note_ack,
         )
+        self.transaction_engines = TransactionEngines(
+            self.scheduler,
+            self.fabric,
+            self.history,
+            self.plan.transaction_engines or NO_TRANSACTION_ENGINES,
+            self.clients.transactions,
+        )
+        self.clients.transaction_topics_ready = self.transaction_engines.start
         for machine in self.machines:
             name = "nemesis" if machine.number == 1 else f"nemesis/{machine.number}"
             self.nemeses.append(
@@ -232,7 +248,7 @@ class World:
 
     def describe(self) -> list[str]:
         """Return the schedule as lines."""
-        plan = self.plan
+        plan, engines = self.plan, self.plan.transaction_engines or NO_TRANSACTION_ENGINES
         topics = (f"{t.name}x{t.partitions} {dict(t.settings)}" for t in plan.topics)
         return [
             f"topics {', '.join(topics)}",
@@ -241,6 +257,9 @@ class World:
             *(str(trimmer) for trimmer in plan.trimmers),
             *(str(topic) for topic in plan.recreated),
             *(str(producer) for producer in plan.transactions.producers),
+            *(str(producer) for producer in engines.producers),
+            *(str(member) for group in engines.groups for member in group.members),
+            *(str(event) for event in engines.events),
             f"{plan.link}",
             f"{plan.pace}",
             "faults:",
@@ -292,6 +311,7 @@ class World:
             return self._run()
         finally:
             self.engine_clients.kill()
+            self.transaction_engines.kill()
             if collecting:
                 gc.enable()
 
@@ -309,14 +329,15 @@ class World:
             nemesis.heal()
         self.links.heal()
         self.engine_clients.calm_down()
+        self.transaction_engines.calm_down()
         stuck = self._until(self._work_is_done, self._work_limit_ns(), self._pending_work)
         if not stuck and self._is_cluster:
             stuck = self._cluster_settles()
         if not stuck and self.transactions:
-            stuck = self._until(
-                lambda: not open_transactions(self._core),
-                END_LIMIT_NS,
-                lambda: open_transactions(self._core),
+            stuck = (
+                self._no_transaction_is_open(self.transaction_engines.topics)
+                or self._processings_catch_up()
+                or self._no_transaction_is_open()
             )
         self.clients.stop()
         # Records acknowledged with acks=1 become visible later, when they are on disk.
@@ -341,7 +362,9 @@ class World:
         found = stuck + checker.check_surprises() if stuck else checker.check()
         if not stuck:
             found += self.engine_clients.judge(checker.log)
-            found += transactions.judge(self.clients.transactions.observed)
+            observed = self.clients.transactions.observed
+            found += transactions.judge(observed)
+            found += self.transaction_engines.judge(observed.final_reads())
         durable = self.plan.durability == FSYNC and not self.is_toy
         found += self.observer.judge(several=self.plan.machines > 1, durable=durable)
         found += acks_are_on_platters(self._acks)
@@ -381,7 +404,11 @@ class World:
         return BRIEF_QUIET_NS if self.brief and not has_retention else QUIET_NS
 
     def _work_is_done(self) -> bool:
-        return self.clients.work_is_done() and self.engine_clients.sending_is_done()
+        return (
+            self.clients.work_is_done()
+            and self.engine_clients.sending_is_done()
+            and self.transaction_engines.work_is_done()
+        )
 
     @property
     def _is_cluster(self) -> bool:
@@ -414,12 +441,36 @@ class World:
             lambda: unsettled(self.machines, lost),
         )
 
+    def _no_transaction_is_open(self, topics: Collection[str] | None = None) -> list[str]:
+        """Nothing is open (in these topics): who began it has ended it, or its coordinator."""
+        return self._until(
+            lambda: not open_transactions(self._core, topics),
+            END_LIMIT_NS,
+            lambda: open_transactions(self._core, topics),
+        )
+
+    def _processings_catch_up(self) -> list[str]:
+        """All committed inputs are processed; then the processings end."""
+        engines = self.transaction_engines
+        engines.start_catching_up()
+        stuck = self._until(lambda: not engines.behind(), CATCH_UP_LIMIT_NS, engines.behind)
+        if not stuck:
+            engines.stop()
+            stuck = self._until(
+                lambda: not engines.still_running(), END_LIMIT_NS, engines.still_running
+            )
+        return stuck
+
     def _final_pending(self, finals: Sequence[SimReader]) -> list[str]:
         readers = [reader.pending() for reader in finals if not reader.finished]
         return readers + self.clients.transactions.final_pending()
 
     def _pending_work(self) -> list[str]:
-        return self.clients.pending_work() + self.engine_clients.pending_sends()
+        return [
+            *self.clients.pending_work(),
+            *self.engine_clients.pending_sends(),
+            *self.transaction_engines.pending_work(),
+        ]
 
     def _end_engines(self, finals: list[SimReader]) -> list[str]:
         """Let the engines read to the end and their groups become stable, then stop them."""

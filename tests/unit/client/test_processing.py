@@ -54,6 +54,14 @@ def written(function: Callable[[Any], Any], **given: Any) -> list[tuple[str, Any
     return [(each.topic, each.key, each.value) for each in found]
 
 
+@pytest.mark.parametrize("name", ["transaction.timeout.ms", "transaction_timeout_ms"])
+def test_a_setting_by_any_of_its_names_takes_the_place_of_the_default(name):
+    timeout = {each: 700 for each in plan(producer={name: 700}).producer if "timeout" in each}
+    assert timeout == {name: 700}
+    assert plan().consumer["auto.offset.reset"] == "earliest"
+    assert "auto.offset.reset" not in plan(consumer={"auto_offset_reset": "latest"}).consumer
+
+
 def test_a_value_goes_to_the_topic_with_the_key_of_the_record():
     assert written(lambda record: {**record.value, "b": 2}) == [("out", b"k", {"a": 1, "b": 2})]
 
@@ -123,7 +131,7 @@ def test_settings_that_processing_decides_itself_are_refused(setting):
 def test_its_clients_commit_in_transactions_and_read_committed_records():
     made = plan(brokers="b:1", consumer={"client_id": "c"}, producer={"linger_ms": 1})
     assert made.consumer == {
-        "auto_offset_reset": "earliest",
+        "auto.offset.reset": "earliest",
         "brokers": "b:1",
         "client_id": "c",
         "group": "g",
@@ -131,7 +139,7 @@ def test_its_clients_commit_in_transactions_and_read_committed_records():
         "isolation_level": "read_committed",
     }
     assert made.producer == {
-        "transaction_timeout_ms": 10_000,
+        "transaction.timeout.ms": 10_000,
         "brokers": "b:1",
         "value": "json",
         "linger_ms": 1,

@@ -268,7 +268,8 @@ class ProducerTransaction:
 
     def fail_transaction(self, error: KafkaError) -> KafkaError:
         """Note that the open transaction cannot be committed. The first error is kept."""
-        error.fatal = False  # The producer goes on, even if the class of the error says otherwise.
+        if self.phase is not Phase.FATAL_ERROR:
+            error.fatal = False  # The producer goes on, whatever the class of the error says.
         if self.phase in (Phase.IN_TRANSACTION, Phase.COMMITTING):
             self.phase = Phase.ABORTABLE_ERROR
             self.cause = error
@@ -303,9 +304,16 @@ class ProducerTransaction:
         """Return the error of a producer whose id or epoch the coordinator does not take any
         more. `open_ms`: for how long the transaction was open, -1 if none was."""
         error = error_for(code, what)
-        if code not in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH):
+        is_late = open_ms >= self.timeout_ms
+        # In version 2 the commit of a transaction that the coordinator has aborted looks like one
+        # that was sent again after an abort.
+        aborted = is_late and code is ErrorCode.INVALID_TXN_STATE
+        if (
+            code not in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+            and not aborted
+        ):
             return error
-        if open_ms >= self.timeout_ms:
+        if is_late:
             why = (
                 f"the transaction was open for {open_ms} ms, and so the coordinator has aborted it "
                 f"after transaction.timeout.ms={self.timeout_ms}. What to do: make another "

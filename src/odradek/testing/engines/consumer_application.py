@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from odradek.client.consumer.application.calls import ConsumerCalls
 from odradek.client.consumer.application.poll_loop import PollLoop, RecordBuffer
-from odradek.client.consumer.arguments import consumer_arguments
+from odradek.client.consumer.arguments import ConsumerArguments, consumer_arguments
 from odradek.client.consumer.consumer_core import ConsumerCore
 from odradek.client.consumer.record import Record
 from odradek.client.engine import Engine
@@ -110,7 +110,7 @@ class ConsumerApplication:
             side, side.process.scheduler.stream(f"application/{plan.name}"), plan.step_ns
         )
         self.chance = self.application.chance
-        made = consumer_arguments([dict(plan.settings)], None, None, {})
+        made = self.arguments(plan)
         self.engine = Engine(side.env, side.timer, made.config, on_bug=raise_bug)
         self.core = ConsumerCore(
             self.engine,
@@ -122,6 +122,10 @@ class ConsumerApplication:
         )
         self.calls = ConsumerCalls(self.core)
         self.poll_loop = PollLoop(self, self.application, self.core)
+
+    def arguments(self, plan: ConsumerPlan) -> ConsumerArguments:
+        """Return what the consumer is made of."""
+        return consumer_arguments([dict(plan.settings)], None, None, {})
 
     def start(self) -> None:
         def begin() -> None:

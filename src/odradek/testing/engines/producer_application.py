@@ -21,24 +21,20 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from odradek.client.engine import Engine
 from odradek.client.errors import (
     DeliveryTimeout,
     KafkaError,
     MaxBlockTimeout,
     UnknownTopicOrPartition,
 )
-from odradek.client.producer.arguments import producer_arguments
-from odradek.client.producer.futures import CoroutineWait, Delivery, FutureRecordMetadata
+from odradek.client.producer.futures import Delivery, FutureRecordMetadata
 from odradek.client.producer.producer_batch import DeliveryCallback
-from odradek.client.producer.producer_core import ProducerCore
-from odradek.client.producer.send_path import SendPath, SerializedRecord
 from odradek.model.topics import TopicPartition
 from odradek.testing.client_process import ClientProcess
 from odradek.testing.engines.application import SimApplication
+from odradek.testing.engines.engine_producer import EngineProducer
 from odradek.testing.history import Content, Header, History, Send
 from odradek.testing.scheduler import MS
-from odradek.testing.scripted import raise_bug
 
 NOWHERE = -1
 """The partition of a record that was not queued."""
@@ -95,24 +91,17 @@ class ProducerApplication:
         self.application = SimApplication(
             side, scheduler.stream(f"application/{plan.name}"), plan.step_ns
         )
-        made = producer_arguments(dict(plan.settings), None, None, None, "block", {})
-        self.engine: Engine = made.engine(side.env, side.timer, raise_bug)
-        self.core = ProducerCore(self.engine, made.settings, CoroutineWait())
-        self._send_path = SendPath(self.core.router, made.key, made.value, side.env.clock)
+        self._producer = EngineProducer(side, self.application, dict(plan.settings))
+        self.core = self._producer.core
         self._acked = acked
         self._chance = self.application.chance
         several = "," in dict(plan.settings)["bootstrap.servers"]
         self._refusals = (MaxBlockTimeout, UnknownTopicOrPartition) if several else MaxBlockTimeout
         """Why a record may not be taken in."""
-        self._waking = False
         self._last_delivered: dict[TopicPartition, int] = {}
 
     def start(self) -> None:
-        def begin() -> None:
-            self.engine.start()
-            self.core.start(self._wake)
-
-        self.side.process.run(begin)
+        self.side.process.run(self._producer.start)
         self.application.run(self._work())
 
     def crash(self) -> None:
@@ -132,15 +121,6 @@ class ProducerApplication:
         left = sum(sent.send.outcome == "open" for sent in self.sent)
         to_send = max(0, self.plan.records - len(self.sent))
         return f"{self.plan.name}: {left} records open, {to_send} to send"
-
-    def _wake(self) -> None:
-        if not self._waking:
-            self._waking = True
-            self.application.post(self._run_sender)
-
-    def _run_sender(self) -> None:
-        self._waking = False
-        self.core.sender.run_soon()
 
     # Sending.
 
@@ -205,20 +185,15 @@ class ProducerApplication:
     async def _hand_in(
         self, topic: str, partition: int | None, content: Content, callback: DeliveryCallback
     ) -> FutureRecordMetadata:
-        taken = self._send_path.send(
+        return await self._producer.send(
             topic,
             content.value,
-            content.key,
-            content.headers,
-            partition,
-            content.timestamp_ms,
-            callback,
+            key=content.key,
+            headers=content.headers,
+            partition=partition,
+            timestamp_ms=content.timestamp_ms,
+            callback=callback,
         )
-        if isinstance(taken, SerializedRecord):
-            record = taken
-            waiter = await self.application.until(lambda: self.core.send_later(record).waiter)
-            return waiter.result()
-        return taken
 
     def _draw(self, number: int) -> Content:
         plan, chance = self.plan, self._chance

@@ -41,6 +41,7 @@ class ScriptedClients:
     acked: Callable[[Send], None]
     topics_ready: Callable[[], None] = lambda: None
     committed: Callable[[], None] = lambda: None
+    transaction_topics_ready: Callable[[], None] = lambda: None
     topics: dict[str, TopicLife] = field(default_factory=dict)
     """By label."""
     creators: list[TopicCreator] = field(default_factory=list)
@@ -64,6 +65,7 @@ class ScriptedClients:
             self._client,
             self.topics,
             self.committed,
+            lambda: self.transaction_topics_ready(),
         )
 
     def start(self) -> None:

@@ -38,6 +38,7 @@ from odradek.testing.workload.trimmer import TrimmerPlan
 
 if TYPE_CHECKING:
     from odradek.testing.engines.plans import EnginesPlan
+    from odradek.testing.engines.transaction_plans import TransactionEnginesPlan
     from odradek.testing.workload.operator import Operation
 
 
@@ -152,6 +153,8 @@ class Schedule:
     engines: EnginesPlan | None = None
     """Applications of our own clients: see `testing.engines`."""
     transactions: TransactionsPlan = NO_TRANSACTIONS
+    transaction_engines: TransactionEnginesPlan | None = None
+    """Applications of our own clients in transactions: see `testing.engines.transaction_plans`."""
 
     def forgetful(self) -> set[str]:
         """Return the topics whose records may be deleted."""
@@ -160,6 +163,7 @@ class Schedule:
     def parts(self) -> list[str]:
         """Return the names of the optional parts: faults and clients."""
         engines = self.engines.parts() if self.engines else []
+        engines += self.transaction_engines.parts() if self.transaction_engines else []
         return [
             *(f"fault{n}" for n in range(len(self.faults))),
             *(producer.name for producer in self.producers),
@@ -185,6 +189,9 @@ class Schedule:
             fates=[fate for n, fate in enumerate(self.fates) if f"fate{n}" in parts],
             transactions=self.transactions.keeping(parts),
             engines=self.engines.keeping(parts) if self.engines else None,
+            transaction_engines=(
+                self.transaction_engines.keeping(parts) if self.transaction_engines else None
+            ),
         )
 
     def partitions(self) -> list[TopicPartition]:

@@ -14,27 +14,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
-from odradek.protocol.api.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-)
 from odradek.testing.history import History
 from odradek.testing.prng import SplitMix64
 from odradek.testing.scheduler import MS, Scheduler
 from odradek.testing.transactions import TransactionHistory
-from odradek.testing.workload.cluster_client import GROUP, ClusterClient, CoordinatorKey
+from odradek.testing.workload.cluster_client import ClusterClient
 from odradek.testing.workload.committed_reader import SimCommittedReader
+from odradek.testing.workload.group_offsets import NO_OFFSET, ask_offsets
 from odradek.testing.workload.topics import TopicCreator, TopicLife, TopicPlan
 from odradek.testing.workload.transactional_producer import (
     SimTransactionalProducer,
     TransactionalProducerPlan,
+    group_of,
 )
 
-OFFSETS_VERSION = 8
 TIMEOUTS_MS = (700, 1_500, 4_000)
 
 
@@ -45,6 +39,8 @@ class TransactionsPlan:
     topics: Sequence[TopicPlan] = ()
     producers: Sequence[TransactionalProducerPlan] = ()
     readers: int = 0
+    ids_of_engines: Sequence[str] = ()
+    """The transactional ids of applications of our own that commit offsets of a group."""
 
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(t.name, p) for t in self.topics for p in range(t.partitions)]
@@ -119,6 +115,7 @@ class TransactionClients:
     """By label; those of all clients of the run."""
     committed: Callable[[], None] = lambda: None
     """Called when a commit is acknowledged."""
+    topics_ready: Callable[[], None] = lambda: None
     observed: TransactionHistory = field(default_factory=TransactionHistory)
     creators: list[TopicCreator] = field(default_factory=list)
     producers: list[SimTransactionalProducer] = field(default_factory=list)
@@ -143,6 +140,7 @@ class TransactionClients:
                     self._start_producer(plan)
                 for number in range(self.plan.readers):
                     self._start_reader(f"committed{number}", final=False)
+                self.topics_ready()
 
         return ready
 
@@ -219,10 +217,11 @@ class TransactionClients:
         if self.plan.topics:
             self.observed.final_readers.add("final committed")
             self._start_reader("final committed", final=True)
-        for plan in self.plan.producers:
-            if plan.transactional_id not in self.observed.offsets:
-                self.observed.offsets[plan.transactional_id] = ASKED
-                self._ask_offset(self.new_client(f"offsets-{plan.transactional_id}"), plan)
+        ids = [each.transactional_id for each in self.plan.producers]
+        for transactional_id in (*ids, *self.plan.ids_of_engines):
+            if transactional_id not in self.observed.offsets:
+                self.observed.offsets[transactional_id] = ASKED
+                self._ask_offset(transactional_id)
 
     def final_pending(self) -> list[str]:
         """Return what the final readers have not read yet."""
@@ -232,40 +231,12 @@ class TransactionClients:
             *(f"the offset of the group of {name}" for name in asked),
         ]
 
-    def _ask_offset(self, client: ClusterClient, plan: TransactionalProducerPlan) -> None:
-        group = plan.group
-        key = CoordinatorKey(GROUP, group)
-        partitions = self.plan.partitions()
-        topics = [
-            OffsetFetchRequestTopics(
-                name=name, partition_indexes=[tp.partition for tp in partitions if tp.topic == name]
-            )
-            for name in dict.fromkeys(tp.topic for tp in partitions)
-        ]
-        request = OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)], require_stable=True
-        )
+    def _ask_offset(self, transactional_id: str) -> None:
+        def found(offsets: dict[TopicPartition, int]) -> None:
+            self.observed.offsets[transactional_id] = max(offsets.values(), default=NO_OFFSET)
 
-        def again() -> None:
-            client.process.post(200 * MS, "offset", lambda: self._ask_offset(client, plan))
-
-        def answered(response: OffsetFetchResponse) -> None:
-            found = response.groups[0]
-            errors = [found.error_code] + [
-                each.error_code for topic in found.topics for each in topic.partitions
-            ]
-            error = next((ErrorCode(code) for code in errors if code), ErrorCode.NONE)
-            if error is not ErrorCode.NONE:
-                self.scheduler.reach(f"transaction: OffsetFetch {error.name}")
-                client.note_coordinator_error(key, error)
-                again()
-                return
-            self.observed.offsets[plan.transactional_id] = max(
-                (each.committed_offset for topic in found.topics for each in topic.partitions),
-                default=-1,
-            )
-
-        client.call_coordinator(key, request, OFFSETS_VERSION, OffsetFetchResponse, answered, again)
+        client = self.new_client(f"offsets-{transactional_id}")
+        ask_offsets(client, group_of(transactional_id), self.plan.partitions(), found)
 
 
 ASKED = -2

@@ -80,6 +80,11 @@ ENDS_IT = (
 WRITES = ("AddPartitionsToTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit")
 
 
+def group_of(transactional_id: str) -> str:
+    """Return the group whose offsets the producers of an id commit."""
+    return f"group-{transactional_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionalProducerPlan:
     """The plan of a transactional producer. Times in ms; rates out of 1000."""
@@ -104,7 +109,7 @@ class TransactionalProducerPlan:
     @property
     def group(self) -> str:
         """The group whose offsets it commits."""
-        return f"group-{self.transactional_id}"
+        return group_of(self.transactional_id)
 
 
 @dataclass(slots=True, eq=False)

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from odradek.client.errors import IllegalState, KafkaError, ProducerFenced, error_for
+from odradek.client.errors import BrokerError, IllegalState, KafkaError, ProducerFenced, error_for
 from odradek.client.producer.producer_transaction import (
     NEXT,
     ErrorClass,
@@ -110,6 +110,22 @@ def test_an_old_epoch_that_a_leader_reports_does_not_end_the_producer():
     assert isinstance(error, ProducerFenced)
     told = transaction.fail(TxnRequest.PRODUCE, error)
     assert told.requires_abort and not told.fatal and not error.fatal
+
+
+def test_the_error_of_a_fenced_producer_stays_fatal_when_its_records_fail_with_it():
+    transaction = in_phase(Phase.IN_TRANSACTION)
+    error = error_for(ErrorCode.INVALID_PRODUCER_EPOCH, "committing offsets")
+    told = transaction.fail(TxnRequest.COMMIT_OFFSETS, error)
+    assert transaction.fail_transaction(told) is told and told.fatal
+    assert transaction.refusal("abort_transaction").fatal
+
+
+@pytest.mark.parametrize(("open_ms", "kind"), [(60_000, ProducerFenced), (10, BrokerError)])
+def test_a_commit_after_the_timeout_is_told_of_it_whatever_the_code(open_ms, kind):
+    error = in_phase(Phase.IN_TRANSACTION).fenced(
+        "committing", ErrorCode.INVALID_TXN_STATE, open_ms
+    )
+    assert type(error) is kind
 
 
 def test_who_is_fenced_is_told_of_another_producer_or_of_the_timeout():

@@ -1,0 +1,150 @@
+"""Processings with one broken part each, and the seed of the simulator that finds it.
+
+    PYTHONPATH=tests python -m sim.broken_processes [--seeds 50] [NAME ...]
+
+searches from seed 0 on, and prints the seeds that were needed and the rule that found the part. The
+test begins with the seeds of `BREAKS`; a change of the code may move them. What is replaced is not
+compiled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import pytest
+
+from odradek.client.consumer.arguments import ConsumerArguments, consumer_arguments
+from odradek.client.errors import KafkaError
+from odradek.client.process_loop import Offsets, ProcessLoop
+from odradek.client.producer.transaction_block import TransactionBlock
+from odradek.client.producer.transactions import Transactions
+from odradek.client.waiter import spawn
+from odradek.testing.engines.consumer_application import ConsumerPlan
+from odradek.testing.engines.process_application import ProcessApplication
+from odradek.testing.sim import Outcome, run_seed
+from odradek.testing.world import ONLY_ENGINES, World
+
+STEPS = 24
+COMMIT_S = 5.0
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def offsets_outside(patch: pytest.MonkeyPatch) -> None:
+    """The offsets are committed by the consumer, before the transaction."""
+
+    async def commit_offsets(self: ProcessLoop, block: TransactionBlock, offsets: Offsets) -> None:
+        calls = self._calls
+        await self._reader.driver.wait(lambda: spawn(calls.commit(offsets, COMMIT_S, False)))
+
+    patch.setattr(ProcessLoop, "commit_offsets", commit_offsets)
+
+
+def no_rewind(patch: pytest.MonkeyPatch) -> None:
+    """After an abort the next records are read."""
+    failed = ProcessLoop._failed
+
+    async def rewind(*_: object) -> None:
+        pass
+
+    async def go_on(self: ProcessLoop, error: KafkaError, partitions: int) -> None:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(self._reader, "rewind", rewind)
+            await failed(self, error, partitions)
+
+    patch.setattr(ProcessLoop, "_failed", go_on)
+
+
+def reads_uncommitted(patch: pytest.MonkeyPatch) -> None:
+    """The inputs are all records, aborted and open ones too."""
+
+    def arguments(self: ProcessApplication, plan: ConsumerPlan) -> ConsumerArguments:
+        settings: dict[str, Any] = {
+            **self._settings.consumer,
+            "isolation_level": "read_uncommitted",
+        }
+        return consumer_arguments((), None, None, settings)
+
+    patch.setattr(ProcessApplication, "arguments", arguments)
+
+
+def commits_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A commit does not wait for the records that are on their way."""
+
+    async def complete(_: Transactions) -> None:
+        pass
+
+    patch.setattr(Transactions, "_complete_transaction", complete)
+
+
+class Break(NamedTuple):
+    """A broken part: what puts it in, and a seed that finds it, of so many brokers."""
+
+    patch: Patch
+    seed: int
+    brokers: int = 1
+
+
+BREAKS = {
+    "offsets_outside": Break(offsets_outside, 8),
+    "no_rewind": Break(no_rewind, 4),
+    "reads_uncommitted": Break(reads_uncommitted, 0),
+    "commits_at_once": Break(commits_at_once, 1),
+}
+
+
+def run(seed: int, brokers: int, engines: str = ONLY_ENGINES) -> Outcome[World]:
+    """Run a world with our own clients, by default alone."""
+    brief = brokers != 1
+    return run_seed(
+        World(
+            seed,
+            STEPS,
+            brokers=brokers,
+            brief=brief,
+            transactions=True,
+            engines=engines,
+            white_box=False,
+        )
+    )
+
+
+@contextmanager
+def broken(name: str) -> Iterator[None]:
+    """Put a broken part in."""
+    with pytest.MonkeyPatch.context() as patch:
+        BREAKS[name].patch(patch)
+        yield
+
+
+def found_by(outcome: Outcome[World]) -> str | None:
+    """Return the first violation; None if there is none."""
+    if outcome.report is None:
+        return str(outcome.error)
+    return next(iter(outcome.report.violations), None)
+
+
+def main() -> None:
+    """Search for each part."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(BREAKS))
+    parser.add_argument("--seeds", type=int, default=50)
+    options = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    for name in options.names:
+        with broken(name):
+            for seed in range(options.seeds):
+                outcome = run(seed, BREAKS[name].brokers)
+                found = found_by(outcome)
+                if found is not None:
+                    print(f"{name}: seed {seed}, {outcome.seconds:.1f} s: {found}", flush=True)
+                    break
+            else:
+                print(f"{name}: not found in {options.seeds} seeds", flush=True)
+
+
+if __name__ == "__main__":
+    main()
