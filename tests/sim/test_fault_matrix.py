@@ -1,7 +1,7 @@
 """The fault matrix of a cluster, row by row: after each fault all recovers, and nothing is lost.
 
 The rows are numbered as in the project's list of faults; not every row is here. Rows 43, 46 and 47
-are in `test_matrix_requests`.
+are in `test_matrix_requests`; 42, 44 and the transactions of 20 in `test_matrix_transactions`.
 
 A run checks what every run checks (`odradek.testing.world`): that
 nothing acknowledged is lost, doubled or reordered, that the cluster becomes whole, and the rules of
