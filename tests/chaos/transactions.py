@@ -48,6 +48,8 @@ class TransactionalWriter:
         self._refused: tuple[type[Exception], ...] = (*library.refused, TimeoutError)
         self._bootstrap = bootstrap
         self._ending = threading.Event()
+        self._bug: BaseException | None = None
+        """The error that ended the thread, which is none of its library."""
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def __enter__(self) -> Self:
@@ -64,8 +66,16 @@ class TransactionalWriter:
         self._thread.join(2 * PATIENCE_OF_CALLS_S)
         if kind is None and self._thread.is_alive():
             raise ChaosFailure(f"{self.name} is in a call that does not return")
+        if kind is None and self._bug is not None:
+            raise ChaosFailure(f"{self.name} ended: {self._bug!r}") from self._bug
 
     def _run(self) -> None:
+        try:
+            self._write_all()
+        except BaseException as error:
+            self._bug = error
+
+    def _write_all(self) -> None:
         number = 0
         producer: TransactionalProducer | None = None
         while not self._ending.wait(PAUSE_S):

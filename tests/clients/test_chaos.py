@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import GROUP, METADATA, TOPIC, differences
+from chaos.cluster import GROUP, METADATA, TOPIC, ChaosFailure, differences
 from chaos.committed import CommittedOffsets
 from chaos.faults import FAULTS
 from chaos.node import Node
@@ -110,6 +110,16 @@ def test_a_transaction_that_is_torn_lost_or_read_though_it_was_aborted_is_found(
     assert violations(*whole, *whole[:3]) == 1, "twice"
     values = Counter((where, f"{writer.name}:{number}") for where, number in whole)
     assert [writer.wrong_offset(offset, values) == [] for offset in (3, 4)] == [False, True]
+
+
+def test_a_writer_of_transactions_whose_thread_ends_is_found() -> None:
+    class Broken(Confluent):
+        def init(self) -> None:
+            raise ZeroDivisionError
+
+    writer = TransactionalWriter(Broken, "nowhere")
+    with pytest.raises(ChaosFailure, match="ZeroDivisionError"), writer:
+        writer._thread.join()
 
 
 @pytest.mark.parametrize("brokers", FAULTS)
