@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from odradek.client.consumer.arguments import ConsumerArguments, consumer_arguments
+from odradek.client.consumer.assignor.partition_assignor import ConsumerGroupMetadata
 from odradek.client.errors import KafkaError
 from odradek.client.process_loop import Offsets, ProcessLoop
 from odradek.client.producer.transaction_block import TransactionBlock
@@ -58,6 +59,17 @@ def no_rewind(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProcessLoop, "_failed", go_on)
 
 
+def goes_on_without_partitions(patch: pytest.MonkeyPatch) -> None:
+    """Offsets are committed for the group, not for the member that the consumer is."""
+
+    async def commit_offsets(self: ProcessLoop, block: TransactionBlock, offsets: Offsets) -> None:
+        calls = self._calls
+        found, group = await self._reader.driver.wait(lambda: spawn(calls.for_transaction(offsets)))
+        await block.commit_offsets(found, ConsumerGroupMetadata(group.group_id, -1, "", None))
+
+    patch.setattr(ProcessLoop, "commit_offsets", commit_offsets)
+
+
 def reads_uncommitted(patch: pytest.MonkeyPatch) -> None:
     """The inputs are all records, aborted and open ones too."""
 
@@ -91,6 +103,7 @@ class Break(NamedTuple):
 BREAKS = {
     "offsets_outside": Break(offsets_outside, 8),
     "no_rewind": Break(no_rewind, 4),
+    "goes_on_without_partitions": Break(goes_on_without_partitions, 0),
     "reads_uncommitted": Break(reads_uncommitted, 0),
     "commits_at_once": Break(commits_at_once, 1),
 }

@@ -72,7 +72,7 @@ class ProcessPlan:
     topics: Sequence[str]
     to: str
     partitions: int
-    """Of the topic `to`."""
+    """The number of partitions of the topic `to`."""
     letters: str
     """The topic of the dead letters; it has one partition."""
     version: int

@@ -254,7 +254,7 @@ class TransactionEngines:
     def _look(self, client: ClusterClient, group: str, partitions: list[TopicPartition]) -> None:
         """Look at the offsets of a group, again and again."""
 
-        def looked(offsets: dict[TopicPartition, int]) -> None:
+        def note(offsets: dict[TopicPartition, int]) -> None:
             assert self.catching_up is not None
             self.catching_up.committed[group] = offsets
             if not self._stopping:
@@ -262,7 +262,7 @@ class TransactionEngines:
                     LOOK_MS * MS, "look", lambda: self._look(client, group, partitions)
                 )
 
-        ask_offsets(client, group, partitions, looked)
+        ask_offsets(client, group, partitions, note)
 
     def behind(self) -> list[str]:
         """Return what is not processed yet."""
