@@ -30,6 +30,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,8 @@ CLUSTER = {
     "spark.speculation.quantile": "0.3",
     "spark.speculation.minTaskRuntime": "1ms",
 }
+TWICE = 5
+DENIED = r"Lost task .*Commit denied for partition"
 TASK_POINTS = ("unacknowledged", "acknowledged")
 UNDECIDED = ("ShutOutOlderDrivers", "ReadLedger", "WriteDecision")
 DECIDED = ("EndTransactions", "half ended", "FenceLosers", "committed")
@@ -296,12 +299,16 @@ class Run:
         self.lost[f"attempt {point}"] += self.meet(point)
 
     def lose_attempt_denied(self) -> None:
-        """Two attempts of a task run to the end, and one of them counts."""
+        """Two attempts of a task run to the end, and one of them counts: the other is denied its
+        commit, or killed if it asks too late."""
         if self.around.cluster is None:
             self.lose_attempt_killed()  # There is no speculation in a local session.
-        elif self.meet("both attempts"):
-            until(lambda: self.twice_ended() > 0, AFTER_START_S)
-            self.lost["two attempts to the end"] += self.twice_ended() > 0
+            return
+        for _ in range(TWICE):
+            wanted = self.twice_ended() + 1
+            if self.meet("both attempts"):
+                until(partial(self.has_twice_ended, wanted), AFTER_START_S)
+        self.lost["two attempts to the end"] += self.twice_ended()
 
     def twice_ended(self) -> int:
         """How many tasks had several attempts that wrote all rows."""
@@ -309,6 +316,9 @@ class Run:
         lines = ended.read_text().splitlines() if ended.exists() else []
         counts = collections.Counter(line.split()[0] + " " + line.split()[1] for line in set(lines))
         return sum(count > 1 for count in counts.values())
+
+    def has_twice_ended(self, count: int) -> bool:
+        return self.twice_ended() >= count
 
     def lose_executor_after_its_message(self) -> None:
         kind = "executors" if self.around.cluster else "all task workers"
@@ -455,7 +465,7 @@ ENDED = ("Empty", "CompleteCommit", "CompleteAbort")
 def denied(drivers: Drivers) -> int:
     """How often Spark denied an attempt its commit, as the logs of the drivers have it."""
     logs = [path for each in drivers.all for path in each.directory.glob("*.log")]
-    return sum(path.read_text(errors="replace").count("TaskCommitDenied") for path in logs)
+    return sum(len(re.findall(DENIED, path.read_text(errors="replace"))) for path in logs)
 
 
 @contextlib.contextmanager
