@@ -8,7 +8,8 @@ import pytest
 
 from odradek.client.producer.futures import DeliveredRange
 from odradek.protocol.control_records import ControlRecordType
-from odradek.protocol.record_batch_builder import RecordBatchBuilder
+from odradek.protocol.record_batch import RecordBatchHeader
+from odradek.protocol.record_batch_builder import RecordBatchBuilder, empty_batch
 from odradek.spark.exactly_once import ledger
 from odradek.spark.exactly_once.errors import LedgerDamaged
 from odradek.spark.exactly_once.ledger import Decision, LedgerEntry, TaskTransaction, newest
@@ -69,6 +70,15 @@ def test_a_decision_counts_with_the_marker_that_commits_it():
     log.mark(kind=ControlRecordType.ABORT)
     log.mark()
     assert read(log) is None
+
+
+def test_a_marker_that_compaction_has_emptied_ends_nothing():
+    log = Log()
+    log.mark()
+    log.data = empty_batch(RecordBatchHeader(log.data, 0))
+    log.write(DECISION)
+    log.mark()
+    assert read(log) == DECISION
 
 
 def test_another_querys_open_transaction_hides_nothing():

@@ -239,7 +239,9 @@ class LedgerEntry:
         for header in batches(data):
             if header.last_offset < self.position:
                 continue
-            if header.is_control:
+            if header.is_control and header.count == 0:
+                pass  # Compaction has removed the marker, as it had all records of its transaction.
+            elif header.is_control:
                 self._end(header.producer_id, read_control_record(data, header).type)
             elif header.is_transactional:
                 for record in records_of(data, header):
