@@ -21,7 +21,7 @@ from odradek.client.consumer.application.poll_loop import (
     RecordBuffer,
 )
 from odradek.client.consumer.batch import OffsetAndMetadata
-from odradek.client.errors import ConfigError, DecodeError, KafkaError
+from odradek.client.errors import ConfigError, DecodeError, KafkaError, RebalanceInProgress
 from odradek.client.processing import (
     AGAIN_S,
     MAX_FAILURES,
@@ -120,7 +120,8 @@ class ProcessLoop:
     async def _failed(self, error: KafkaError, partitions: int) -> None:
         """Go back to where the transaction began, after it was aborted. Raises errors after which
         another one would not succeed either."""
-        self._failures += 1
+        if not isinstance(error, RebalanceInProgress):  # That is over soon, and nothing has failed.
+            self._failures += 1
         slow = self.pace.too_slow(error)
         if not may_go_on(error) or self._failures >= MAX_FAILURES:
             if slow is not None:
@@ -128,7 +129,7 @@ class ProcessLoop:
             raise error
         log.warning("reading %d partitions again: %s", partitions, slow or error)
         await self._reader.rewind()
-        await self._pause(AGAIN_S * self._failures)
+        await self._pause(AGAIN_S * max(1, self._failures))
 
 
 Send = Callable[[ProducerRecord | SerializedRecord], Awaitable[object]]

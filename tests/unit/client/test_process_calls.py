@@ -14,7 +14,7 @@ from odradek.client.aio import process as awaited
 from odradek.client.arrow.record_batches import SCHEMA
 from odradek.client.blocking import process as blocking
 from odradek.client.consumer.application.poll_loop import run_now
-from odradek.client.errors import CommitFailed, ConfigError
+from odradek.client.errors import CommitFailed, ConfigError, RebalanceInProgress, TransactionFailed
 from odradek.client.process_loop import ProcessLoop, pace_of, table_writer, write_records
 from odradek.client.processing import MAX_FAILURES, Pace
 from odradek.client.producer.send_path import SerializedRecord
@@ -220,3 +220,18 @@ def test_the_function_is_not_called_if_all_records_became_dead_letters(monkeypat
     tables = Tables(monkeypatch, [b"broken"])
     assert tables.write(on_error="dlq:dead") == 1
     assert tables.given == [] and len(tables.writer.sent) == 1
+
+
+def test_a_rebalance_that_is_under_way_does_not_count_as_a_failure():
+    async def nothing(*_: Any) -> None:
+        pass
+
+    reader: Any = SimpleNamespace(rewind=nothing)
+    none: Any = None
+    loop = ProcessLoop(reader, none, none, none, none, slow_pace(), nothing)
+    for _ in range(2 * MAX_FAILURES):
+        run_now(loop._failed(RebalanceInProgress("joining"), 1))
+    for _ in range(MAX_FAILURES - 1):
+        run_now(loop._failed(TransactionFailed("aborted"), 1))
+    with pytest.raises(TransactionFailed):
+        run_now(loop._failed(TransactionFailed("aborted"), 1))

@@ -420,6 +420,16 @@ class Commits:
             ErrorCode.UNKNOWN_MEMBER_ID,
         )
 
+    def transactional_signature(self) -> Generation | KafkaError:
+        """Return the generation for offsets of a transaction, or the error why there is none. A
+        member that has asked to join keeps partitions with the cooperative protocol, and its
+        generation until the others have asked too: the coordinator fences it when that is over."""
+        member = self.member
+        waits = member.state is MemberState.PREPARING_REBALANCE and not member.generation.is_reset
+        if waits and self.subscriptions.is_auto_assigned:
+            return member.generation
+        return self.signature()
+
     def confirmed(self, commit: Commit) -> None:
         """Remove committed partitions from earlier commits, which must not set them back."""
         for other in self.requests:

@@ -117,7 +117,7 @@ class GroupRunner:
         the `KafkaError` that a commit would fail with."""
         coordinator = self.coordinator
         config = coordinator.member.config
-        generation = coordinator.commits.signature()
+        generation = coordinator.commits.transactional_signature()
         if isinstance(generation, KafkaError):
             raise generation
         is_member = not generation.is_reset
