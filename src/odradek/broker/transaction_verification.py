@@ -11,9 +11,11 @@ partition to the transaction; for an older client, which has to add it itself, t
                  └── CONCURRENT_TRANSACTIONS ──┘   at most `CONCURRENT_WAIT_MS`
 
 The *guard* belongs to the answer: a marker that is written meanwhile voids it, and the append with
-it is refused. The producer's epoch is compared before anything else, so that a zombie learns that
-it is fenced (KAFKA-19690). A guard goes when all that wait for it are refused: who invents producer
-ids must not fill the memory with guards. (Kafka's stay for `producer.id.expiration.ms`, a day.)
+it is refused. So if the marker of the transaction before has overtaken the question, that is asked
+once more, with another guard; a refusal would end the next transaction for nothing. The producer's
+epoch is compared before anything else, so that a zombie learns that it is fenced (KAFKA-19690). A
+guard goes when all that wait for it are refused: who invents producer ids must not fill the memory
+with guards. (Kafka's stay for `producer.id.expiration.ms`, a day.)
 
 An error of the coordinator becomes one that the client handles well, as in Kafka: Produce answers
 NOT_ENOUGH_REPLICAS if the coordinator cannot be reached, so that clients try again without asking
@@ -118,7 +120,16 @@ class TransactionalBatches(NamedTuple):
 class PendingVerification:
     """The verification of one request, until it is answered."""
 
-    __slots__ = ("answered", "batches", "began_ms", "errors", "guards", "retry_ms", "verified")
+    __slots__ = (
+        "answered",
+        "asked_again",
+        "batches",
+        "began_ms",
+        "errors",
+        "guards",
+        "retry_ms",
+        "verified",
+    )
 
     def __init__(
         self, batches: TransactionalBatches, answered: Callable[[Verified], None], now_ms: int
@@ -127,6 +138,8 @@ class PendingVerification:
         self.answered = answered
         self.began_ms = now_ms
         self.retry_ms = FIRST_RETRY_MS
+        self.asked_again = False
+        """True if a guard was void when the coordinator had answered."""
         self.errors: Errors = {}
         self.guards: dict[TopicPartition, VerificationGuard] = {}
         self.verified: Verified | None = None
@@ -144,6 +157,15 @@ class PendingVerification:
                 self.errors[partition.topic_partition] = found
             elif found is not None:
                 self.guards[partition.topic_partition] = found
+
+    @property
+    def is_void(self) -> bool:
+        """True if a guard does not stand any more."""
+        return any(
+            not partition.guard_stands(self.batches.producer_id, guard)
+            for partition, _ in self.batches.partitions
+            if (guard := self.guards.get(partition.topic_partition)) is not None
+        )
 
 
 class TransactionVerification:
@@ -221,6 +243,18 @@ class TransactionVerification:
 
     def _coordinator_answered(self, verification: PendingVerification, errors: Errors) -> None:
         batches = verification.batches
+
+        def again() -> None:
+            verification.take_guards()
+            if verification.guards:
+                self._ask(verification)
+            else:
+                self._complete(verification, {})
+
+        if not any(errors.values()) and verification.is_void and not verification.asked_again:
+            verification.asked_again = True
+            again()
+            return
         waited_ms = self._broker.timer.now_ms - verification.began_ms
         is_concurrent = CONCURRENT in errors.values() and not batches.verify_only
         if not is_concurrent or waited_ms >= CONCURRENT_WAIT_MS:
@@ -232,14 +266,6 @@ class TransactionVerification:
             self._complete(verification, refused)
             return
         left_ms = CONCURRENT_WAIT_MS - waited_ms
-
-        def again() -> None:
-            verification.take_guards()
-            if verification.guards:
-                self._ask(verification)
-            else:
-                self._complete(verification, {})
-
         transactions = self._broker.transactions
         if transactions.coordinator_node(batches.transactional_id) == self._broker.node_id:
             transactions.after_end(batches.transactional_id, left_ms, again)

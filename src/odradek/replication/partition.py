@@ -410,6 +410,10 @@ class Partition:
         if self.has_log:
             self.log.producers.guards.withdraw(producer_id, guard)
 
+    def guard_stands(self, producer_id: int, guard: VerificationGuard) -> bool:
+        """True if a batch can be appended with a guard of `start_verification`."""
+        return self.has_log and self.log.producers.guards.stands(producer_id, guard)
+
     def append_as_follower(self, records: ByteRange, leader_epoch: int, now_ms: int) -> AppendInfo:
         """Append what the leader of this epoch has sent; see `Log.append_as_follower`."""
         if self.failure is not NONE:

@@ -57,6 +57,9 @@ class Partition:
     def end_verification(self, producer_id: int, guard: VerificationGuard) -> None:
         self.ended.append((producer_id, guard))
 
+    def guard_stands(self, producer_id: int, guard: VerificationGuard) -> bool:
+        return guard is self.found
+
 
 @dataclass
 class Transactions:
@@ -271,6 +274,29 @@ def test_concurrent_end_is_waited_for_with_a_new_guard() -> None:
     ended()
     stage.transactions.answers.pop()({})
     assert stage.answered == [("first", Verified({}, {stage.key(0): after_the_marker}))]
+
+
+def test_answer_that_the_marker_before_has_overtaken_is_asked_for_once_more() -> None:
+    """The coordinator has ended the transaction before when the question arrives, and has added the
+    partition to the next one; but the guard was taken before the marker was written here."""
+    stage = Stage()
+    stage.verify()
+    after_the_marker = stage.partitions[0].found = VerificationGuard(0, 0, True)
+    stage.transactions.answers.pop()({})
+    assert stage.answered == []
+    stage.transactions.answers.pop()({})
+    assert stage.answered == [("first", Verified({}, {stage.key(0): after_the_marker}))]
+
+
+def test_guard_that_is_void_again_is_left_to_the_append() -> None:
+    stage = Stage()
+    stage.verify()
+    for _ in range(2):
+        void = stage.guard(0)
+        stage.partitions[0].found = VerificationGuard(0, 0, True)
+        stage.transactions.answers.pop()({})
+    assert stage.transactions.answers == []
+    assert stage.answered == [("first", Verified({}, {stage.key(0): void}))]
 
 
 def test_end_that_takes_longer_than_the_limit_is_concurrent_transactions() -> None:
