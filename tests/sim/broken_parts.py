@@ -344,7 +344,7 @@ TRANSACTION_PARTS: tuple[BrokenPart, ...] = (
     of(
         T.answers_an_end_before_it_is_on_disk,
         transactional(*POWER_AFTER_COMMITS, pace=SLOW_DISKS),
-        2,
+        3,
     ),
     of(T.answers_a_commit_without_a_record, transactional()),
     of(T.commits_what_it_has_aborted, transactional(version=2, linger_rate=500, timeout_ms=700)),
@@ -362,7 +362,7 @@ TRANSACTION_PARTS: tuple[BrokenPart, ...] = (
     of(T.ends_without_a_new_epoch, transactional()),
     of(T.rotates_no_ids, transactional(), 3),
     BrokenPart(
-        "verifies_nothing", nothing, stalled(give_up_rate=800, settings=NO_VERIFICATION), 46
+        "verifies_nothing", nothing, stalled(give_up_rate=800, settings=NO_VERIFICATION), 27
     ),
     of(T.drops_the_marker_of_a_partition, transactional()),
     of(T.writes_an_abort_first, transactional()),
@@ -379,7 +379,7 @@ TRANSACTION_PARTS: tuple[BrokenPart, ...] = (
     of(
         G.counts_markers_before_they_are_replicated,
         transactional(*in_turn("mute", 2_200, 3_600, 4), brokers=3, steps=150),
-        7,
+        4,
     ),
     of(G.forgets_open_transactions_when_it_starts, transactional(*STOPS), 2),
     of(G.forgets_open_transactions_when_it_leads, transactional(*CRASHES, brokers=3), 2),
