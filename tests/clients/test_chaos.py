@@ -92,7 +92,7 @@ def test_three_brokers_under_faults_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_a_transaction_that_is_torn_lost_or_read_though_it_was_aborted_is_found() -> None:
-    writer = TransactionalWriter(Confluent, "nowhere")
+    writer = TransactionalWriter(Odradek, "nowhere")
     writer.outcomes = {1: COMMITTED, 2: GONE, 3: UNKNOWN, 4: COMMITTED}
 
     def violations(*read: tuple[int, int]) -> int:

@@ -75,9 +75,6 @@ class Confluent(TransactionalProducer):
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": timeout_ms,
                 "linger.ms": 0,
-                # With a re-bootstrap, librdkafka 2.16 keeps the old broker in its cache of group
-                # coordinators, and send_offsets_to_transaction waits for it for ever.
-                "metadata.recovery.strategy": "none",
                 "log_level": 0,
             }
         )
