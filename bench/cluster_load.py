@@ -59,6 +59,8 @@ def percentile(samples: Iterable[float], percent: float) -> float:
 
 def probed_topic(client: ClusterClient, partitions: int = PROBED) -> str:
     topic = f"probed-{partitions}"
+    # Fenced nodes are nobody's preferred leaders.
+    until(lambda: len(client.metadata([]).brokers) == len(client.ports), "nodes are fenced")
     client.create([topic], partitions, FACTOR)
     client.await_led([topic])
     client.await_in_sync([topic], FACTOR)
