@@ -24,7 +24,7 @@ from typing import Self
 from chaos.cluster import PATIENCE_S, TRANSACTIONS_TOPIC, ChaosFailure
 from clients.libraries.transactional import PATIENCE_S as PATIENCE_OF_CALLS_S
 from clients.libraries.transactional import (
-    TRANSACTIONAL,
+    Aiokafka,
     Confluent,
     Odradek,
     TransactionalProducer,
@@ -39,7 +39,9 @@ ABORTED = 3
 COMMITTED, GONE, UNKNOWN = "committed", "aborted", "unknown"
 
 
-LIBRARIES = (*TRANSACTIONAL, Odradek)
+LIBRARIES = (Confluent, Aiokafka, Odradek)
+"""kafka-python is not here: its calls have no timeout, and one did not return after a cut, which is
+not explained yet."""
 WITHOUT_OFFSETS = (Confluent,)
 """Libraries that cannot commit offsets while brokers go: librdkafka 2.16 keeps a broker that it has
 dropped as the group's coordinator, and send_offsets_to_transaction waits for it for ever."""
