@@ -247,20 +247,10 @@ def writes(bench: Bench, size: int, rows: int) -> None:
 
 
 def stream_writes(bench: Bench, size: int, rows: int, ids: Path) -> None:
-    """The same rows in `STREAM_BATCHES` micro-batches. Only numbers come from files, in `ids`,
-    which costs next to nothing, and both sinks the same."""
-    files = str(ids / str(rows))
-    bench.spark.range(0, rows, 1, 2 * STREAM_BATCHES).write.mode("overwrite").parquet(files)
+    """The same rows in `STREAM_BATCHES` micro-batches."""
 
     def run(source: str) -> Figures:
-        stream = bench.spark.readStream.schema("id long").option("maxFilesPerTrigger", 2)
-        frame = record_columns(stream.parquet(files), size)
-        with tempfile.TemporaryDirectory(prefix="odradek-bench-") as checkpoint:
-            writer = frame.writeStream.format(source).trigger(availableNow=True)
-            writer = writer.option("kafka.bootstrap.servers", bench.bootstrap)
-            writer = writer.option("topic", load.new_topic(bench.broker))
-            query = writer.option("checkpointLocation", checkpoint).start()
-            return timed_stream(bench, rows, query)
+        return streamed(bench, size, rows, ids, source, {})
 
     bench.measure(f"stream write, {size} B", STREAM_RATES, run)
 
@@ -270,21 +260,30 @@ DELIVERIES = ("exactly_once", "at_least_once")
 
 def exactly_once_writes(bench: Bench, size: int, rows: int, ids: Path) -> None:
     """The same micro-batches, each in transactions that a ledger names, and without them."""
-    files = str(ids / str(rows))
-    bench.spark.range(0, rows, 1, 2 * STREAM_BATCHES).write.mode("overwrite").parquet(files)
 
     def run(delivery: str) -> Figures:
-        stream = bench.spark.readStream.schema("id long").option("maxFilesPerTrigger", 2)
-        frame = record_columns(stream.parquet(files), size)
-        with tempfile.TemporaryDirectory(prefix="odradek-bench-") as checkpoint:
-            writer = frame.writeStream.format("odradek").trigger(availableNow=True)
-            writer = writer.option("kafka.bootstrap.servers", bench.bootstrap)
-            writer = writer.option("topic", load.new_topic(bench.broker))
-            writer = writer.option("delivery", delivery)
-            query = writer.option("checkpointLocation", checkpoint).start()
-            return timed_stream(bench, rows, query)
+        return streamed(bench, size, rows, ids, "odradek", {"delivery": delivery})
 
     bench.measure(f"stream write, exactly / at least once, {size} B", STREAM_RATES, run, DELIVERIES)
+
+
+def streamed(
+    bench: Bench, size: int, rows: int, ids: Path, source: str, options: dict[str, str]
+) -> Figures:
+    """Rows written as a stream to a new topic. Only numbers come from files, in `ids`, which costs
+    next to nothing, and all sinks the same."""
+    files = ids / str(rows)
+    if not files.exists():
+        numbers = bench.spark.range(0, rows, 1, 2 * STREAM_BATCHES)
+        numbers.write.mode("overwrite").parquet(str(files))
+    stream = bench.spark.readStream.schema("id long").option("maxFilesPerTrigger", 2)
+    frame = record_columns(stream.parquet(str(files)), size)
+    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as checkpoint:
+        writer = frame.writeStream.format(source).trigger(availableNow=True)
+        writer = writer.option("kafka.bootstrap.servers", bench.bootstrap)
+        writer = writer.option("topic", load.new_topic(bench.broker)).options(**options)
+        query = writer.option("checkpointLocation", checkpoint).start()
+        return timed_stream(bench, rows, query)
 
 
 def commits(bench: Bench, count: int) -> None:

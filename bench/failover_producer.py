@@ -11,7 +11,7 @@ from typing import Any
 from cluster_client import SHORT_S, ClusterClient, NotInTime, Partition, ask
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from transaction_load import FIND, PATIENCE_S, TRANSACTION_KEY, TransactionalClient
+from transaction_load import FIND, PATIENCE_S, TIMEOUT_MS, TRANSACTION_KEY, TransactionalClient
 
 PAUSE_S = 0.02
 ANSWER_S = 5.0
@@ -25,7 +25,7 @@ class FailoverProducer(TransactionalClient):
         self.topic = topic
         self.partition = 0
         self.transactional_id = transactional_id
-        self.timeout_ms = 60_000
+        self.timeout_ms = TIMEOUT_MS
         self.producer_id = self.epoch = -1
         self.sequences = {}
         self.coordinator()

@@ -139,11 +139,10 @@ class TransactionalWriter:
     def wrong_offset(self, offset: int, values: Counter[tuple[int, str]]) -> list[str]:
         """Return what is wrong with the committed offset of the group, the last committed one."""
         read = [number for number in self.outcomes if values[0, f"{self.name}:{number}"]]
-        if not self._commits_offsets:
-            read = []
-        if offset == max(read, default=-1):
+        expected = max(read, default=-1) if self._commits_offsets else -1
+        if offset == expected:
             return []
-        return [f"{self.name}: offset {offset} is committed, of {max(read, default=-1)}"]
+        return [f"{self.name}: offset {offset} is committed, of {expected}"]
 
 
 def await_ends(bootstrap: str) -> list[str]:

@@ -78,10 +78,16 @@ class ProcessLoop:
         self._pause = pause
         self._failures = 0
 
-    async def run_once(self, buffer: RecordBuffer | ColumnBuffer, interval_s: float) -> int:
-        """Read for `interval_s`, and process what came, in one transaction. Returns the number of
-        inputs; 0 if none came, or if they will be read again."""
-        reader = self._reader
+    async def run_once(self, interval_s: float, arrow: bool = False) -> int:
+        """Read for `interval_s`, records or with `arrow` their columns, and process what came, in
+        one transaction. Returns the number of inputs; 0 if none came, or if they will be read
+        again."""
+        reader, limit = self._reader, self.pace.limit
+        buffer: RecordBuffer | ColumnBuffer = (
+            ColumnBuffer(reader.collector, limit)
+            if arrow
+            else RecordBuffer(reader.collector, limit)
+        )
         await reader.fill(buffer, interval_s)
         if buffer.is_empty:
             return 0
@@ -120,7 +126,7 @@ class ProcessLoop:
     async def _failed(self, error: KafkaError, partitions: int) -> None:
         """Go back to where the transaction began, after it was aborted. Raises errors after which
         another one would not succeed either."""
-        if not isinstance(error, RebalanceInProgress):  # That is over soon, and nothing has failed.
+        if not isinstance(error, RebalanceInProgress):  # A rebalance ends soon, and is no failure.
             self._failures += 1
         slow = self.pace.too_slow(error)
         if not may_go_on(error) or self._failures >= MAX_FAILURES:

@@ -134,6 +134,7 @@ class SlowTables:
         self.loop.commit_offsets = self.commit_offsets  # type: ignore[method-assign]
 
     async def fill(self, buffer: Any, interval_s: float) -> None:
+        buffer.records.extend([RAW] * 100)
         self.noted.append("read")
 
     async def rewind(self) -> None:
@@ -158,15 +159,14 @@ class SlowTables:
 
 def test_a_function_that_outlasts_its_membership_gets_fewer_rows_and_is_told_why(caplog):
     tables = SlowTables()
-    buffer: Any = SimpleNamespace(is_empty=False, count=100)
-    assert run_now(tables.loop.run_once(buffer, 0.1)) == 0
+    assert run_now(tables.loop.run_once(0.1)) == 0
     assert tables.noted == ["read", "abort", "rewind", "pause"]
     assert tables.loop.pace.limit == 33
     assert "took 3.0 s, longer than max.poll.interval.ms=2000" in caplog.text
     for _ in range(MAX_FAILURES - 2):
-        run_now(tables.loop.run_once(buffer, 0.1))
+        run_now(tables.loop.run_once(0.1))
     with pytest.raises(CommitFailed, match="longer than max"):
-        run_now(tables.loop.run_once(buffer, 0.1))
+        run_now(tables.loop.run_once(0.1))
 
 
 class Tables:

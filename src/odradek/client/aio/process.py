@@ -19,11 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from odradek.client.aio.consumer import Consumer
 from odradek.client.aio.producer import Producer
-from odradek.client.consumer.application.poll_loop import (
-    MAX_ARROW_BYTES,
-    ColumnBuffer,
-    RecordBuffer,
-)
 from odradek.client.process_loop import ProcessLoop, pace_of, table_writer, write_records
 from odradek.client.processing import INTERVAL_S, MAX_RECORDS, plan_of
 from odradek.client.producer.intercepted_send import ProducerRecord
@@ -94,15 +89,9 @@ async def process(
             else partial(write_records, function, send_one, plan, pace)
         )
         loop = ProcessLoop(poll_loop, reader._calls, core, wait, write, pace, asyncio.sleep)
-        collector = reader._collector
         done = 0
         while stop is None or not stop.is_set():
-            buffer = (
-                ColumnBuffer(collector, pace.limit, MAX_ARROW_BYTES)
-                if arrow
-                else RecordBuffer(collector, pace.limit)
-            )
-            done += await loop.run_once(buffer, interval)
+            done += await loop.run_once(interval, arrow)
         return done
 
 

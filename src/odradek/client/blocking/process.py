@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.blocking.producer import Producer
 from odradek.client.consumer.application.poll_loop import (
-    MAX_ARROW_BYTES,
-    ColumnBuffer,
     RecordBuffer,
     run_now,
 )
@@ -136,15 +134,9 @@ def process(
             table_writer(function, send_dead_letter, send_table, plan, decode) if arrow else write
         )
         loop = ProcessLoop(poll_loop, reader._calls, core, wait, written, pace, pause)
-        collector = reader._collector
         done = 0
         while not stopped.is_set():
-            buffer = (
-                ColumnBuffer(collector, pace.limit, MAX_ARROW_BYTES)
-                if arrow
-                else RecordBuffer(collector, pace.limit)
-            )
-            done += run_now(loop.run_once(buffer, interval))
+            done += run_now(loop.run_once(interval, arrow))
         return done
 
 

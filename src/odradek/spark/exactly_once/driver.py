@@ -172,7 +172,7 @@ class BatchDriver:
             self._replaced = True
             return False
         except BaseException:
-            # Whether it was written is for the ledger to say, after the next producer has begun.
+            # The ledger tells if it was written, after the next producer has begun.
             self.close()
             raise
 

@@ -35,7 +35,7 @@ class Fetched:
 
 
 class Look(enum.Enum):
-    """What a fetch leaves open."""
+    """An answer of a fetch that does not tell the outcome yet."""
 
     STILL_OPEN = "still open"
     FURTHER_ON = "further on"

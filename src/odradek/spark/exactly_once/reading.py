@@ -183,7 +183,7 @@ class LogCalls(AdminCalls):
             before = entry.position
             entry.replay(fetched.data)
             if entry.position == before and fetched.high_watermark >= end:
-                # What was there is compacted away.
+                # Compaction has removed these records.
                 entry.skip_to(end)
             elif entry.position == before:
                 await self.engine.sleep(OPEN_BACKOFF_MS)

@@ -1,4 +1,4 @@
-"""What a driver does at the end of a micro-batch: effects out, their results in, without I/O.
+"""The steps of a driver at the end of a micro-batch: effects out, their results in, without I/O.
 
     commit_steps   ShutOutOlderDrivers ─► ReadLedger ─┬─ undecided ─► WriteDecision ────────────┐
                                                       └─ decided ─► EndTransactions(new, abort)─┤
@@ -52,7 +52,7 @@ class Batch(NamedTuple):
 
 
 class Standing(enum.Enum):
-    """What the ledger says of a batch."""
+    """The state of a batch, as its ledger has it."""
 
     UNDECIDED = "undecided"
     DECIDED = "decided"
@@ -98,7 +98,7 @@ def is_told_soon(batch: Batch, decision: Decision | None, has_open: bool) -> boo
 
 
 class Outcome(enum.Enum):
-    """What the topics have of a transaction."""
+    """The end of a transaction, as the logs of its topics have it."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"

@@ -88,7 +88,7 @@ class ProcessPlan:
 
 @dataclass(slots=True, eq=False)
 class ProcessJournal:
-    """What the functions of all processings of a run were given."""
+    """The inputs that the functions of all processings of a run were given."""
 
     given: dict[TopicPartition, dict[int, bytes]] = field(default_factory=dict)
 
@@ -257,8 +257,7 @@ class ProcessApplication(ConsumerApplication):
         loop = NotedLoop(self.poll_loop, self.calls, core, self.producer.wait, write, pace, pause)
         loop.application = self
         while not self.leaving:
-            buffer = RecordBuffer(self.core.collector, pace.limit)
-            await loop.run_once(buffer, plan.interval_s)
+            await loop.run_once(plan.interval_s)
 
     # The function.
 

@@ -292,44 +292,49 @@ def offsets(peer: Peer) -> None:
     peer.new_topic(TOPIC)
     until_ready(peer)
     for version in peer.each_version(TxnOffsetCommitRequest):
-        script = TransactionalScript(peer, f"offsets-{version}")
-        found = script.init()
+        offsets_in(peer, version)
+
+
+def offsets_in(peer: Peer, version: int) -> None:
+    """The same in one version."""
+    script = TransactionalScript(peer, f"offsets-{version}")
+    found = script.init()
+    of = found.producer_id, found.producer_epoch
+
+    def note(label: str, of: Producer, **given: Any) -> None:
+        (told,) = script.commit_offsets(of, version, **given).topics
+        errors = [(e.partition_index, ErrorCode(e.error_code).name) for e in told.partitions]
+        script.note(label, sorted(errors))
+
+    note("not added", of)
+    script.add_group(of)
+    note("added", of)
+    note("stale", (of[0], of[1] - 1))
+    note("ahead", (of[0], of[1] + 1))
+    note("another id", (of[0] + 1_000_000, of[1]))
+    note("no group", of, group_id="")
+    if version >= FIRST_VERSION_WITH_MEMBERS:
+        note("a wrong member", of, member_id="nobody", generation_id=3)
+        note("a member without a generation", of, member_id="nobody")
+    for committed in (True, False):
+        note(f"before the end {committed}", of)
+        found = script.end(of, committed)
+        script.note_response(f"end {committed}", found)
         of = found.producer_id, found.producer_epoch
-
-        def note(label: str, of: Producer, **given: Any) -> None:
-            (told,) = script.commit_offsets(of, version, **given).topics  # noqa: B023
-            errors = [(e.partition_index, ErrorCode(e.error_code).name) for e in told.partitions]
-            script.note(label, sorted(errors))  # noqa: B023
-
-        note("not added", of)
         script.add_group(of)
-        note("added", of)
-        note("stale", (of[0], of[1] - 1))
-        note("ahead", (of[0], of[1] + 1))
-        note("another id", (of[0] + 1_000_000, of[1]))
-        note("no group", of, group_id="")
-        if version >= FIRST_VERSION_WITH_MEMBERS:
-            note("a wrong member", of, member_id="nobody", generation_id=3)
-            note("a member without a generation", of, member_id="nobody")
-        for committed in (True, False):
-            note(f"before the end {committed}", of)
-            found = script.end(of, committed)
-            script.note_response(f"end {committed}", found)
-            of = found.producer_id, found.producer_epoch
-            script.add_group(of)
-        asked = OffsetFetchRequestGroup(
-            group_id="g", topics=[OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
-        )
-        request = OffsetFetchRequest(groups=[asked], require_stable=True)
+    asked = OffsetFetchRequestGroup(
+        group_id="g", topics=[OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
+    )
+    request = OffsetFetchRequest(groups=[asked], require_stable=True)
+    read: list[Any] = []
 
-        def stable() -> bool:
-            (group,) = peer.ask(request, 8).groups  # noqa: B023
-            read[:] = [group.topics[0].partitions[0]]  # noqa: B023
-            return read[0].error_code != ErrorCode.UNSTABLE_OFFSET_COMMIT  # noqa: B023
+    def stable() -> bool:
+        (group,) = peer.ask(request, 8).groups
+        read[:] = [group.topics[0].partitions[0]]
+        return bool(read[0].error_code != ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
-        read: list[Any] = []
-        peer.until(stable)
-        peer.note(f"offset after v{version}", [read[0].error_code, read[0].committed_offset])
+    peer.until(stable)
+    peer.note(f"offset after v{version}", [read[0].error_code, read[0].committed_offset])
 
 
 def markers(peer: Peer) -> None:
