@@ -60,7 +60,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         self._new_state_machine = new_state_machine
         self._replicas = replicas
         self._clock = clock
-        self._timer = timer
+        self.timer = timer
         self._call_soon = call_soon
         self.answer_timeout_ms = answer_timeout_ms
         self._shards: dict[int, tuple[Shard, M]] = {}
@@ -158,7 +158,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
             state_machine,
             self._replicas,
             self._clock,
-            self._timer,
+            self.timer,
             self._call_soon,
             self.answer_timeout_ms,
         )

@@ -70,6 +70,7 @@ class Transaction:
         instance: str | None = None,
         metadata: str = "",
         verified: bool = True,
+        connection: int = 1,
     ) -> str:
         """Commit an offset for each partition from 0 on. Return the error, of the first if any."""
         partitions = [
@@ -90,7 +91,7 @@ class Transaction:
         )
         answers: list[Any] = []
         guard = self.guard() if verified else None
-        self.stage.groups.commit_transactional_offsets(request, guard, answers.append)
+        self.stage.groups.commit_transactional_offsets(request, connection, guard, answers.append)
         self.stage.run_until_idle()
         ((topic,),) = [each.topics for each in answers]
         return ErrorCode(topic.partitions[0].error_code).name
@@ -267,6 +268,17 @@ def test_fenced_producer_commits_nothing() -> None:
     stage.run_until_idle()
     assert transaction.commit(6, verified=False) == "INVALID_PRODUCER_EPOCH"
     assert fetch(stage) == {0: -1, 1: -1}
+
+
+def test_offsets_over_a_connection_that_the_producer_gave_up_are_refused() -> None:
+    stage = Stage()
+    transaction = Transaction(stage)
+    assert transaction.commit(5, connection=2) == "NONE"
+    transaction.end(committed=True)
+    assert transaction.commit(7, connection=2) == "NONE"
+    assert transaction.commit(5, connection=1) == "INVALID_TXN_STATE"
+    transaction.end(committed=True)
+    assert fetch(stage)[0] == 7
 
 
 def test_long_metadata_is_refused_for_its_partition() -> None:

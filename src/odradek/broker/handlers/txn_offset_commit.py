@@ -121,7 +121,9 @@ def _verify(
     def answered(verified: Verified) -> None:
         error = verified.errors.get(key, NONE)
         if error is NONE:
-            groups.commit_transactional_offsets(request, verified.guards.get(key), respond)
+            groups.commit_transactional_offsets(
+                request, context.connection_number, verified.guards.get(key), respond
+            )
         else:
             respond(txn_commit_error(request, refusal(error)))
 

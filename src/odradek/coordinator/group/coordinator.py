@@ -54,6 +54,7 @@ from odradek.protocol.api.offset_fetch import OffsetFetchRequestGroup, OffsetFet
 from odradek.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
+    from odradek.coordinator.group.late_offset_commits import ProducerConnections
     from odradek.protocol.api.txn_offset_commit import (
         TxnOffsetCommitRequest,
         TxnOffsetCommitResponse,
@@ -82,6 +83,7 @@ class GroupCoordinator:
         self.runtime = runtime
         self.transitions = transitions or GroupTransitions()
         """The last changes of state of all groups, which the shards note."""
+        self._producers: ProducerConnections | None = None
 
     # -- members -----------------------------------------------------------------------------------
 
@@ -255,17 +257,31 @@ class GroupCoordinator:
     def commit_transactional_offsets(
         self,
         request: TxnOffsetCommitRequest,
+        connection: int,
         guard: VerificationGuard | None,
         respond: Callable[[TxnOffsetCommitResponse], None],
     ) -> None:
-        """Commits offsets of partitions that exist with a transaction that was verified."""
-        # Imported here, so that a start does without it.
+        """Commits offsets of partitions that exist with a transaction that was verified.
+
+        `connection`: the number of the client's, which grows with each one that is accepted.
+        """
+        # Imported here, so that a start does without them.
+        from odradek.coordinator.group.late_offset_commits import ProducerConnections
         from odradek.coordinator.group.txn_offset_commit import (
             commit_transactional_offsets,
             txn_commit_error,
         )
 
         reply = Reply(respond, partial(txn_commit_error, request))
+        if self._producers is None:
+            idle_ms = self.config.connections_max_idle_ms
+            self._producers = ProducerConnections(
+                idle_ms if idle_ms >= 0 else self.config.producer_id_expiration_ms
+            )
+        producer = request.producer_id, request.producer_epoch
+        if self._producers.is_late(*producer, connection, self.runtime.timer.now_ms):
+            reply.refuse(ErrorCode.INVALID_TXN_STATE)
+            return
         self.runtime.run(
             request.group_id,
             lambda shard, result: commit_transactional_offsets(
