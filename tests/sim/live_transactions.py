@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from odradek.broker.node import Node
 from odradek.coordinator.transaction.transaction_state import TransactionState
 from odradek.model.errors import ErrorCode
-from odradek.model.topics import TopicPartition
+from odradek.model.topics import CONSUMER_OFFSETS, TopicPartition
 from odradek.protocol import record_batch_builder
+from odradek.protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from odradek.protocol.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -24,22 +26,32 @@ from odradek.protocol.api.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from odradek.protocol.api.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
 from odradek.testing.history import History
 from odradek.testing.machine import PORT, host_of
 from odradek.testing.probes import nodes_of, open_transactions
 from odradek.testing.process import SimProcess
 from odradek.testing.scheduler import MS, SimClock
 from odradek.testing.transactions import TransactionHistory
-from odradek.testing.workload.cluster_client import TRANSACTION, ClusterClient
+from odradek.testing.workload.cluster_client import GROUP, TRANSACTION, ClusterClient
 from odradek.testing.workload.committed_reader import SimCommittedReader
+from odradek.testing.workload.group_offsets import ask_offsets
 from odradek.testing.workload.topics import TopicLife
 from odradek.testing.workload.transactional_producer import (
     ADD_VERSION,
     END_VERSIONS,
     INIT_VERSIONS,
+    OFFSETS_VERSIONS,
     PRODUCE_VERSIONS,
     error_of_added,
+    error_of_offsets,
     error_of_produce,
+    error_of_response,
 )
 from odradek.testing.workload.wire import WireClient
 from sim.live_cluster import LiveCluster
@@ -59,12 +71,13 @@ def live_cluster() -> LiveCluster:
         transaction_state_log_num_partitions="3",
     )
 
-    def is_ready() -> bool:
-        request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["any"])
+    def is_found(kind: int) -> bool:
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=["any"])
         found = cluster.ask(1, request, 4, FindCoordinatorResponse)
         return found is not None and found.coordinators[0].error_code == 0
 
-    cluster.until(is_ready)
+    for kind in (GROUP, TRANSACTION):
+        cluster.until(partial(is_found, kind))
     cluster.settle()
     return cluster
 
@@ -160,6 +173,19 @@ class Producer:
         return transactions.coordinator_node(self.id)
 
     @property
+    def group(self) -> str:
+        """The group whose offsets it commits."""
+        return f"group-{self.id}"
+
+    @property
+    def group_coordinator(self) -> int:
+        """The number of the node that coordinates its group."""
+        number = self.newest.broker.groups.runtime.partition_of(self.group)
+        offsets = self.newest.metadata.committed.topic(CONSUMER_OFFSETS)
+        assert offsets is not None, "nobody has asked for a coordinator of groups"
+        return offsets.partitions[number].leader
+
+    @property
     def state(self) -> TransactionState | None:
         """The state of its id, None if its coordinator does not have it now."""
         node = nodes_of(self.cluster.world.machines).get(self.coordinator)
@@ -229,6 +255,30 @@ class Producer:
         version = self._of_version(PRODUCE_VERSIONS)
         return leader, request, version, ProduceResponse, error_of_produce
 
+    def add_offsets_request(self) -> Send:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            group_id=self.group,
+        )
+        return self.coordinator, request, ADD_VERSION, AddOffsetsToTxnResponse, error_of_response
+
+    def offset_request(self, offset: int) -> Send:
+        """Of partition 0 of its topic."""
+        partition = TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_metadata=""
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.id,
+            group_id=self.group,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            topics=[TxnOffsetCommitRequestTopic(name=self.topic, partitions=[partition])],
+        )
+        version = self._of_version(OFFSETS_VERSIONS)
+        return self.group_coordinator, request, version, TxnOffsetCommitResponse, error_of_offsets
+
     def end_request(self, *, commit: bool) -> Send:
         request = EndTxnRequest(
             transactional_id=self.id,
@@ -269,15 +319,26 @@ class Producer:
             self._sequences[index] = self._sequences.get(index, 0) + 1
         return error
 
+    def add_offsets(self) -> ErrorCode:
+        """Tell the coordinator of the group, which version 2 need not."""
+        if self.version == 2:
+            return ErrorCode.NONE
+        return self._insist(self.add_offsets_request)
+
+    def commit_offset(self, offset: int) -> ErrorCode:
+        """Commit an offset of its group with the transaction."""
+        error = self.add_offsets()
+        if error is not ErrorCode.NONE:
+            return error
+        return self._insist(lambda: self.offset_request(offset))
+
     def end(self, *, commit: bool) -> ErrorCode:
         """Commit or abort."""
         return self._insist(lambda: self.end_request(commit=commit))
 
 
-def committed_values(cluster: LiveCluster, name: str, partitions: int) -> list[bytes]:
-    """Return what a reader of committed records gets, sorted, when no transaction is open."""
-    cluster.settle()
-    cluster.until(lambda: not open_transactions(cluster.world.machines))
+def reading_client(cluster: LiveCluster, name: str) -> ClusterClient:
+    """Return a client that can find the leaders of a topic, and coordinators."""
     number = len(cluster.world.fabric.hosts)
     process = SimProcess(cluster.scheduler, f"reader{number}", SimClock(cluster.scheduler))
     network = cluster.world.fabric.network(process, process.name)
@@ -285,12 +346,31 @@ def committed_values(cluster: LiveCluster, name: str, partitions: int) -> list[b
     topic_id = cluster.partition(cluster.leader(name), name).topic_id
     topics = {name: TopicLife(name, name, topic_id)}
     hosts = [machine.host for machine in cluster.world.machines]
-    client = ClusterClient(process, network, chance, hosts, PORT, topics)
+    return ClusterClient(process, network, chance, hosts, PORT, topics)
+
+
+def committed_values(cluster: LiveCluster, name: str, partitions: int) -> list[bytes]:
+    """Return what a reader of committed records gets, sorted, when no transaction is open."""
+    cluster.settle()
+    cluster.until(lambda: not open_transactions(cluster.world.machines))
+    client = reading_client(cluster, name)
     observed = TransactionHistory()
     indexes = [TopicPartition(name, index) for index in range(partitions)]
     reader = SimCommittedReader(
-        client, History(), observed, process.name, indexes, topics, final=True
+        client, History(), observed, client.process.name, indexes, client.topics, final=True
     )
     reader.start()
     cluster.until(lambda: reader.finished)
     return sorted(read.value for read in observed.reads)
+
+
+def stable_offset(producer: Producer) -> int:
+    """Return the committed offset of a producer's group, -1 for none, when none is pending."""
+    found: list[int] = []
+    partition = TopicPartition(producer.topic, 0)
+    client = reading_client(producer.cluster, producer.topic)
+    ask_offsets(
+        client, producer.group, [partition], lambda offsets: found.append(offsets[partition])
+    )
+    producer.cluster.until(lambda: found)
+    return found[0]

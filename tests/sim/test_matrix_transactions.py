@@ -30,7 +30,14 @@ from odradek.testing.sim import explain, run_seed, summary
 from sim.broken_parts import KILLS, transactional
 from sim.broken_transactions import begins_near_the_last_epoch
 from sim.live_cluster import LiveCluster
-from sim.live_transactions import Producer, Send, committed_values, live_cluster
+from sim.live_transactions import (
+    Client,
+    Producer,
+    Send,
+    committed_values,
+    live_cluster,
+    stable_offset,
+)
 
 State = TransactionState
 PARTITIONS = 3
@@ -56,6 +63,7 @@ def producer_of(cluster: LiveCluster, name: str, version: int) -> Producer:
 LATE: dict[str, Callable[[Producer], Send]] = {
     "Produce": lambda producer: producer.produce_request(0, b"late"),
     "AddPartitionsToTxn": lambda producer: producer.add_request(0),
+    "AddOffsetsToTxn": lambda producer: producer.add_offsets_request(),
     "EndTxn, commit": lambda producer: producer.end_request(commit=True),
     "EndTxn, abort": lambda producer: producer.end_request(commit=False),
 }
@@ -85,6 +93,97 @@ def test_row_20_a_request_of_the_transaction_before_changes_nothing(
     cluster.until(lambda: producer.state is State.COMPLETE_ABORT)
     kept = [b"first"] if committed else []
     assert committed_values(cluster, producer.topic, PARTITIONS) == kept
+
+
+@BOTH
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "aborted"])
+@pytest.mark.parametrize("next_commits", [True, False], ids=["next commits", "next aborts"])
+@pytest.mark.parametrize("has_offsets", [True, False], ids=["has offsets", "has begun"])
+def test_row_20_late_offsets_of_the_transaction_before_are_not_part_of_the_next(
+    cluster: LiveCluster, committed: bool, next_commits: bool, has_offsets: bool, version: int
+) -> None:
+    producer = producer_of(cluster, f"offsets-{committed}-{next_commits}-{has_offsets}", version)
+    assert producer.commit_offset(4) is ErrorCode.NONE
+    late = producer.offset_request(5)
+    old = producer.client(late[0])
+    old.hold()
+    answers = old.send(late)
+    producer.reconnect()
+    assert producer.commit_offset(5) is ErrorCode.NONE
+    assert producer.end(commit=committed) is ErrorCode.NONE
+    before = after = 5 if committed else -1
+    assert producer.add_offsets() is ErrorCode.NONE
+    if has_offsets:
+        assert producer.commit_offset(7) is ErrorCode.NONE
+        after = 7
+    old.release()
+    cluster.until(lambda: answers)
+    assert producer.write(1, b"second") is ErrorCode.NONE
+    assert producer.end(commit=next_commits) is ErrorCode.NONE
+    assert stable_offset(producer) == (after if next_commits else before)
+
+
+@BOTH
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "aborted"])
+def test_row_20_late_offsets_are_refused_while_no_transaction_is_open(
+    cluster: LiveCluster, committed: bool, version: int
+) -> None:
+    producer = producer_of(cluster, f"offsets-alone-{committed}", version)
+    assert producer.commit_offset(4) is ErrorCode.NONE
+    late = producer.offset_request(5)
+    old = producer.client(late[0])
+    old.hold()
+    answers = old.send(late)
+    producer.reconnect()
+    assert producer.end(commit=committed) is ErrorCode.NONE
+    cluster.until(lambda: producer.state not in AFTER)
+    old.release()
+    cluster.until(lambda: answers)
+    assert answers[0] in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE)
+    assert stable_offset(producer) == (4 if committed else -1)
+
+
+def test_row_20_a_transaction_that_late_offsets_begin_is_ended_by_the_next_one(
+    cluster: LiveCluster,
+) -> None:
+    producer, old, answers = late_add_offsets(cluster, "begun-late", timeout_ms=60_000)
+    old.release()
+    cluster.until(lambda: answers)
+    assert producer.state is State.ONGOING
+    assert producer.commit_offset(7) is ErrorCode.NONE
+    assert producer.end(commit=True) is ErrorCode.NONE
+    assert stable_offset(producer) == 7
+
+
+def test_row_20_a_transaction_that_late_offsets_begin_is_ended_by_its_timeout(
+    cluster: LiveCluster,
+) -> None:
+    producer, old, answers = late_add_offsets(cluster, "begun-too-late", timeout_ms=1_000)
+    old.release()
+    cluster.until(lambda: answers)
+    assert producer.state is State.ONGOING
+    cluster.until(lambda: producer.state is State.COMPLETE_ABORT)
+    assert stable_offset(producer) == 5
+
+
+def late_add_offsets(
+    cluster: LiveCluster, name: str, timeout_ms: int
+) -> tuple[Producer, Client, list[ErrorCode]]:
+    """Return a producer that has committed offset 5, and the connection that holds its late
+    AddOffsetsToTxn, which is of version 1 only: nothing tells it from one of the next transaction.
+    """
+    cluster.create(name, partitions=PARTITIONS)
+    producer = Producer(cluster, f"id-{name}", name, 1, timeout_ms)
+    assert producer.init() is ErrorCode.NONE
+    late = producer.add_offsets_request()
+    old = producer.client(late[0])
+    old.hold()
+    answers = old.send(late)
+    producer.reconnect()
+    assert producer.commit_offset(5) is ErrorCode.NONE
+    assert producer.end(commit=True) is ErrorCode.NONE
+    cluster.until(lambda: producer.state is State.COMPLETE_COMMIT)
+    return producer, old, answers
 
 
 # Row 42: sequences.
