@@ -210,6 +210,8 @@ def chaos_run(
                 outage.whole_ns = time.monotonic_ns()
                 told(outage)
                 cluster.wait(REST_S)
+            for each in transactions:
+                each.await_commit()
         for writer in running:
             writer.finish()
         for writer in running:

@@ -9,15 +9,17 @@ is aborted. What each was told is kept:
     aborted     none is read
     unknown     no answer came: all of them, or none
 
-At the end nothing is open in any partition, and the group's offset is that of a transaction which
-was committed, not before the last one that surely was.
+Once the last fault is healed each library commits one more. At the end nothing is open in any
+partition, and the group's offset is that of a transaction which was committed, not before the last
+one that surely was.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections import Counter
+import time
+from collections import Counter, deque
 from types import TracebackType
 from typing import Self
 
@@ -37,6 +39,8 @@ PAUSE_S = 0.02
 ABORTED = 3
 """Every transaction whose number this divides is aborted."""
 COMMITTED, GONE, UNKNOWN = "committed", "aborted", "unknown"
+LAST_ERRORS = 3
+"""How many are told of a writer that commits nothing."""
 
 
 LIBRARIES = (Confluent, Aiokafka, Odradek)
@@ -54,7 +58,11 @@ class TransactionalWriter:
         self.name = f"{library.__name__.lower()}-transactions"
         self.outcomes: dict[int, str] = {}
         """By the number of each transaction that was begun."""
-        self.failures: Counter[str] = Counter()
+        self.begun = 0
+        """The number of the last transaction that was begun."""
+        self.committed = 0
+        """The number of the last transaction that was committed."""
+        self._errors: deque[str] = deque(maxlen=LAST_ERRORS)
         self._library = library
         self._commits_offsets = library not in WITHOUT_OFFSETS
         self._refused: tuple[type[Exception], ...] = (*library.refused, TimeoutError)
@@ -78,7 +86,24 @@ class TransactionalWriter:
         self._thread.join(2 * PATIENCE_OF_CALLS_S)
         if kind is None and self._thread.is_alive():
             raise ChaosFailure(f"{self.name} is in a call that does not return")
-        if kind is None and self._bug is not None:
+        if kind is None:
+            self._raise_bug()
+
+    def await_commit(self) -> None:
+        """Wait until a transaction is committed that was begun after now."""
+        begun = self.begun
+        deadline = time.monotonic() + PATIENCE_S
+        while self.committed <= begun:
+            self._raise_bug()
+            if time.monotonic() > deadline:
+                raise ChaosFailure(
+                    f"{self.name} committed nothing for {PATIENCE_S} s; its last errors: "
+                    + ("; ".join(self._errors) or "none")
+                )
+            threading.Event().wait(0.05)
+
+    def _raise_bug(self) -> None:
+        if self._bug is not None:
             raise ChaosFailure(f"{self.name} ended: {self._bug!r}") from self._bug
 
     def _run(self) -> None:
@@ -88,35 +113,35 @@ class TransactionalWriter:
             self._bug = error
 
     def _write_all(self) -> None:
-        number = 0
         producer: TransactionalProducer | None = None
         while not self._ending.wait(PAUSE_S):
             try:
                 if producer is None:
                     producer = self._library(self._bootstrap, self.name, TIMEOUT_MS)
                     producer.init()
-                number += 1
-                self.outcomes[number] = GONE
-                self._write(producer, number)
-                committed = number % ABORTED != 0
-                self.outcomes[number] = UNKNOWN if committed else GONE
-                if committed:
-                    producer.commit()
-                else:
-                    producer.abort()
-                self.outcomes[number] = COMMITTED if committed else GONE
+                self.begun += 1
+                self._write(producer, self.begun)
             except self._refused as failure:
-                self.failures[str(failure)[:80]] += 1
+                self._errors.append(str(failure) or repr(failure))
                 self._drop(producer)
                 producer = None
         self._drop(producer)
 
     def _write(self, producer: TransactionalProducer, number: int) -> None:
+        """Write one transaction, and end it."""
+        self.outcomes[number] = GONE
         producer.begin()
         for partition in range(PARTITIONS):
             producer.send(TRANSACTIONS_TOPIC, f"{self.name}:{number}".encode(), partition)
         if self._commits_offsets:
             producer.commit_offsets(self.name, {(TRANSACTIONS_TOPIC, 0): number})
+        if number % ABORTED == 0:
+            producer.abort()
+            return
+        self.outcomes[number] = UNKNOWN
+        producer.commit()
+        self.outcomes[number] = COMMITTED
+        self.committed = number
 
     def _drop(self, producer: TransactionalProducer | None) -> None:
         """Close a producer, whatever its state is: the next one shuts it out."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,7 @@ from chaos.run import (
     schedule,
 )
 from chaos.transactions import COMMITTED, GONE, UNKNOWN, TransactionalWriter
-from clients.libraries.transactional import Confluent, Odradek
+from clients.libraries.transactional import Confluent, Odradek, TransactionalProducer
 from odradek.coordinator.group.group_records import (
     GROUP_RECORDS,
     OffsetCommitKey,
@@ -120,6 +122,51 @@ def test_a_writer_of_transactions_whose_thread_ends_is_found() -> None:
     writer = TransactionalWriter(Broken, "nowhere")
     with pytest.raises(ChaosFailure, match="ZeroDivisionError"), writer:
         writer._thread.join()
+
+
+class Unready(TransactionalProducer):
+    """A producer whose coordinator is never there."""
+
+    refused = (ConnectionError,)
+    asked = threading.Semaphore(0)
+    """How often it was asked to begin."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int = 60_000) -> None:
+        pass
+
+    def init(self) -> None:
+        pass
+
+    def begin(self) -> None:
+        self.asked.release()
+        raise ConnectionError("there is no coordinator")
+
+    def send(self, topic: str, value: bytes, partition: int = 0) -> None:
+        raise NotImplementedError
+
+    def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_writer_of_transactions_that_commits_nothing_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("chaos.transactions.PATIENCE_S", 0)
+    found = "unready-transactions committed nothing .*errors: there is no coordinator"
+    with TransactionalWriter(Unready, "nowhere") as writer:
+        for _ in range(2):  # The error of the first is kept before the second.
+            Unready.asked.acquire()
+        with pytest.raises(ChaosFailure, match=found):
+            writer.await_commit()
 
 
 @pytest.mark.parametrize("brokers", FAULTS)
