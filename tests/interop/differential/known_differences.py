@@ -52,6 +52,11 @@ OPEN_FOR_OTHERS = (
     "An InitProducerId with an epoch that is not that of the open transaction changes nothing. "
     "Kafka aborts the transaction first, and looks at the epoch afterwards."
 )
+FENCED_STAYS_FENCED = (
+    "After a transaction of version 1 the epoch before is that of a producer which was fenced. "
+    "Kafka takes its EndTxn 5 for a repeated one and answers with the epoch of the producer that "
+    "fenced it: both go on with one epoch, and one commits or aborts what the other wrote."
+)
 OF_NODES = (
     "Requests between brokers are taken only on the listener of nodes. Kafka takes them from every "
     "client while it has no authorizer, and never answers one without transactions."
@@ -147,6 +152,12 @@ def judged_by_another_rule(kind: str, reason: str) -> tuple[Known, ...]:
 
 KNOWN: tuple[Known, ...] = (
     Known("transaction-states: * Ongoing, init, after", "*", OPEN_FOR_OTHERS),
+    Known(
+        "transaction-states: * of the second producer, commit v5, before*", "*", FENCED_STAYS_FENCED
+    ),
+    Known(
+        "transaction-states: * of the second producer, abort v5, before*", "*", FENCED_STAYS_FENCED
+    ),
     Known("transaction-versions: of a broker v?", "", OF_NODES, kafka="no answer"),
     Known("transaction-versions: of a broker v?, verify", "*", OF_NODES),
     Known("transaction-markers: v? commit in transacted", "*", ABORTS_ONLY, kafka="NONE"),

@@ -26,6 +26,7 @@ from odradek.coordinator.transaction.transaction_metadata import (
 from odradek.coordinator.transaction.transaction_shard import EXPIRE, TransactionShard
 from odradek.coordinator.transaction.transaction_state import (
     COMPLETE_ABORT,
+    COMPLETE_COMMIT,
     DEAD,
     EMPTY,
     ENDING,
@@ -315,6 +316,17 @@ def test_with_transaction_version_2_the_epoch_tells_what_is_late() -> None:
     one = OneId(EMPTY)
     one.add(connection=2)
     assert one.end(True, connection=1)[0] is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("state", [COMPLETE_COMMIT, COMPLETE_ABORT])
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_fenced_producer_does_not_get_the_epoch_of_its_successor_of_version_1(
+    state: TransactionState, committed: bool
+) -> None:
+    one = OneId(state, transaction_version=0, last_producer_epoch=-1)
+    fenced = TransactionalProducer("id", 1, 4)
+    assert one.end(committed, producer=fenced)[0] is ErrorCode.PRODUCER_FENCED
+    assert one.metadata.state is state
 
 
 def test_a_tombstone_removes_an_id_and_its_count() -> None:

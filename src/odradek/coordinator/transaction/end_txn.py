@@ -125,9 +125,13 @@ def outcome_with_bump(
     state, epoch = metadata.state, metadata.producer_epoch
     if state in ENDING:
         return outcome(Event.COMMIT_AND_BUMP, state)
-    was_bumped = producer.epoch + 1 == epoch
+    # Only an end of version 5 gives its producer the next epoch. After one below it, the epoch
+    # before is that of an earlier producer, which another one has fenced.
+    has_bumped = metadata.transaction_version >= EPOCH_BUMP_VERSION
+    was_bumped = has_bumped and producer.epoch + 1 == epoch
     was_rotated = (
-        producer.producer_id == metadata.previous_producer_id
+        has_bumped
+        and producer.producer_id == metadata.previous_producer_id
         and producer.epoch == LAST_EPOCH
         and epoch == 0
     )

@@ -154,7 +154,17 @@ class TransactionalScript:
         self.note(label, name, self.producer(found.producer_id), found.producer_epoch)
 
 
-STATES = ("new", "Empty", "Ongoing", "CommittedV1", "AbortedV1", "CommittedV2", "AbortedV2")
+STATES = (
+    "new",
+    "Empty",
+    "Ongoing",
+    "CommittedV1",
+    "AbortedV1",
+    "CommittedV1 of the second producer",
+    "AbortedV1 of the second producer",
+    "CommittedV2",
+    "AbortedV2",
+)
 
 
 def reach(peer: Peer, name: str, state: str) -> tuple[TransactionalScript, Producer]:
@@ -163,13 +173,15 @@ def reach(peer: Peer, name: str, state: str) -> tuple[TransactionalScript, Produ
     if state == "new":
         return script, (1, 0)
     found = script.init()
+    if "second" in state:
+        found = script.init()
     of = found.producer_id, found.producer_epoch
     script.producer(of[0])
     if state == "Empty":
         return script, of
     assert script.add(of) == 0
     if state != "Ongoing":
-        version = 5 if state.endswith("V2") else 4
+        version = 5 if "V2" in state else 4
         ended = script.end(of, state.startswith("Committed"), version)
         assert ended.error_code == 0
         if version == 5:
