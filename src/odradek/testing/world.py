@@ -453,7 +453,9 @@ class World:
         """All committed inputs are processed; then the processings end."""
         engines = self.transaction_engines
         engines.start_catching_up()
-        stuck = self._until(lambda: not engines.behind(), CATCH_UP_LIMIT_NS, engines.behind)
+        stuck = self._until(
+            lambda: not engines.behind(), CATCH_UP_LIMIT_NS, engines.behind, engines.caught_up
+        )
         if not stuck:
             engines.stop()
             stuck = self._until(
@@ -489,11 +491,19 @@ class World:
         return stuck
 
     def _until(
-        self, done: Callable[[], bool], limit_ns: int, pending: Callable[[], list[str]]
+        self,
+        done: Callable[[], bool],
+        limit_ns: int,
+        pending: Callable[[], list[str]],
+        progress: Callable[[], int] = lambda: 0,
     ) -> list[str]:
-        deadline_ns = self.scheduler.now_ns + limit_ns
+        """Go on until that is done. Return what is pending if `progress` stands for the limit."""
+        deadline_ns, best = self.scheduler.now_ns + limit_ns, progress()
         while not done():
-            if self.scheduler.now_ns >= deadline_ns:
+            now_ns, reached = self.scheduler.now_ns, progress()
+            if reached > best:
+                deadline_ns, best = now_ns + limit_ns, reached
+            if now_ns >= deadline_ns:
                 return [f"stuck for {limit_ns // SECOND} s: {line}" for line in pending()]
             self.scheduler.run(min(deadline_ns, self.scheduler.now_ns + 100 * MS))
         return []

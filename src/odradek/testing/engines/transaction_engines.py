@@ -273,6 +273,13 @@ class TransactionEngines:
         lines = [line for group in self.plan.groups for line in found.behind(group.name)]
         return lines and lines + self.still_running()
 
+    def caught_up(self) -> int:
+        """Return how much is read and processed so far: it grows as long as there is progress."""
+        found = self.catching_up
+        assert found is not None
+        offsets = [max(0, offset) for of in found.committed.values() for offset in of.values()]
+        return len(found.inputs.reads) + sum(offsets)
+
     def stop(self) -> None:
         """Let all processings end."""
         self._stopping = True
