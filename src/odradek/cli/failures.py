@@ -94,12 +94,13 @@ def for_each(names: Iterable[str], act: Callable[[str], None]) -> None:
 
 
 def collect_errors(names: Iterable[str], act: Callable[[str], None]) -> list[errors.KafkaError]:
-    """Call `act` for each name once; return the errors of names that are missing or refused."""
+    """Call `act` for each name once; return the errors of names that are missing or refused.
+    Raises those of clients, such as a lost connection, at once."""
     failed: list[errors.KafkaError] = []
     for name in dict.fromkeys(names):
         try:
             act(name)
-        except (*NOT_FOUND, *REFUSED) as error:
+        except errors.BrokerError as error:
             failed.append(error)
     return failed
 

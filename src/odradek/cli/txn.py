@@ -353,7 +353,10 @@ def abort_in_partitions(
         raise Exit(exits.NOT_FOUND)
     if not confirm(open_table(found), "Abort", yes=yes, dry_run=dry_run, as_json=as_json):
         return
-    for where, producer in ((each.partition, each.producer) for each in found):
+    by_name = {str(each.partition): each for each in found}
+
+    def write_marker(name: str) -> None:
+        where, producer = by_name[name].partition, by_name[name].producer
         cluster.abort_transaction(
             where, producer.producer_id, producer.epoch, producer.coordinator_epoch
         )
@@ -364,6 +367,8 @@ def abort_in_partitions(
             partition=where.partition,
             aborted=True,
         )
+
+    for_each(by_name, write_marker)
 
 
 def partition_of(text: str) -> TopicPartition:

@@ -431,7 +431,8 @@ class Transactions:
         try:
             await self._end_txn(TxnRequest.COMMIT)
         except RequestRefused as refused:
-            raise self._failed(refused) from None
+            unknown = "an earlier attempt was not answered, so the transaction may be committed"
+            raise self._failed(refused, unknown if refused.is_unknown else "") from None
 
     async def _abort(self) -> None:
         transaction = self.transaction
@@ -538,6 +539,9 @@ class Transactions:
             try:
                 node_id = await self._find(*key)
                 answer = await self._engine.call(node_id, request, response_type)
+            except RequestRefused as refused:
+                refused.is_unknown = is_unknown
+                raise
             except KafkaError as error:
                 if class_of_failure(error) is ErrorClass.FATAL:
                     raise self.transaction.fail(asked, error) from None
@@ -591,8 +595,6 @@ class Transactions:
                 what += f" ({each})"
         is_open = transaction.phase not in (Phase.UNINITIALIZED, Phase.INITIALIZING, Phase.READY)
         open_ms = self._engine.now_ms - transaction.began_ms if is_open else -1
-        if refused.asked is TxnRequest.COMMIT and refused.is_unknown:
-            what += ": an earlier attempt was not answered, so the transaction may be committed"
         error = transaction.fenced(what, refused.code, open_ms)
         self._sender.run_soon()
         return transaction.fail(refused.asked, error)

@@ -266,6 +266,16 @@ def test_a_commit_that_is_refused_after_a_lost_answer_may_have_taken_effect():
         t.commit()
 
 
+def test_a_commit_whose_coordinator_is_refused_after_a_lost_answer_may_have_taken_effect():
+    t = Transacting()
+    t.started()
+    t.send(b"a")
+    t.fail_next(EndTxnRequest, LOST)
+    t.fail_next(FindCoordinatorRequest, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    with pytest.raises(TransactionalIdAuthorizationError, match="may be committed"):
+        t.commit()
+
+
 def test_a_commit_without_an_answer_in_time_is_unknown_and_told_by_the_next_call():
     t = Transacting()
     t.started()
