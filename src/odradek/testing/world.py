@@ -84,7 +84,8 @@ SEND_LIMIT_NS = 200 * SECOND
 REST_LIMIT_NS = 200 * SECOND
 """Long, because engines wait up to 30 s for an answer, more than once."""
 END_LIMIT_NS = 60 * SECOND
-CATCH_UP_LIMIT_NS = 60 * SECOND
+CATCH_UP_LIMIT_NS = 200 * SECOND
+"""Of no progress; long, because over the slowest links most requests of an engine time out."""
 DEFAULT_STEPS = 100
 NO_ENGINES, ONLY_ENGINES, BOTH = "none", "only", "both"
 DRAWN = 0
@@ -330,7 +331,7 @@ class World:
         self.links.heal()
         self.engine_clients.calm_down()
         self.transaction_engines.calm_down()
-        stuck = self._until(self._work_is_done, self._work_limit_ns(), self._pending_work)
+        stuck = self._until_work_is_done(self._work_limit_ns())
         if not stuck and self._is_cluster:
             stuck = self._cluster_settles()
         if not stuck and self.transactions:
@@ -432,7 +433,16 @@ class World:
             self.cluster.lasting(fate)
         self.clients.start_new_work()
         limit_ns = self._work_limit_ns() + WHOLE_LIMIT_NS
-        return self._until(self._work_is_done, limit_ns, self._pending_work)
+        return self._until_work_is_done(limit_ns)
+
+    def _until_work_is_done(self, limit_ns: int) -> list[str]:
+        return self._until(
+            self._work_is_done, limit_ns, self._pending_work, self._transactions_tried
+        )
+
+    def _transactions_tried(self) -> int:
+        scripted, engines = self.clients.transactions.producers, self.transaction_engines.producers
+        return sum(each.tried for each in scripted) + sum(each.tried for each in engines)
 
     def _until_settled(self, lost: Sequence[int]) -> list[str]:
         return self._until(

@@ -7,7 +7,7 @@ and write to topics of their own. Alone, they are the only clients but readers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from odradek.testing.engines.plans import (
@@ -21,13 +21,22 @@ from odradek.testing.engines.process_application import ProcessPlan
 from odradek.testing.engines.transactional_application import EngineTransactionsPlan
 from odradek.testing.machine import PORT, host_of
 from odradek.testing.prng import SplitMix64, stream
-from odradek.testing.scheduler import MS
+from odradek.testing.scheduler import MS, SECOND
 from odradek.testing.workload.schedule import Schedule, partitions_of
 from odradek.testing.workload.topics import TopicPlan
 from odradek.testing.workload.transaction_clients import draw_producers
 
 PROCESSED, LETTERS = "processed", "letters"
 PROCESSING_TIMEOUTS_MS = (1_500, 4_000, 10_000)
+OFTEN = 100
+"""A tenth, in thousandths."""
+LEAST_OF_PRODUCERS_MS = {
+    "transaction.timeout.ms": 20_000,
+    "request.timeout.ms": 5_000,
+    "delivery.timeout.ms": 20_000,
+}
+LEAST_OF_CONSUMERS_MS = {"session.timeout.ms": 10_000, "max.poll.interval.ms": 15_000}
+Settings = tuple[tuple[str, str], ...]
 EVENTS = ("crash", "crash", "pause", "takeover", "pause and takeover")
 
 
@@ -85,6 +94,8 @@ def with_transaction_engines(seed: int, base: Schedule, steps: int, *, alone: bo
         TopicPlan(LETTERS, 1, settings, replicas=inputs[0].replicas),
     ]
     plan = draw_transaction_engines(chance, inputs, outputs[0].partitions, steps, base.heal_ns)
+    if base.link.slow_rate >= OFTEN and base.link.slow_latency_ns[1] >= SECOND:
+        plan = replace(plan, groups=[with_patience(group) for group in plan.groups])
     bootstrap = ",".join(f"{host_of(number)}:{PORT}" for number in range(1, base.machines + 1))
     if alone:
         base = replace(base, topics=[], producers=[], readers=[], trimmers=[], recreated=[])
@@ -100,6 +111,28 @@ def with_transaction_engines(seed: int, base: Schedule, steps: int, *, alone: bo
         ),
         transaction_engines=replace(plan, bootstrap=bootstrap),
     )
+
+
+def with_patience(group: ProcessGroupPlan) -> ProcessGroupPlan:
+    """Return the group with timeouts of 5 s and more. Over links that hold up a seventh of all
+    packets for up to 1.5 s, shorter ones let hardly any transaction end: there is no progress to
+    judge."""
+
+    def patient(settings: Settings, least: Mapping[str, int]) -> Settings:
+        return tuple(
+            (name, str(max(int(value), least[name])) if name in least else value)
+            for name, value in settings
+        )
+
+    members = [
+        replace(
+            member,
+            consumer=patient(member.consumer, LEAST_OF_CONSUMERS_MS),
+            producer=patient(member.producer, LEAST_OF_PRODUCERS_MS),
+        )
+        for member in group.members
+    ]
+    return replace(group, members=members)
 
 
 def draw_transaction_engines(
