@@ -39,6 +39,7 @@ from rich.console import Console
 from rich.table import Table
 
 import cluster_load as load
+from block_groups import spread_below
 from cluster_load import Measured, percentile, progress
 from clusters import ClusterProcesses, KafkaCluster, OdradekCluster, StartedTogether, jars
 from odradek import leaves
@@ -63,7 +64,7 @@ class Bench:
 
     def directory(self) -> Path:
         self._directories += 1
-        return self.work / f"cluster-{self._directories}"
+        return self.work / f"cluster-{self._directories}-{self.work.name}"
 
     def cluster(self, system: str) -> ClusterProcesses:
         """Return a new cluster, which is not started yet."""
@@ -378,6 +379,7 @@ def main() -> int:
     RESULTS.parent.mkdir(exist_ok=True)
     lines = []
     with tempfile.TemporaryDirectory(prefix="odradek-bench-") as work:
+        spread_below(Path(work))
         try:
             bench = Bench(Path(work), arguments)
         except KafkaMissing as missing:

@@ -118,11 +118,19 @@ class ClusterClient:
         self, topics: Iterable[str], timeout_s: float = 60.0
     ) -> dict[Partition, MetadataResponsePartition]:
         """Return what the metadata of some node say of each partition."""
-        return {
-            Partition(topic.name or "", each.partition_index): each
-            for topic in self.metadata(topics, timeout_s).topics
-            for each in topic.partitions
-        }
+        return by_partition(self.metadata(topics, timeout_s))
+
+    def _partitions_of_all(
+        self, topics: Iterable[str]
+    ) -> dict[Partition, MetadataResponsePartition] | None:
+        """Return the same, or None if that node does not know all topics yet.
+
+        Apache Kafka answers CreateTopics before the broker that is asked next knows the topics.
+        """
+        answer = self.metadata(topics)
+        if any(topic.error_code != ErrorCode.NONE for topic in answer.topics):
+            return None
+        return by_partition(answer)
 
     def create(self, topics: Iterable[str], partitions: int, factor: int) -> None:
         """Create topics, as soon as there are nodes enough. Raises `NotInTime`."""
@@ -183,20 +191,27 @@ class ClusterClient:
         names = list(topics)
 
         def in_sync() -> bool:
-            found = self.partitions(names)
-            return bool(found) and all(len(each.isr_nodes) >= replicas for each in found.values())
+            found = self._partitions_of_all(names)
+            return found is not None and all(
+                len(each.isr_nodes) >= replicas for each in found.values()
+            )
 
         until(in_sync, f"not all of {names} have {replicas} in-sync replicas")
 
     def await_led(self, topics: Iterable[str], without: int = 0) -> None:
         """Wait until every partition has a leader that takes a record (acks=1), and not node
         `without`."""
-        names, left = list(topics), set[Partition]()
-        end, first = time.monotonic() + PATIENCE_S, True
-        while first or left:
-            found = self.partitions(names)
-            if first:
-                left, first = set(found), False
+        names, end = list(topics), time.monotonic() + PATIENCE_S
+        left: set[Partition] | None = None
+        while left is None or left:
+            if time.monotonic() > end:
+                raise NotInTime(f"{len(left or names)} of {names} have no leader")
+            found = self._partitions_of_all(names)
+            if found is None:
+                time.sleep(0.02)
+                continue
+            if left is None:
+                left = set(found)
             by_leader: dict[int, list[Partition]] = defaultdict(list)
             for partition in left:
                 leader = found[partition].leader_id
@@ -206,9 +221,15 @@ class ClusterClient:
                 with suppress(OSError):
                     left -= took_a_record(self.ports[node_id], partitions)
             if left:
-                if time.monotonic() > end:
-                    raise NotInTime(f"{len(left)} partitions have no leader")
                 time.sleep(0.02)
+
+
+def by_partition(answer: MetadataResponse) -> dict[Partition, MetadataResponsePartition]:
+    return {
+        Partition(topic.name or "", each.partition_index): each
+        for topic in answer.topics
+        for each in topic.partitions
+    }
 
 
 def until(happened: Callable[[], T | None], what: str, patience_s: float = PATIENCE_S) -> T:
