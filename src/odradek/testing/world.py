@@ -85,7 +85,7 @@ REST_LIMIT_NS = 200 * SECOND
 """Long, because engines wait up to 30 s for an answer, more than once."""
 END_LIMIT_NS = 60 * SECOND
 CATCH_UP_LIMIT_NS = 200 * SECOND
-"""Of no progress; long, because over the slowest links most requests of an engine time out."""
+"""How long nothing may progress: over the slowest links most requests of an engine time out."""
 DEFAULT_STEPS = 100
 NO_ENGINES, ONLY_ENGINES, BOTH = "none", "only", "both"
 DRAWN = 0
