@@ -115,7 +115,10 @@ def show_result(console: Console, result: Result) -> None:
         f"  {result.sent:,} sent, {result.acked:,} acknowledged, {failed:,} failed; the group read "
         f"{result.read:,} and {result.read_again:,} of them again; "
         f"{result.committed:,} offsets committed and compared; "
-        f"{result.transactions:,} transactions; {result.starts} starts; "
+        f"{result.transactions:,} transactions, {result.hung} of their producers hung; "
+        f"{result.copied:,} of their records copied in {result.copiers} starts, of which "
+        f"{result.copiers_failed} failed; "
+        f"{result.starts} starts; "
         f"{len(result.outages)} faults; violations: {len(result.violations)}"
     )
     for violation in result.violations[:20]:

@@ -27,7 +27,7 @@ from odradek.model.java_hash import partition_for
 from odradek.testing.cluster import free_ports
 
 TOPIC, GROUP = "chaos", "chaos-readers"
-TRANSACTIONS_TOPIC = "chaos-transactions"
+TRANSACTIONS_TOPIC, COPY_TOPIC = "chaos-transactions", "chaos-copy"
 OFFSETS_TOPIC = "__consumer_offsets"
 PATIENCE_S = 120
 ASKED_S = 5
@@ -133,7 +133,7 @@ class Cluster:
     def create_topic(self, partitions: int) -> None:
         """Create the topics of the run once all nodes are voters."""
         self.await_whole()
-        for name in (TOPIC, TRANSACTIONS_TOPIC):
+        for name in (TOPIC, TRANSACTIONS_TOPIC, COPY_TOPIC):
             topic = NewTopic(name, partitions, len(self.numbers))
             self._admin.create_topics([topic])[name].result(PATIENCE_S)
 

@@ -9,16 +9,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message
-from confluent_kafka import TopicPartition as Assigned
-
 from chaos.cluster import (
+    COPY_TOPIC,
     GROUP,
     OFFSETS_TOPIC,
     PATIENCE_S,
@@ -28,8 +26,10 @@ from chaos.cluster import (
     Cluster,
 )
 from chaos.committed import CommittedOffsets
+from chaos.copier import Copier, wrong_copies
 from chaos.faults import FAULTS, Victims
 from chaos.node import TESTS, environment
+from chaos.reading import read_to_end, values_of
 from chaos.transactions import (
     LIBRARIES,
     TransactionalWriter,
@@ -143,6 +143,14 @@ class Result:
     starts: int = 0
     transactions: int = 0
     """Transactions that were begun."""
+    hung: int = 0
+    """Transactional producers with a call that did not return."""
+    copied: int = 0
+    """Records that Kafka's copier has copied."""
+    copiers: int = 0
+    """How often it was started, of which"""
+    copiers_failed: int = 0
+    """it ended with an error."""
     committed: int = 0
     """Offsets that were committed and compared during the run, besides those of the group."""
     violations: list[str] = field(default_factory=list)
@@ -165,7 +173,7 @@ def chaos_run(
     """Run for at least so many seconds, each kind of fault at least once; check everything.
 
     `brokers`: 1 or 3. `kinds`: of faults, all of them if there are none. `jars`: the class path of
-    Kafka's own clients; with it a producer and a consumer of them take part.
+    Kafka's own clients; with it a producer and a consumer of them take part, and its copier.
     """
     if jars is not None:
         writers = (*writers, JAVA)
@@ -192,7 +200,12 @@ def chaos_run(
         members.until(lambda: any(member.owned for member in group), "the group has members")
         cluster.await_whole()
         committed = CommittedOffsets(bootstrap)
-        transactions = [TransactionalWriter(library, bootstrap) for library in transactional]
+        transactions = [
+            TransactionalWriter(library, bootstrap, directory) for library in transactional
+        ]
+        copier = None
+        if jars is not None:
+            copier = stack.enter_context(Copier(bootstrap, directory, jars))
         outages: list[Outage] = []
         with (
             ExitStack() as during,
@@ -217,7 +230,7 @@ def chaos_run(
         for writer in running:
             writer.join()
         result = Result(seed, outages, starts=cluster.starts, committed=committed.acked)
-        check_transactions(bootstrap, transactions, result)
+        check_transactions(bootstrap, transactions, copier, result)
         history = history_of(running, result, brokers)
         final = read_final(bootstrap, history)
         values = {value for rows in final.values() for _, value, _ in rows}
@@ -237,16 +250,25 @@ def chaos_run(
 
 
 def check_transactions(
-    bootstrap: str, writers: Sequence[TransactionalWriter], result: Result
+    bootstrap: str,
+    writers: Sequence[TransactionalWriter],
+    copier: Copier | None,
+    result: Result,
 ) -> None:
-    """Note the transactions that are torn, lost or left open."""
-    result.violations += await_ends(bootstrap)
-    values = Counter(
-        (message.partition() or 0, (message.value() or b"").decode())
-        for message in read_to_end(bootstrap, TRANSACTIONS_TOPIC)
-    )
+    """Note the transactions that are torn, lost or left open, and wrong copies of them."""
+    result.violations += await_ends(bootstrap, TRANSACTIONS_TOPIC)
+    if copier is not None:
+        copier.await_copied()
+    result.violations += await_ends(bootstrap, COPY_TOPIC, OFFSETS_TOPIC)
+    values = values_of(bootstrap, TRANSACTIONS_TOPIC)
+    if copier is not None:
+        copies = values_of(bootstrap, COPY_TOPIC)
+        result.violations += wrong_copies(values, copies)
+        result.copied, result.copiers = copies.total(), copier.starts
+        result.copiers_failed = copier.failures
     for writer in writers:
         result.transactions += len(writer.outcomes)
+        result.hung += writer.hung
         result.violations += writer.violations(values)
         offset = committed_offset(bootstrap, writer.name)
         result.violations += writer.wrong_offset(offset, values)
@@ -323,32 +345,6 @@ def read_final(bootstrap: str, history: History) -> dict[TopicPartition, Rows]:
     for key, rows in found.items():
         records = [(offset, content) for offset, _, content in rows]
         history.reads.append(Read("final", key, now, 0, records, UNBOUNDED, final=True))
-    return found
-
-
-def read_to_end(bootstrap: str, topic: str) -> list[Message]:
-    """Read a whole topic, each partition in its order."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "final-reader",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
-    unfinished = set(consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions)
-    consumer.assign([Assigned(topic, number, OFFSET_BEGINNING) for number in unfinished])
-    found: list[Message] = []
-    while unfinished:
-        for message in consumer.consume(1000, 0.2):
-            error = message.error()
-            if error is None:
-                found.append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:
-                unfinished.discard(message.partition() or 0)
-            else:
-                raise ChaosFailure(f"the final reader got {error}")
-    consumer.close()
     return found
 
 

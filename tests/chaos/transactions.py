@@ -1,9 +1,8 @@
 """Transactions during a chaos run: none is torn, lost, or left open.
 
 A producer of each library writes transactions to a topic, a record into each of its partitions and
-an offset of a group of its own (but for librdkafka's, see `WITHOUT_OFFSETS`). Ours are of version
-2, where the brokers add the partitions, those of the others of version 1. Every third transaction
-is aborted. What each was told is kept:
+an offset of a group of its own. Ours are of version 2, where the brokers add the partitions, those
+of the others of version 1. Every third transaction is aborted. What each was told is kept:
 
     committed   all of its records are read, once
     aborted     none is read
@@ -16,45 +15,51 @@ one that surely was.
 
 from __future__ import annotations
 
-import contextlib
+import json
+import subprocess
+import sys
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 from chaos.cluster import PATIENCE_S, TRANSACTIONS_TOPIC, ChaosFailure
+from chaos.node import environment
+from chaos.reading import Values
+from chaos.transactional_writer import HUNG, PARTITIONS
 from clients.libraries.transactional import PATIENCE_S as PATIENCE_OF_CALLS_S
 from clients.libraries.transactional import (
     Aiokafka,
     Confluent,
+    KafkaPython,
     Odradek,
     TransactionalProducer,
 )
 from odradek import Admin, TopicPartition
 
-PARTITIONS = 3
-TIMEOUT_MS = 10_000
-PAUSE_S = 0.02
-ABORTED = 3
-"""Every transaction whose number this divides is aborted."""
 COMMITTED, GONE, UNKNOWN = "committed", "aborted", "unknown"
 LAST_ERRORS = 3
 """How many are told of a writer that commits nothing."""
 
-
-LIBRARIES = (Confluent, Aiokafka, Odradek)
-"""kafka-python is not here: its calls have no timeout, and one did not return after a cut, which is
-not explained yet."""
-WITHOUT_OFFSETS = (Confluent,)
-"""Libraries that cannot commit offsets while brokers go: librdkafka 2.16 keeps a broker that it has
-dropped as the group's coordinator, and send_offsets_to_transaction waits for it for ever."""
+LIBRARIES = (Confluent, KafkaPython, Aiokafka, Odradek)
+HANGING = (Confluent, KafkaPython)
+"""Libraries with calls that never return when brokers go: `docs/clients.md` says which. Their
+process is ended, and another one goes on."""
+HANGING_S = 20
+NOT_HANGING_S = 2 * PATIENCE_OF_CALLS_S
+"""The longest time of a call of the other libraries."""
 
 
 class TransactionalWriter:
-    """Writes transactions on a thread of its own, and keeps what it was told of each."""
+    """The processes of `chaos.transactional_writer` that write with a library, one after the other,
+    and what they told of each transaction.
+    """
 
-    def __init__(self, library: type[TransactionalProducer], bootstrap: str) -> None:
+    def __init__(
+        self, library: type[TransactionalProducer], bootstrap: str, directory: Path
+    ) -> None:
         self.name = f"{library.__name__.lower()}-transactions"
         self.outcomes: dict[int, str] = {}
         """By the number of each transaction that was begun."""
@@ -62,14 +67,17 @@ class TransactionalWriter:
         """The number of the last transaction that was begun."""
         self.committed = 0
         """The number of the last transaction that was committed."""
-        self._errors: deque[str] = deque(maxlen=LAST_ERRORS)
-        self._library = library
-        self._commits_offsets = library not in WITHOUT_OFFSETS
-        self._refused: tuple[type[Exception], ...] = (*library.refused, TimeoutError)
+        self.hung = 0
+        """How many processes were in a call that did not return."""
+        self.errors: deque[str] = deque(maxlen=LAST_ERRORS)
+        self._may_hang = library in HANGING
+        self._library = f"{library.__module__}:{library.__name__}"
         self._bootstrap = bootstrap
+        self._log = directory / f"{self.name}.log"
+        self._process: subprocess.Popen[bytes] | None = None
         self._ending = threading.Event()
-        self._bug: BaseException | None = None
-        """The error that ended the thread, which is none of its library."""
+        self._failure = ""
+        """Why no process is started any more."""
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def __enter__(self) -> Self:
@@ -83,73 +91,77 @@ class TransactionalWriter:
         traceback: TracebackType | None,
     ) -> None:
         self._ending.set()
-        self._thread.join(2 * PATIENCE_OF_CALLS_S)
-        if kind is None and self._thread.is_alive():
-            raise ChaosFailure(f"{self.name} is in a call that does not return")
+        if (process := self._process) is not None:
+            if kind is not None:
+                process.kill()
+            finish(process)
+        self._thread.join()
         if kind is None:
-            self._raise_bug()
+            self._raise_failure()
 
     def await_commit(self) -> None:
         """Wait until a transaction is committed that was begun after now."""
         begun = self.begun
         deadline = time.monotonic() + PATIENCE_S
         while self.committed <= begun:
-            self._raise_bug()
+            self._raise_failure()
             if time.monotonic() > deadline:
                 raise ChaosFailure(
                     f"{self.name} committed nothing for {PATIENCE_S} s; its last errors: "
-                    + ("; ".join(self._errors) or "none")
+                    + ("; ".join(self.errors) or "none")
                 )
             threading.Event().wait(0.05)
 
-    def _raise_bug(self) -> None:
-        if self._bug is not None:
-            raise ChaosFailure(f"{self.name} ended: {self._bug!r}") from self._bug
+    def _raise_failure(self) -> None:
+        if self._failure:
+            raise ChaosFailure(f"{self.name} {self._failure}: see {self._log}")
 
     def _run(self) -> None:
-        try:
-            self._write_all()
-        except BaseException as error:
-            self._bug = error
+        while not self._ending.is_set() and not self._failure:
+            with self._log.open("ab") as log, self._started(log) as process:
+                self._process = process
+                if self._ending.is_set():
+                    finish(process)
+                assert process.stdout is not None
+                for line in process.stdout:
+                    self._told(json.loads(line))
+            if process.returncode == HUNG and not self._failure:
+                self.hung += 1
+                if not self._may_hang:
+                    self._failure = "was in a call that did not return"
+            elif process.returncode != 0 and not self._failure:
+                self._failure = f"ended with {process.returncode}"
 
-    def _write_all(self) -> None:
-        producer: TransactionalProducer | None = None
-        while not self._ending.wait(PAUSE_S):
-            try:
-                if producer is None:
-                    producer = self._library(self._bootstrap, self.name, TIMEOUT_MS)
-                    producer.init()
-                self.begun += 1
-                self._write(producer, self.begun)
-            except self._refused as failure:
-                self._errors.append(str(failure) or repr(failure))
-                self._drop(producer)
-                producer = None
-        self._drop(producer)
+    def _started(self, log: BinaryIO) -> subprocess.Popen[bytes]:
+        limit_s = HANGING_S if self._may_hang else NOT_HANGING_S
+        arguments = (self._bootstrap, self.name, self.begun + 1, limit_s)
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "chaos.transactional_writer", self._library),
+                *map(str, arguments),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=environment(),
+        )
 
-    def _write(self, producer: TransactionalProducer, number: int) -> None:
-        """Write one transaction, and end it."""
-        self.outcomes[number] = GONE
-        producer.begin()
-        for partition in range(PARTITIONS):
-            producer.send(TRANSACTIONS_TOPIC, f"{self.name}:{number}".encode(), partition)
-        if self._commits_offsets:
-            producer.commit_offsets(self.name, {(TRANSACTIONS_TOPIC, 0): number})
-        if number % ABORTED == 0:
-            producer.abort()
-            return
-        self.outcomes[number] = UNKNOWN
-        producer.commit()
-        self.outcomes[number] = COMMITTED
-        self.committed = number
+    def _told(self, what: list[object]) -> None:
+        match what:
+            case ["begun", int(number)]:
+                self.begun = number
+                self.outcomes[number] = GONE
+            case ["ending", int(number)]:
+                self.outcomes[number] = UNKNOWN
+            case ["committed", int(number)]:
+                self.outcomes[number] = COMMITTED
+                self.committed = number
+            case ["refused", str(error)]:
+                self.errors.append(error)
+            case ["bug", str(error)]:
+                self._failure = f"ended by {error}"
 
-    def _drop(self, producer: TransactionalProducer | None) -> None:
-        """Close a producer, whatever its state is: the next one shuts it out."""
-        if producer is not None:
-            with contextlib.suppress(*self._refused):
-                producer.close()
-
-    def violations(self, values: Counter[tuple[int, str]]) -> list[str]:
+    def violations(self, values: Values) -> list[str]:
         """Return what does not fit: `values` are all that were read, with their partitions."""
         found = []
         for number, outcome in self.outcomes.items():
@@ -161,19 +173,25 @@ class TransactionalWriter:
                 found.append(f"{name} was {outcome}, and is {'not ' if 0 in counts else ''}read")
         return found
 
-    def wrong_offset(self, offset: int, values: Counter[tuple[int, str]]) -> list[str]:
+    def wrong_offset(self, offset: int, values: Values) -> list[str]:
         """Return what is wrong with the committed offset of the group, the last committed one."""
         read = [number for number in self.outcomes if values[0, f"{self.name}:{number}"]]
-        expected = max(read, default=-1) if self._commits_offsets else -1
+        expected = max(read, default=-1)
         if offset == expected:
             return []
         return [f"{self.name}: offset {offset} is committed, of {expected}"]
 
 
-def await_ends(bootstrap: str) -> list[str]:
-    """Wait until no partition of transactions is open. Return those that stay open."""
+def finish(process: subprocess.Popen[bytes]) -> None:
+    """Tell a writer to end."""
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+def await_ends(bootstrap: str, *topics: str) -> list[str]:
+    """Wait until no transaction is open in these topics. Return those that stay open."""
     with Admin({"default.api.timeout.ms": PATIENCE_S * 1000}, brokers=bootstrap) as admin:
-        wanted = admin.partitions_of([TRANSACTIONS_TOPIC, "__consumer_offsets"])
+        wanted = admin.partitions_of(topics)
         for _ in range(PATIENCE_S * 2):
             found = [
                 f"{where} has an open transaction of producer {each.producer_id}"

@@ -13,6 +13,7 @@ import pytest
 
 from chaos.cluster import GROUP, METADATA, TOPIC, ChaosFailure, differences
 from chaos.committed import CommittedOffsets
+from chaos.copier import wrong_copies
 from chaos.faults import FAULTS
 from chaos.node import Node
 from chaos.proxy import ANYONE, node_of
@@ -93,8 +94,10 @@ def test_three_brokers_under_faults_lose_nothing(tmp_path: Path) -> None:
     assert result.transactions > 0
 
 
-def test_a_transaction_that_is_torn_lost_or_read_though_it_was_aborted_is_found() -> None:
-    writer = TransactionalWriter(Odradek, "nowhere")
+def test_a_transaction_that_is_torn_lost_or_read_though_it_was_aborted_is_found(
+    tmp_path: Path,
+) -> None:
+    writer = TransactionalWriter(Odradek, "nowhere", tmp_path)
     writer.outcomes = {1: COMMITTED, 2: GONE, 3: UNKNOWN, 4: COMMITTED}
 
     def violations(*read: tuple[int, int]) -> int:
@@ -114,22 +117,10 @@ def test_a_transaction_that_is_torn_lost_or_read_though_it_was_aborted_is_found(
     assert [writer.wrong_offset(offset, values) == [] for offset in (3, 4)] == [False, True]
 
 
-def test_a_writer_of_transactions_whose_thread_ends_is_found() -> None:
-    class Broken(Confluent):
-        def init(self) -> None:
-            raise ZeroDivisionError
-
-    writer = TransactionalWriter(Broken, "nowhere")
-    with pytest.raises(ChaosFailure, match="ZeroDivisionError"), writer:
-        writer._thread.join()
-
-
-class Unready(TransactionalProducer):
-    """A producer whose coordinator is never there."""
+class InMemory(TransactionalProducer):
+    """A producer without a broker. Those of chaos are made in another process."""
 
     refused = (ConnectionError,)
-    asked = threading.Semaphore(0)
-    """How often it was asked to begin."""
 
     def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int = 60_000) -> None:
         pass
@@ -138,35 +129,97 @@ class Unready(TransactionalProducer):
         pass
 
     def begin(self) -> None:
-        self.asked.release()
-        raise ConnectionError("there is no coordinator")
+        pass
 
     def send(self, topic: str, value: bytes, partition: int = 0) -> None:
-        raise NotImplementedError
+        pass
 
     def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        raise NotImplementedError
+        pass
 
     def commit(self) -> None:
-        raise NotImplementedError
+        pass
 
     def abort(self) -> None:
-        raise NotImplementedError
+        pass
 
     def close(self) -> None:
         pass
 
 
-def test_a_writer_of_transactions_that_commits_nothing_is_found(
-    monkeypatch: pytest.MonkeyPatch,
+class Broken(InMemory):
+    def init(self) -> None:
+        raise ZeroDivisionError
+
+
+class Refusing(InMemory):
+    def commit(self) -> None:
+        raise ConnectionError("there is no coordinator")
+
+
+class Hanging(InMemory):
+    """Its second commit does not return."""
+
+    committed = False
+
+    def commit(self) -> None:
+        if self.committed:
+            threading.Event().wait()
+        self.committed = True
+
+
+def commit_for_ever(writer: TransactionalWriter) -> None:
+    while True:
+        writer.await_commit()
+
+
+def test_a_process_with_transactions_that_ends_is_found(tmp_path: Path) -> None:
+    writer = TransactionalWriter(Broken, "nowhere", tmp_path)
+    with pytest.raises(ChaosFailure, match=r"broken-transactions .*ZeroDivisionError"), writer:
+        writer.await_commit()
+
+
+def test_a_library_that_commits_nothing_after_the_faults_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chaos.transactions.PATIENCE_S", 0)
-    found = "unready-transactions committed nothing .*errors: there is no coordinator"
-    with TransactionalWriter(Unready, "nowhere") as writer:
-        for _ in range(2):  # The error of the first is kept before the second.
-            Unready.asked.acquire()
+    found = "refusing-transactions committed nothing .*errors: there is no coordinator"
+    with TransactionalWriter(Refusing, "nowhere", tmp_path) as writer:
+        while not writer.errors:
+            threading.Event().wait(0.01)
         with pytest.raises(ChaosFailure, match=found):
             writer.await_commit()
+    assert set(writer.outcomes.values()) <= {GONE, UNKNOWN}
+
+
+def test_a_call_of_a_library_that_does_not_return_is_counted_and_another_producer_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chaos.transactions.HANGING", (Hanging,))
+    monkeypatch.setattr("chaos.transactions.HANGING_S", 0.5)
+    with TransactionalWriter(Hanging, "nowhere", tmp_path) as writer:
+        while writer.hung == 0:
+            threading.Event().wait(0.01)
+        writer.await_commit()
+    assert UNKNOWN in writer.outcomes.values(), "what it was about to commit"
+
+
+def test_a_call_that_does_not_return_is_found_where_none_is_known_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chaos.transactions.NOT_HANGING_S", 0.5)
+    writer = TransactionalWriter(Hanging, "nowhere", tmp_path)
+    with pytest.raises(ChaosFailure, match="hanging-transactions was in a call"), writer:
+        commit_for_ever(writer)
+
+
+def test_records_that_are_copied_again_or_not_at_all_are_found() -> None:
+    inputs = Counter([(0, "a:1"), (1, "a:1"), (0, "a:2")])
+    assert wrong_copies(inputs, inputs) == []
+    assert [found.split(" by")[0] for found in wrong_copies(inputs, Counter([(0, "a:1")] * 2))] == [
+        "2 records were not copied",
+        "1 records were copied again",
+    ]
 
 
 @pytest.mark.parametrize("brokers", FAULTS)

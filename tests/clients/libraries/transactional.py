@@ -86,13 +86,14 @@ class Confluent(TransactionalProducer):
         self._producer.begin_transaction()
 
     def send(self, topic: str, value: bytes, partition: int = 0) -> None:
-        failed: list[Any] = []
+        errors: list[Any] = []
         self._producer.produce(
-            topic, value, partition=partition, on_delivery=lambda error, _: failed.append(error)
+            topic, value, partition=partition, on_delivery=lambda error, _: errors.append(error)
         )
         self._producer.flush(PATIENCE_S)
-        if failed != [None]:
-            raise confluent_kafka.KafkaException(failed[0] if failed else "not delivered")
+        # Not compared with `==`: that of its errors with None leaves a TypeError behind.
+        if not errors or errors[0] is not None:
+            raise confluent_kafka.KafkaException(errors[0] if errors else "not delivered")
 
     def commit_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         consumer = confluent_kafka.Consumer(
@@ -155,7 +156,10 @@ class KafkaPython(TransactionalProducer):
         self._producer.abort_transaction()
 
     def close(self) -> None:
-        self._producer.close(timeout=0)
+        # With records that were not sent, `close` raises, and the thread of the producer goes on.
+        self._producer._sender.force_close()
+        with suppress(kafka.errors.KafkaTimeoutError):
+            self._producer.close(timeout=0)
 
 
 class Aiokafka(TransactionalProducer):
