@@ -1,7 +1,7 @@
 """Transactions: carries out the steps of a producer's transactions, by requests to coordinators.
 
     init ──────────► FindCoordinator ─► InitProducerId
-    begin            no request
+    begin            no request; the first of version 2 after those of version 1 ─► InitProducerId
     a batch ───────► version 1: AddPartitionsToTxn first; version 2: the Produce request adds it
     commit_offsets ► version 1: AddOffsetsToTxn ─► TxnOffsetCommit 3; version 2: TxnOffsetCommit 5
     commit ────────► flush ─► EndTxn
@@ -118,6 +118,8 @@ class Transactions:
         self._metrics = metrics
         self._coordinators: dict[tuple[int, str], int] = {}
         """The node to send to, by key type and key."""
+        self._identity_of_version_1 = NO_PRODUCER
+        """The last identity with which a transaction of version 1 was begun."""
         self._ending: tuple[Step, Waiter[None]] | None = None
         """The commit or abort whose outcome nobody was told yet."""
         self._adding: Waiter[None] = completed(None)
@@ -163,26 +165,58 @@ class Transactions:
 
     def begin(self) -> Waiter[None]:
         """Begin a transaction, in the version that the cluster has agreed on. An abort that is
-        still under way is awaited."""
+        still under way is awaited; so is a new epoch, if the version has gone up. With the epoch of
+        transactions of version 1, what was sent in one and arrives late would take effect in this
+        one: in version 2 no connection of the coordinator tells the two apart."""
         if self._ending is not None and self._ending[0] is Step.ABORT:
             waiter = spawn(self._begin_after(self._ending[1]))
-            self._measure(waiter, self._metrics.txn_begin_time)
-            return waiter
-        try:
-            self._begin()
-        except KafkaError as error:
-            return failed(error)
-        return completed(None)
+        else:
+            try:
+                self._check_told(Step.BEGIN)
+                if not self._needs_epoch_of_version_2:
+                    self._begin()
+                    return completed(None)
+                self.transaction.step(Step.INIT)
+            except KafkaError as error:
+                return failed(error)
+            waiter = spawn(self._begin_with_new_epoch())
+        self._measure(waiter, self._metrics.txn_begin_time)
+        return waiter
 
     async def _begin_after(self, abort: Waiter[None]) -> None:
         await abort
         self._ending = None
+        if self._needs_epoch_of_version_2:
+            self.transaction.step(Step.INIT)
+            await self._begin_with_new_epoch()
+        else:
+            self._begin()
+
+    @property
+    def _agreed_version(self) -> int:
+        """The `transaction.version` of the cluster, as far as it is known."""
+        return self._engine.client.features.get(TRANSACTION_VERSION, 0)
+
+    @property
+    def _needs_epoch_of_version_2(self) -> bool:
+        identity = self._identity_of_version_1
+        is_used = identity.is_valid and identity == self._manager.identity
+        return (
+            is_used and self._agreed_version >= VERSION_2 and self.transaction.phase is Phase.READY
+        )
+
+    async def _begin_with_new_epoch(self) -> None:
+        try:
+            self._manager.begin_anew(await self._identity_for(self._manager.identity))
+            self.transaction.step(Step.INITIALIZED)
+        finally:
+            self.transaction.give_up_init()
         self._begin()
 
     def _begin(self) -> None:
-        self._check_told(Step.BEGIN)
-        version = self._engine.client.features.get(TRANSACTION_VERSION, 0)
-        self.transaction.begin(version, self._engine.now_ms)
+        self.transaction.begin(self._agreed_version, self._engine.now_ms)
+        if self.transaction.version < VERSION_2:
+            self._identity_of_version_1 = self._manager.identity
         self._failure_handled = None
         self._accumulator.accept()
 

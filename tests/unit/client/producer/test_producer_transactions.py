@@ -89,6 +89,59 @@ def test_the_newest_levels_of_features_decide_and_only_between_transactions():
     assert t.script[-1].startswith("commit v5")
 
 
+def raised(t: Transacting) -> None:
+    """Raise the level of the cluster, and let the producer learn of it."""
+    t.cluster.features["transaction.version"] = 2
+    t.cluster.features_epoch += 1
+    t.cluster[1].close_connections()
+    t.cluster.run(5_000)
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_the_first_transaction_of_version_2_has_another_epoch_than_those_of_version_1(commits):
+    t = Transacting(version=1, brokers=2, leaders={"t": [1]})
+    t.started()
+    t.send(b"a")
+    t.flush()
+    raised(t)
+    t.commit() if commits else t.abort()
+    for value in (b"b", b"c"):
+        t.begin_transaction()
+        t.send(value)
+        t.commit()
+    end = "commit" if commits else "abort"
+    assert t.script[-6:] == [
+        f"{end} v4 epoch 0",
+        "init id at 0",
+        "produce v12 0 epoch 1 sequence 0",
+        "commit v5 epoch 1",
+        "produce v12 0 epoch 2 sequence 0",
+        "commit v5 epoch 2",
+    ]
+
+
+def test_a_producer_that_has_not_begun_yet_keeps_its_epoch_for_version_2():
+    t = Transacting(version=1, brokers=2, leaders={"t": [1]})
+    t.init_transactions()
+    raised(t)
+    t.begin_transaction()
+    t.send(b"a")
+    t.commit()
+    assert t.script == ["init id", "produce v12 0 epoch 0 sequence 0", "commit v5 epoch 0"]
+
+
+def test_a_producer_that_is_fenced_as_the_version_goes_up_cannot_go_on():
+    t = Transacting(version=1, brokers=2, leaders={"t": [1]})
+    t.started()
+    t.send(b"a")
+    raised(t)
+    t.commit()
+    t.fail_next(InitProducerIdRequest, ErrorCode.PRODUCER_FENCED)
+    with pytest.raises(ProducerFenced):
+        t.begin_transaction()
+    assert t.transactions.transaction.phase is Phase.FATAL_ERROR
+
+
 @VERSIONS
 def test_an_empty_transaction_needs_no_request(version):
     t = Transacting(version=version)
