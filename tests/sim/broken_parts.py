@@ -42,6 +42,7 @@ from odradek.testing.sim import run_seed
 from odradek.testing.workload.cluster_schedule import MIN_ISR
 from odradek.testing.workload.operator import Operation
 from odradek.testing.workload.schedule import Fate, FaultPlan, Schedule
+from odradek.testing.workload.transaction_levels import NEWEST_LEVEL, LevelsPlan
 from odradek.testing.world import World
 from sim import (
     broken_controllers,
@@ -204,10 +205,12 @@ def transactional(
     timeout_ms: int = 1_500,
     pace: Pace | None = None,
     settings: Mapping[str, str] = NO_SETTINGS,
+    levels: LevelsPlan = NEWEST_LEVEL,
+    watches_offsets: bool = False,
 ) -> Make:
     """Return what makes one broker, or a cluster of three, whose clients are transactional
     producers, and two readers of what they commit. Rates: as of `TransactionalProducerPlan`.
-    `version`: of all producers; 0: as drawn.
+    `version`: of all producers; 0: as drawn. `levels`: of the cluster.
     """
 
     def adjust(plan: Schedule) -> Schedule:
@@ -240,7 +243,14 @@ def transactional(
             fates=(),
             faults=faults,
             pace=pace or plan.pace,
-            transactions=replace(clients, topics=topics, producers=producers, readers=2),
+            transactions=replace(
+                clients,
+                topics=topics,
+                producers=producers,
+                readers=2,
+                levels=levels,
+                watches_offsets=watches_offsets,
+            ),
             heal_ns=max([2_500 * MS, *ends]) + 100 * MS,
         )
 
@@ -354,6 +364,10 @@ TRANSACTION_PARTS: tuple[BrokenPart, ...] = (
     of(T.times_nothing_out, transactional(*LOST_CLIENTS)),
     of(T.forgets_timeouts_when_it_loads, transactional(*LOST_CLIENTS, *KILLS)),
     of(T.gives_the_epoch_of_the_last_producer, transactional(), 7),
+    of(
+        T.fences_nobody_before_version_2,
+        transactional(linger_rate=500, timeout_ms=700, levels=LevelsPlan(1)),
+    ),
     of(
         T.aborts_without_fencing,
         transactional(version=1, linger_rate=500, timeout_ms=700, pause_ms=(0, 100)),

@@ -135,6 +135,11 @@ def aborts_without_fencing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(end_txn, "abort_and_fence", abort)
 
 
+def fences_nobody_before_version_2(patch: pytest.MonkeyPatch) -> None:
+    """The same, where the cluster's level decides that the epoch is bumped before the abort."""
+    patch.setattr(TransactionMetadata, "fenced", lambda self: self)
+
+
 def takes_requests_of_zombies(patch: pytest.MonkeyPatch) -> None:
     for module in (add_partitions, end_txn):
         patch.setattr(module, "producer_error", lambda metadata, producer: ErrorCode.NONE)

@@ -7,9 +7,12 @@ from functools import cache
 
 import pytest
 
+from odradek.testing.scheduler import MS
 from odradek.testing.sim import Outcome, explain, run_seed, summary
 from odradek.testing.transactions import TransactionOutcome
+from odradek.testing.workload.transaction_levels import LevelChange, LevelsPlan
 from odradek.testing.world import DRAWN, World
+from sim.broken_parts import KILLS, transactional
 
 STEPS = 40
 ONE_BROKER, CLUSTERS = range(8), range(8)
@@ -55,6 +58,39 @@ def test_the_seeds_have_every_outcome_in_both_versions() -> None:
             assert sites[f"transaction: {outcome} in version {version}"] > 0
     assert sites["transaction: lingers near its timeout"] > 0
     assert any("PRODUCER_FENCED" in site for site in sites)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_producers_follow_the_level_that_is_raised_while_they_transact(first: int) -> None:
+    sites = Counter[str]()
+    for seed in range(4):
+        world = transactional(
+            *KILLS,
+            version=2,
+            steps=100,
+            levels=LevelsPlan(first, [LevelChange(1_500 * MS, 2)]),
+        )(seed)
+        outcome = run_seed(world)
+        assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
+        sites += world.scheduler.sites
+    assert sites["transaction: committed in version 1"] > 0
+    assert sites["transaction: takes a new epoch for version 2"] > 0
+    assert sites["transaction: committed in version 2"] > 0
+
+
+def test_producers_follow_a_level_that_is_lowered_while_they_transact() -> None:
+    world = transactional(version=2, steps=100, levels=LevelsPlan(2, [LevelChange(500 * MS, 1)]))(0)
+    outcome = run_seed(world)
+    assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
+    assert world.scheduler.sites["transaction: committed in version 1"] > 0
+    assert world.scheduler.sites["transaction: committed in version 2"] > 0
+
+
+def test_the_seeds_have_clusters_of_every_level() -> None:
+    plans = [world(seed, DRAWN).plan.transactions.levels for seed in range(40)]
+    assert {plan.first for plan in plans} == {0, 1, 2}
+    assert any(plan.is_newest for plan in plans)
+    assert any(change.level == 2 for plan in plans for change in plan.changes)
 
 
 def test_a_run_with_transactions_is_the_same_again() -> None:

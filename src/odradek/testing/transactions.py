@@ -14,6 +14,9 @@ A client notes each of its transactions, with the outcome that it knows:
 |                        | are committed exactly if its records are                                |
 | acknowledged           | a committed one is seen, an aborted or open one is not                  |
 | never too early        | nobody who reads committed sees a record before its commit was sent     |
+| offsets likewise       | nobody is told the offset of a transaction before its commit was sent,  |
+|                        | or of one that is not there at the end. At one broker it never goes     |
+|                        | back; among several, one that is cut off may tell an old one            |
 | once                   | no record is read twice, and no other one is there                      |
 | in order               | of one producer's transactions the records of a partition keep order    |
 | fenced                 | after a producer was answered its id, nothing that its predecessors     |
@@ -97,6 +100,17 @@ class Acknowledged:
     epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class OffsetRead:
+    """The committed offset of a transactional id's group, as somebody was told it; -1 for none."""
+
+    at_ns: int
+    transactional_id: str
+    offset: int
+    of_several: bool
+    """True if there are several brokers."""
+
+
 @dataclass(slots=True, eq=False)
 class TransactionHistory:
     """Everything that the transactional clients of a run have observed."""
@@ -107,6 +121,8 @@ class TransactionHistory:
     acknowledged: list[Acknowledged] = field(default_factory=list)
     offsets: dict[str, int] = field(default_factory=dict)
     """The committed offset at the end, by transactional id; -1 for none."""
+    offset_reads: list[OffsetRead] = field(default_factory=list)
+    """What was told meanwhile, in the order of the answers."""
     final_readers: set[str] = field(default_factory=set)
     """Readers that have read everything once, after all faults had ended."""
 
@@ -133,6 +149,8 @@ def judge(history: TransactionHistory) -> list[str]:
         *in_order(history.transactions, final),
         *fenced(history.takeovers, history.acknowledged),
         *offsets_with_records(history, seen),
+        *offsets_never_early(history.transactions, history.offset_reads, seen),
+        *offsets_in_order(history.offset_reads),
     ]
 
 
@@ -258,4 +276,39 @@ def offsets_with_records(
                 f"the group of {transactional_id} is at {offset}, and the last transaction with"
                 f" offsets that is there is {expected}"
             )
+    return found
+
+
+def offsets_never_early(
+    transactions: Iterable[ClientTransaction],
+    reads: Iterable[OffsetRead],
+    seen: set[tuple[TopicPartition, bytes]],
+) -> list[str]:
+    """Return the offsets that somebody was told before their commit, or without one."""
+    known = {(each.transactional_id, each.number): each for each in transactions}
+    found = []
+    for read in reads:
+        if read.offset < 0:
+            continue
+        sender = known[read.transactional_id, read.offset]
+        told = f"the group of {read.transactional_id} was at {read.offset} at {read.at_ns} ns"
+        if sender.commit_sent_ns is None or read.at_ns < sender.commit_sent_ns:
+            found.append(f"{told}, before the commit of {sender}")
+        elif not visible(sender, seen):
+            found.append(f"{told}, and {sender} is not there")
+    return found
+
+
+def offsets_in_order(reads: Iterable[OffsetRead]) -> list[str]:
+    """Return the offsets that one broker told after higher ones."""
+    highest: dict[str, int] = {}
+    found = []
+    for read in reads:
+        before = highest.get(read.transactional_id, -1)
+        if not read.of_several and read.offset < before:
+            found.append(
+                f"the group of {read.transactional_id} went back from {before} to {read.offset} at"
+                f" {read.at_ns} ns"
+            )
+        highest[read.transactional_id] = max(before, read.offset)
     return found

@@ -258,6 +258,7 @@ class World:
             *(str(trimmer) for trimmer in plan.trimmers),
             *(str(topic) for topic in plan.recreated),
             *(str(producer) for producer in plan.transactions.producers),
+            *([] if plan.transactions.levels.is_newest else [str(plan.transactions.levels)]),
             *(str(producer) for producer in engines.producers),
             *(str(member) for group in engines.groups for member in group.members),
             *(str(event) for event in engines.events),

@@ -76,7 +76,7 @@ class ProcessPlan:
     letters: str
     """The topic of the dead letters; it has one partition."""
     version: int
-    """The `transaction.version` that the producer follows: 1 or 2."""
+    """The newest `transaction.version` that the producer knows: 1 or 2."""
     consumer: tuple[tuple[str, str], ...] = ()
     producer: tuple[tuple[str, str], ...] = ()
     step_ns: tuple[int, int] = (0, 0)
@@ -146,7 +146,7 @@ class NotedBlock(TransactionBlock):
             made.lose()
         if made.outcome is TransactionOutcome.COMMITTED:
             self._application.committed()
-        version = self._application.plan.version
+        version = self._phase.version
         self._application.reach(f"{made.outcome.value} in version {version}")
 
 

@@ -184,7 +184,8 @@ class TransactionalApplication:
             await self._abort(producer, transactions)
             made.outcome = TransactionOutcome.ABORTED
         self._open = None
-        self._reach(f"{made.outcome.value} in version {plan.version}")
+        version = transactions.transaction.version
+        self._reach(f"{made.outcome.value} in version {version}")
 
     async def _write(
         self, producer: EngineProducer, transactions: Transactions, made: ClientTransaction

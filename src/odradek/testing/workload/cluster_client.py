@@ -2,6 +2,7 @@
 
     call              to any broker: the one in use, the next one after a failure
     call_leader       to the leader of a partition; if it is not known, Metadata is asked first
+    learn_features    ask any broker for the levels of features; an older epoch of them is not taken
     call_coordinator  to the coordinator of a group or of a transactional id; if it is not known,
                       FindCoordinator first
     note_error, note_coordinator_error   an answer said that a leader or coordinator is elsewhere:
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
+from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.testing.network import SimNetwork
@@ -30,7 +32,7 @@ from odradek.testing.scheduler import MS
 from odradek.testing.workload.topics import TopicLife
 from odradek.testing.workload.wire import WireClient
 
-METADATA_VERSION, FIND_VERSION = 12, 4
+METADATA_VERSION, FIND_VERSION, API_VERSIONS_VERSION = 12, 4, 3
 MOVED = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_LEADER_EPOCH,
@@ -80,6 +82,9 @@ class ClusterClient:
     topics: Mapping[str, TopicLife]
     timeout_ms: int = 2000
     leaders: dict[TopicPartition, KnownLeader] = field(default_factory=dict)
+    features: dict[str, int] = field(default_factory=dict)
+    """The finalized levels of features, by the newest answer."""
+    _features_epoch: int = -1
     _wires: dict[str, WireClient] = field(default_factory=dict)
     _coordinators: dict[CoordinatorKey, str] = field(default_factory=dict)
     _epochs: dict[TopicPartition, int] = field(default_factory=dict)
@@ -193,6 +198,21 @@ class ClusterClient:
             send()
         else:
             self._find_coordinator(key, send)
+
+    def learn_features(self, done: Callable[[], None]) -> None:
+        """Ask any broker for the levels of features; `done` is called in any case."""
+
+        def answered(response: ApiVersionsResponse) -> None:
+            if response.finalized_features_epoch > self._features_epoch:
+                self._features_epoch = response.finalized_features_epoch
+                self.features = {
+                    each.name: each.max_version_level for each in response.finalized_features
+                }
+            done()
+
+        self._in_use += 1  # One broker alone may know old levels for ever.
+        request = ApiVersionsRequest(client_software_name="scripted", client_software_version="1")
+        self.call(request, API_VERSIONS_VERSION, ApiVersionsResponse, answered, done)
 
     def note_error(self, tp: TopicPartition, error: ErrorCode) -> None:
         """Handle an error of a partition: forget its leader if it may be another one."""

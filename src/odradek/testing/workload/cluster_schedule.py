@@ -90,6 +90,7 @@ def in_brief(seed: int, plan: Schedule) -> Schedule:
     def scaled(time_ns: int) -> int:
         return time_ns * BRIEF_NS // span_ns
 
+    levels = plan.transactions.levels
     settings = BRIEF_SETTINGS | {"replica.lag.time.max.ms": chance.pick((700, 1_500, 5_000))}
     return replace(
         plan,
@@ -104,6 +105,13 @@ def in_brief(seed: int, plan: Schedule) -> Schedule:
             for each in plan.faults
         ],
         operations=[replace(each, at_ns=scaled(each.at_ns)) for each in plan.operations],
+        transactions=replace(
+            plan.transactions,
+            levels=replace(
+                levels,
+                changes=[replace(each, after_ns=scaled(each.after_ns)) for each in levels.changes],
+            ),
+        ),
         heal_ns=BRIEF_NS + 100 * MS,
     )
 

@@ -34,6 +34,7 @@ from odradek.testing.workload.transaction_clients import (
     TransactionsPlan,
     draw_transactions,
 )
+from odradek.testing.workload.transaction_levels import draw_levels
 from odradek.testing.workload.trimmer import TrimmerPlan
 
 if TYPE_CHECKING:
@@ -369,6 +370,7 @@ def with_transactions(seed: int, base: Schedule, steps: int) -> Schedule:
     What they rely on must not be lost: so acknowledgements are on disk, and no bit flips there.
     """
     chance = stream(seed, "schedule/transactions")
+    apart = stream(seed, "schedule/transactions/levels")
     settings = {
         "transaction.state.log.num.partitions": "2",
         "transaction.state.log.replication.factor": str(min(3, base.machines)),
@@ -379,7 +381,11 @@ def with_transactions(seed: int, base: Schedule, steps: int) -> Schedule:
         durability=FSYNC,
         settings=base.settings | settings | {"log.durability": FSYNC},
         faults=[fault for fault in base.faults if fault.kind != "bit flip"],
-        transactions=draw_transactions(chance, base.topics, steps),
+        transactions=replace(
+            draw_transactions(chance, base.topics, steps),
+            levels=draw_levels(apart, base.heal_ns),
+            watches_offsets=apart.chance(400),
+        ),
     )
 
 

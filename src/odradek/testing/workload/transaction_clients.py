@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from odradek.controller.features import TRANSACTION_VERSION
 from odradek.model.topics import TopicPartition
 from odradek.testing.history import History
 from odradek.testing.prng import SplitMix64
@@ -22,7 +23,13 @@ from odradek.testing.transactions import TransactionHistory
 from odradek.testing.workload.cluster_client import ClusterClient
 from odradek.testing.workload.committed_reader import SimCommittedReader
 from odradek.testing.workload.group_offsets import NO_OFFSET, ask_offsets
+from odradek.testing.workload.offset_watcher import SimOffsetWatcher
 from odradek.testing.workload.topics import TopicCreator, TopicLife, TopicPlan
+from odradek.testing.workload.transaction_levels import (
+    NEWEST_LEVEL,
+    LevelsPlan,
+    SimLevelSetter,
+)
 from odradek.testing.workload.transactional_producer import (
     SimTransactionalProducer,
     TransactionalProducerPlan,
@@ -41,17 +48,30 @@ class TransactionsPlan:
     readers: int = 0
     ids_of_engines: Sequence[str] = ()
     """The transactional ids of applications of our own that commit offsets of a group."""
+    levels: LevelsPlan = NEWEST_LEVEL
+    """The finalized levels of `transaction.version`."""
+    watches_offsets: bool = False
+    """Somebody asks for the offsets of the groups all the time."""
 
     def partitions(self) -> list[TopicPartition]:
         return [TopicPartition(t.name, p) for t in self.topics for p in range(t.partitions)]
 
+    def ids(self) -> list[str]:
+        """Return the transactional ids whose producers commit offsets of a group, each once."""
+        scripted = [each.transactional_id for each in self.producers]
+        return list(dict.fromkeys([*scripted, *self.ids_of_engines]))
+
     def parts(self) -> list[str]:
         """Return the names of the optional parts."""
-        return [producer.name for producer in self.producers]
+        return [*(producer.name for producer in self.producers), *self.levels.parts()]
 
     def keeping(self, parts: Sequence[str]) -> TransactionsPlan:
         """Return the plan with these of its optional parts only."""
-        return replace(self, producers=[each for each in self.producers if each.name in parts])
+        return replace(
+            self,
+            producers=[each for each in self.producers if each.name in parts],
+            levels=self.levels.keeping(parts),
+        )
 
 
 NO_TRANSACTIONS = TransactionsPlan()
@@ -120,12 +140,23 @@ class TransactionClients:
     creators: list[TopicCreator] = field(default_factory=list)
     producers: list[SimTransactionalProducer] = field(default_factory=list)
     readers: list[SimCommittedReader] = field(default_factory=list)
+    watchers: list[SimOffsetWatcher] = field(default_factory=list)
+    setter: SimLevelSetter | None = None
     _to_come: int = 0
     """The number of producers that will soon replace a crashed one."""
     _crashes: int = 0
 
     def start(self) -> None:
-        """Create the topics; the clients start when they exist."""
+        """Set the first level, then create the topics; the clients start when they exist."""
+        levels = self.plan.levels
+        if levels.is_newest:
+            self._create_topics()
+            return
+        client = self.new_client("admin-levels")
+        self.setter = SimLevelSetter(client, self.history, levels, self._create_topics)
+        self.setter.start()
+
+    def _create_topics(self) -> None:
         for plan in self.plan.topics:
             client = self.new_client(f"admin-{plan.name}")
             creator = TopicCreator(client, self.history, plan, self._ready_for(plan.name))
@@ -140,6 +171,10 @@ class TransactionClients:
                     self._start_producer(plan)
                 for number in range(self.plan.readers):
                     self._start_reader(f"committed{number}", final=False)
+                if self.setter is not None:
+                    self.setter.begin_changes()
+                if self.plan.watches_offsets:
+                    self._start_watchers()
                 self.topics_ready()
 
         return ready
@@ -152,6 +187,7 @@ class TransactionClients:
             plan,
             self.topics,
             self.committed,
+            follows_level=plan.version == TRANSACTION_VERSION and not self.plan.levels.is_newest,
         )
         self.producers.append(producer)
         producer.start()
@@ -169,6 +205,18 @@ class TransactionClients:
         self.readers.append(reader)
         reader.start()
         return reader
+
+    def _start_watchers(self) -> None:
+        for transactional_id in self.plan.ids():
+            watcher = SimOffsetWatcher(
+                self.new_client(f"watcher-{transactional_id}"),
+                self.observed,
+                transactional_id,
+                group_of(transactional_id),
+                self.plan.partitions(),
+            )
+            self.watchers.append(watcher)
+            watcher.start()
 
     # Crashes.
 
@@ -199,29 +247,29 @@ class TransactionClients:
 
     def work_is_done(self) -> bool:
         """True if every producer has tried all its transactions."""
-        ready = all(creator.plan.name in self.topics for creator in self.creators)
+        ready = all(topic.name in self.topics for topic in self.plan.topics)
         return ready and self._to_come == 0 and all(each.finished for each in self.producers)
 
     def pending_work(self) -> list[str]:
         """Return what is unfinished, for a report."""
-        topics = [f"creating {c.plan.name}" for c in self.creators if c.topic_id is None]
+        topics = [f"creating {t.name}" for t in self.plan.topics if t.name not in self.topics]
         return topics + [each.pending() for each in self.producers if not each.finished]
 
     def stop(self) -> None:
-        """Stop the readers, which do not end by themselves."""
+        """Stop the readers and watchers, which do not end by themselves."""
         for reader in self.readers:
             reader.stopped = True
+        for watcher in self.watchers:
+            watcher.stopped = True
 
     def start_final(self) -> None:
         """Start to read all committed records, and the offsets of the groups."""
         if self.plan.topics:
             self.observed.final_readers.add("final committed")
             self._start_reader("final committed", final=True)
-        ids = [each.transactional_id for each in self.plan.producers]
-        for transactional_id in (*ids, *self.plan.ids_of_engines):
-            if transactional_id not in self.observed.offsets:
-                self.observed.offsets[transactional_id] = ASKED
-                self._ask_offset(transactional_id)
+        for transactional_id in self.plan.ids():
+            self.observed.offsets[transactional_id] = ASKED
+            self._ask_offset(transactional_id)
 
     def final_pending(self) -> list[str]:
         """Return what the final readers have not read yet."""

@@ -7,7 +7,10 @@
     a request without an answer ──► the same again, or given up ──► EndTxn(abort) ──► a new epoch
 
 It follows `transaction.version` 1 (AddPartitionsToTxn and AddOffsetsToTxn before what is new in a
-transaction, the epoch stays) or 2 (Produce and TxnOffsetCommit add, EndTxn gives a new epoch). A
+transaction, the epoch stays) or 2 (Produce and TxnOffsetCommit add, EndTxn gives a new epoch). With
+`follows_level` it asks before each transaction which of them the cluster has agreed on, 0 as 1.
+When that goes up it takes a new epoch first, as Java's producer does: what it sent in version 1 may
+still arrive, and with the same epoch would take effect in a transaction of version 2. A
 request without an answer is sent again over a new connection, while the old one still delivers. Or
 the client gives it up, as real ones do when a batch is too old: it aborts, and what it gave up may
 arrive after that. It needs a new epoch then: in version 1 it asks for one (KIP-360).
@@ -22,6 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from odradek.controller.features import TRANSACTION_VERSION_FEATURE
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.protocol import record_batch_builder
@@ -94,7 +98,7 @@ class TransactionalProducerPlan:
     partitions: Sequence[TopicPartition]
     transactions: int
     version: int
-    """The `transaction.version` that it follows: 1 or 2."""
+    """The newest `transaction.version` that it knows: 1 or 2."""
     timeout_ms: int
     """After which the coordinator aborts a transaction."""
     abort_rate: int = 200
@@ -123,10 +127,16 @@ class SimTransactionalProducer:
     topics: Mapping[str, TopicLife]
     committed: Callable[[], None] = lambda: None
     """Called when a commit is acknowledged."""
+    follows_level: bool = False
+    """It transacts in the version that the cluster has agreed on, if it knows that one."""
     tried: int = 0
     last_error: str = "no error yet"
     _producer_id: int = -1
     _epoch: int = -1
+    _version: int = field(init=False)
+    """The `transaction.version` of the open transaction, or of the one before."""
+    _has_transacted: bool = False
+    """True if a transaction was begun with this epoch."""
     _values: int = 0
     _sequences: dict[TopicPartition, int] = field(default_factory=dict)
     _added: set[TopicPartition] = field(default_factory=set)
@@ -134,6 +144,9 @@ class SimTransactionalProducer:
     _steps: list[Callable[[], None]] = field(default_factory=list)
     _in_identity: int = 0
     """Answers of an identity that was given up are not taken."""
+
+    def __post_init__(self) -> None:
+        self._version = self.plan.version
 
     def start(self) -> None:
         self._identify()
@@ -253,7 +266,7 @@ class SimTransactionalProducer:
         self._ask(what, send, error_of, done, note_error)
 
     def _of_version(self, versions: tuple[int, int]) -> int:
-        return versions[self.plan.version - 1]
+        return versions[self._version - 1]
 
     def _reach(self, what: str) -> None:
         self.client.process.scheduler.reach(f"transaction: {what}")
@@ -298,6 +311,7 @@ class SimTransactionalProducer:
     def _take_identity(self, producer_id: int, epoch: int) -> None:
         if (producer_id, epoch) != (self._producer_id, self._epoch):
             self._producer_id, self._epoch = producer_id, epoch
+            self._has_transacted = False
             self._sequences.clear()
 
     def _start_over(self) -> None:
@@ -311,8 +325,32 @@ class SimTransactionalProducer:
     def _begin(self) -> None:
         if self.finished:
             return
+        if self.follows_level:
+            identity = self._in_identity
+
+            def learnt() -> None:
+                if identity == self._in_identity:
+                    self._agree()
+
+            self.client.learn_features(learnt)
+        else:
+            self._transact()
+
+    def _agree(self) -> None:
+        """Begin a transaction in the version that the cluster has agreed on."""
+        known = self.client.features.get(TRANSACTION_VERSION_FEATURE, 0)
+        version = min(max(known, 1), self.plan.version)
+        is_raised, self._version = version > self._version, version
+        if is_raised and self._has_transacted:
+            self._reach("takes a new epoch for version 2")
+            self._ask_for_epoch()
+        else:
+            self._transact()
+
+    def _transact(self) -> None:
         chance, plan = self.client.chance, self.plan
         self.tried += 1
+        self._has_transacted = True
         self._added.clear()
         self._open = self.observed.begin(plan.transactional_id, plan.name)
         self._steps = [self._write for _ in range(chance.between(1, plan.most_writes))]
@@ -348,7 +386,7 @@ class SimTransactionalProducer:
             self._values += 1
             values.append(f"{self.plan.name}/{tp}/{self._values}".encode())
         self._open.records += [(tp, value) for value in values]
-        if self.plan.version == 1 and tp not in self._added:
+        if self._version == 1 and tp not in self._added:
             self._add_partition(tp, values)
         else:
             self._produce(tp, values)
@@ -411,7 +449,7 @@ class SimTransactionalProducer:
     # Offsets.
 
     def _add_offsets(self) -> None:
-        if self.plan.version == 2:
+        if self._version == 2:
             self._commit_offsets()
             return
         request = AddOffsetsToTxnRequest(
@@ -482,12 +520,12 @@ class SimTransactionalProducer:
             outcome = TransactionOutcome.COMMITTED if commits else TransactionOutcome.ABORTED
             transaction.outcome = outcome
             self._open = None
-            self._reach(f"{outcome.value} in version {self.plan.version}")
+            self._reach(f"{outcome.value} in version {self._version}")
             if commits:
                 self.committed()
-            if self.plan.version == 2:
+            if self._version == 2:
                 self._take_identity(response.producer_id, response.producer_epoch)
-            self._later(self.plan.pause_ms, after if self.plan.version == 1 else self._begin)
+            self._later(self.plan.pause_ms, after if self._version == 1 else self._begin)
 
         self._ask_coordinator(
             "EndTxn",
