@@ -13,9 +13,16 @@ from interop.apache_kafka import ApacheKafka
 from odradek import Admin
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
+from odradek.protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from odradek.protocol.api.end_txn import EndTxnRequest, EndTxnResponse
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from odradek.protocol.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
 from odradek.protocol.api.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -104,7 +111,7 @@ class Client:
 
     def commit_offsets(self, version: int, producer: Producer, **given: Any) -> Sequence[object]:
         """(is the topic of the test, errors by partition); partition 9 does not exist."""
-        topic = given.pop("topic", self.name)
+        topic, offset = given.pop("topic", self.name), given.pop("offset", 1)
         request = TxnOffsetCommitRequest(
             transactional_id=self.name,
             group_id=given.pop("group", self.name),
@@ -115,7 +122,7 @@ class Client:
                     name=topic,
                     partitions=[
                         TxnOffsetCommitRequestPartition(
-                            partition_index=at, committed_offset=1, committed_metadata=""
+                            partition_index=at, committed_offset=offset, committed_metadata=""
                         )
                         for at in (0, 9)
                     ],
@@ -131,6 +138,29 @@ class Client:
             )
             for each in answer.topics
         ]
+
+    def add_offsets(self, producer: Producer) -> None:
+        """Add the group's offsets to the transaction, as clients before version 2 do."""
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.name,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            group_id=self.name,
+        )
+        answer = self.settled(lambda: self.wire.ask(request, 3, AddOffsetsToTxnResponse))
+        assert answer.error_code == ErrorCode.NONE
+
+    def stable_offset(self) -> int:
+        """The committed offset of partition 0, when none is pending."""
+        topics = [OffsetFetchRequestTopics(name=self.name, partition_indexes=[0])]
+        group = OffsetFetchRequestGroup(group_id=self.name, topics=topics)
+        request = OffsetFetchRequest(groups=[group], require_stable=True)
+
+        def ask() -> Any:
+            (found,) = self.wire.ask(request, 8, OffsetFetchResponse).groups
+            return found.topics[0].partitions[0]
+
+        return self.settled(ask).committed_offset
 
     def end(self, version: int, producer: Producer, committed: bool) -> object:
         """The error, and by how much the epoch was bumped."""
@@ -218,3 +248,31 @@ def test_every_step_is_answered_alike(kafka: ApacheKafka, ours: Broker) -> None:
     expected = answers(kafka.bootstrap)
     assert {name: expected[name] for name in NO_PRODUCER} != NO_PRODUCER
     assert answers(ours.bootstrap) == expected | NO_PRODUCER
+
+
+def late_offsets(bootstrap: str) -> tuple[str, int]:
+    """The answer to offsets of an aborted transaction that arrive in the next one, over the
+    connection that the producer has given up; and the offset after the commit.
+    """
+    topic = f"late-offsets-{next(names)}"
+    with Admin(brokers=bootstrap) as admin:
+        admin.create_topic(topic, partitions=1)
+        admin.end_offsets([TopicPartition(topic, 0)])
+    with Wire(bootstrap) as old, Wire(bootstrap) as wire:
+        first, client = Client(old, topic), Client(wire, topic)
+        producer = client.init()
+        client.add_offsets(producer)
+        client.commit_offsets(3, producer, offset=5)
+        assert client.end(3, producer, False) == ("NONE", None)
+        client.add_offsets(producer)
+        client.commit_offsets(3, producer, offset=7)
+        found: Any = first.commit_offsets(3, producer, offset=5)
+        assert client.end(3, producer, True) == ("NONE", None)
+        return dict(found[0][1])[0], client.stable_offset()
+
+
+def test_kafka_commits_late_offsets_of_version_1_and_odradek_refuses_them(
+    kafka: ApacheKafka, ours: Broker
+) -> None:
+    assert late_offsets(kafka.bootstrap) == ("NONE", 5)
+    assert late_offsets(ours.bootstrap) == ("INVALID_TXN_STATE", 7)
