@@ -186,6 +186,30 @@ def late_add_offsets(
     return producer, old, answers
 
 
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_row_20_a_late_end_of_version_1_ends_no_transaction_of_version_2(
+    cluster: LiveCluster, commit: bool
+) -> None:
+    producer = producer_of(cluster, f"raised-{commit}", 1)
+    assert producer.write(1, b"first") is ErrorCode.NONE
+    late = producer.end_request(commit=commit)
+    old = producer.client(late[0])
+    old.hold()
+    answers = old.send(late)
+    producer.reconnect()
+    assert producer.end(commit=commit) is ErrorCode.NONE
+    assert producer.init() is ErrorCode.NONE  # As clients do when the version goes up.
+    producer.version = 2
+    assert producer.write(1, b"second") is ErrorCode.NONE
+    old.release()
+    cluster.until(lambda: answers)
+    assert answers == [ErrorCode.PRODUCER_FENCED]
+    assert producer.write(2, b"third") is ErrorCode.NONE
+    assert producer.end(commit=True) is ErrorCode.NONE
+    kept = ([b"first"] if commit else []) + [b"second", b"third"]
+    assert committed_values(cluster, producer.topic, PARTITIONS) == sorted(kept)
+
+
 # Row 42: sequences.
 
 LAST = MAX_SEQUENCE
