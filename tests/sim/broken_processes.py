@@ -13,6 +13,7 @@ import argparse
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -27,6 +28,8 @@ from odradek.client.waiter import spawn
 from odradek.testing.engines.consumer_application import ConsumerPlan
 from odradek.testing.engines.process_application import ProcessApplication
 from odradek.testing.sim import Outcome, run_seed
+from odradek.testing.workload.schedule import Schedule
+from odradek.testing.workload.transaction_levels import NEWEST_LEVEL
 from odradek.testing.world import ONLY_ENGINES, World
 
 STEPS = 24
@@ -109,7 +112,22 @@ BREAKS = {
 }
 
 
-def run(seed: int, brokers: int, engines: str = ONLY_ENGINES) -> Outcome[World]:
+def as_drawn(plan: Schedule) -> Schedule:
+    return plan
+
+
+def of_newest_level(plan: Schedule) -> Schedule:
+    """Keep the cluster at the newest `transaction.version`."""
+    transactions = replace(plan.transactions, levels=NEWEST_LEVEL, watches_offsets=False)
+    return replace(plan, transactions=transactions)
+
+
+def run(
+    seed: int,
+    brokers: int,
+    engines: str = ONLY_ENGINES,
+    adjust: Callable[[Schedule], Schedule] = as_drawn,
+) -> Outcome[World]:
     """Run a world with our own clients, by default alone."""
     brief = brokers != 1
     return run_seed(
@@ -121,8 +139,14 @@ def run(seed: int, brokers: int, engines: str = ONLY_ENGINES) -> Outcome[World]:
             transactions=True,
             engines=engines,
             white_box=False,
+            adjust=adjust,
         )
     )
+
+
+def run_broken(name: str, seed: int) -> Outcome[World]:
+    """Run a world that gives a broken part an opportunity."""
+    return run(seed, BREAKS[name].brokers, adjust=of_newest_level)
 
 
 @contextmanager
@@ -150,7 +174,7 @@ def main() -> None:
     for name in options.names:
         with broken(name):
             for seed in range(options.seeds):
-                outcome = run(seed, BREAKS[name].brokers)
+                outcome = run_broken(name, seed)
                 found = found_by(outcome)
                 if found is not None:
                     print(f"{name}: seed {seed}, {outcome.seconds:.1f} s: {found}", flush=True)
