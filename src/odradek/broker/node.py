@@ -424,10 +424,8 @@ class Node:
         if any(resource.type is ResourceType.BROKER for resource in delta.configs):
             self._apply_broker_settings(image)
             self.partitions.configs_changed()
-        for topic_id in delta.created:
-            topic = image.topic_by_id(topic_id)
-            if topic is not None:
-                self.partitions.topic_changed(topic)
+        created = (image.topic_by_id(topic_id) for topic_id in delta.created)
+        self.partitions.topics_created(topic for topic in created if topic is not None)
         self.partitions.partitions_changed(delta.partitions)
         changed = [r.name for r in delta.configs if r.type is ResourceType.TOPIC]
         if changed:

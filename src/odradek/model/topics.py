@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
 
@@ -32,8 +33,12 @@ class TopicIdPartition(NamedTuple):
         return f"{uuid_text(self.topic_id)}-{self.partition}"
 
 
+@lru_cache(1024)
 def uuid_text(value: UUID) -> str:
-    """Format an id as Kafka does: URL-safe base64 without padding, 22 characters."""
+    """Format an id as Kafka does: URL-safe base64 without padding, 22 characters.
+
+    Those of the last topics are kept, since each of their partitions has a directory of that name.
+    """
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 

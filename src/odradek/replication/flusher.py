@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import islice
 
 from odradek.log.fence import LogDirFailure
 from odradek.model.env import Env
@@ -85,10 +86,12 @@ class Flusher:
         self._scheduled = False
         if self._stopped:
             return
-        for partition in list(self._waiting):
-            if len(self._in_flight) >= self._max_in_flight:
-                return
-            if partition not in self._in_flight:
+        # Each one once, in their order, but without a copy of all: each flush that ends comes here.
+        left = len(self._waiting) - sum(each in self._waiting for each in self._in_flight)
+        while left > 0 and (room := self._max_in_flight - len(self._in_flight)) > 0:
+            candidates = (each for each in self._waiting if each not in self._in_flight)
+            for partition in list(islice(candidates, min(room, left))):
+                left -= 1
                 self._submit(partition, self._waiting.pop(partition))
 
     def _submit(self, partition: Partition, checkpoint: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.model.errors import ErrorCode
+from odradek.protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.api.metadata import MetadataRequest
 from odradek.testing.process import Pace
 from odradek.testing.scheduler import MS
@@ -21,6 +22,24 @@ def test_acks_all_is_answered_when_every_in_sync_replica_has_the_records_on_disk
         flushed = [nodes.replica(n).log.flushed_offset for n in (1, 2, 3)]
         assert min(flushed) >= end
     assert nodes.logs_are_equal()
+
+
+def test_partitions_of_new_topics_are_opened_first_where_they_are_led() -> None:
+    """Followers that ask a leader which has not opened the partition yet back off."""
+    nodes = ReplicatedNodes()
+    topics = [
+        CreatableTopic(
+            name=name, num_partitions=9, replication_factor=3, assignments=[], configs=[]
+        )
+        for name in ("a", "b")
+    ]
+    request = CreateTopicsRequest(topics=topics, timeout_ms=30_000)
+    nodes.client.ask(nodes.controllers[0].config.node_id, request)
+    nodes.until(lambda: all(len(nodes.node(n).replicas.by_name) == 18 for n in (1, 2, 3)))
+    for number in (1, 2, 3):
+        led = [each.leader_id == number for each in nodes.node(number).replicas]
+        assert led == sorted(led, reverse=True)
+        assert any(led)
 
 
 def test_a_produce_waits_for_a_replica_that_hangs_until_it_is_out_of_the_isr() -> None:

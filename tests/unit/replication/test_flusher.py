@@ -76,6 +76,57 @@ def test_a_fence_closed_by_a_worker_is_seen_before_its_flush_ends():
     assert other.availability() is ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_partitions_are_flushed_in_the_order_of_their_requests_as_flushes_end():
+    leading = MemoryReplicas()
+    partitions = [leading.partition(number) for number in range(30)]
+    leading.run_until_idle()
+    for partition in partitions:
+        leading.append(partition)
+    leading.begin_flushes()
+    leading.append(partitions[0])  # again, while its flush is under way: behind all others
+    begun = [leading.replicas.flusher.in_flight]
+    ended = list[int]()
+    while leading.work:
+        before = {each.topic_partition.partition: each.high_watermark for each in partitions}
+        leading.end_flush()
+        begun.append(leading.replicas.flusher.in_flight)
+        ended += [
+            number for number, end in before.items() if partitions[number].high_watermark != end
+        ]
+    assert ended == [*range(30), 0]
+    assert begun == [8] * 24 + [7, 6, 5, 4, 3, 2, 1, 0]
+
+
+def test_flushes_that_have_nothing_to_do_do_not_hold_up_those_behind_them():
+    leading = MemoryReplicas()
+    idle = [leading.partition(number) for number in range(20)]
+    last = leading.partition(20)
+    leading.run_until_idle()
+    for partition in idle:
+        leading.replicas.flusher.request(partition)
+    leading.append(last)
+    leading.run_until_idle()
+    assert last.high_watermark == 1
+    assert leading.replicas.flusher.idle
+
+
+def test_many_flushes_that_cannot_start_are_each_tried_once():
+    disk = ScarceDisk()
+    leading = MemoryReplicas(disk=disk)
+    refused = [leading.partition(number) for number in range(10, 30)]
+    last = leading.partition(0)
+    leading.run_until_idle()
+    for partition in [*refused, last]:
+        leading.append(partition)
+    disk.refused = "/00000000000000000000.log"
+    leading.run_until_idle()
+    assert leading.replicas.flusher.waiting == 21
+    disk.refused = ""
+    leading.append(last)
+    leading.run_until_idle()
+    assert [each.high_watermark for each in (*refused, last)] == [1] * 20 + [2]
+
+
 class Faulty(DelayedOperation):
     def try_complete(self) -> bool:
         raise ZeroDivisionError
