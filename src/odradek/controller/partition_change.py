@@ -185,6 +185,8 @@ class PartitionChange:
                     recovery = NO_RECOVERY_STATE_CHANGE
             elif elected in elr:
                 isr, elr = (elected,), tuple(each for each in elr if each != elected)
+                if len(isr) >= rules.min_isr(topic):
+                    elr = ()  # It commits from now on what the others do not have.
         elif not set(self.replicas).issuperset(before.replicas):
             leader = before.leader
         if not isr and not rules.keeps_elr and not self.lost:

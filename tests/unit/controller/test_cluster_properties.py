@@ -333,11 +333,17 @@ class Cluster(RuleBasedStateMachine):
     def partitions_are_sound(self) -> None:
         if not hasattr(self, "cluster"):
             return
-        for _, partition in self.cluster.partitions():
+        rules = ElectionRules(self.cluster.image, self.cluster.config)
+        for (topic_id, _), partition in self.cluster.partitions():
             isr, elr = set(partition.isr), set(partition.elr)
             assert len(isr) == len(partition.isr)
             assert isr.union(elr).issubset(partition.replicas)
             assert isr.isdisjoint(elr)
+            topic = self.cluster.image.topic_by_id(topic_id)
+            assert topic is not None
+            if len({len(each.replicas) for each in topic.partitions.values()}) == 1:
+                # Who is eligible has all that is committed, so nobody is beside an ISR that commits.
+                assert not elr or len(isr) < rules.min_isr(topic)
             assert partition.leader in isr or partition.leader == NO_LEADER
             assert len(partition.last_known_elr) <= 1
             assert len(partition.directories) == len(partition.replicas)

@@ -89,6 +89,24 @@ def test_all_that_leave_at_once_below_the_minimum_are_eligible(
     assert state(cluster) == (3, (3,), (1, 2))
 
 
+def test_who_leads_alone_and_commits_leaves_nobody_else_eligible() -> None:
+    """With a minimum of 1 the records of the one that was elected are acknowledged: the other
+    replica, which was eligible beside it, does not have them."""
+    cluster = ControlledCluster(1, 2, min_insync_replicas="1")
+    cluster.create("t", {0: [1, 2]})
+    for broker_id in (1, 2):
+        cluster.beat(broker_id, fence=True)
+    cluster.settle()
+    assert state(cluster) == (NO_LEADER, (), (1, 2))
+    cluster.beat(1)
+    cluster.settle()
+    assert state(cluster) == (1, (1,), ())
+    cluster.fence(1)
+    cluster.beat(2)
+    cluster.settle()
+    assert cluster.partition().leader == NO_LEADER
+
+
 def test_the_minimum_of_a_topic_counts_and_is_at_most_its_number_of_replicas() -> None:
     cluster = ControlledCluster(1, 2, 3, min_insync_replicas="1")
     cluster.create("strict", {0: [1, 2, 3]}, min_insync_replicas="9")
