@@ -69,6 +69,7 @@ def transaction_coordinator(broker: Broker) -> TransactionCoordinator:
     markers = coordinator.markers = TransactionMarkers(
         leader,
         partial(send_markers, broker),
+        env.call_soon,
         broker.timer.call_later,
         coordinator.markers_written,
     )

@@ -34,20 +34,32 @@ class Sending:
     def __init__(self) -> None:
         self.leaders: dict[TopicPartition, int] = {A: 1, B: 2}
         self.sent: list[tuple[int, WriteTxnMarkersRequest, Answered]] = []
+        self.soon: list[Callable[[], None]] = []
         self.later: list[Callable[[], None]] = []
         self.written: list[TransactionEnd] = []
         self.markers = TransactionMarkers(
             self.leaders.get,
             lambda node, request, answered: self.sent.append((node, request, answered)),
+            self.soon.append,
             lambda delay_ms, function: self.later.append(function),
             self.written.append,
         )
 
     def write(self, *partitions: TopicPartition, name: str = "id", shard: int = 0) -> None:
+        """Write the markers of one end in a turn of its own."""
+        self.decide(*partitions, name=name, shard=shard)
+        self.end_turn()
+
+    def decide(self, *partitions: TopicPartition, name: str = "id", shard: int = 0) -> None:
         number = int(name[2:] or 1)
         self.markers.write(
             TransactionEnd(name, shard, 3, number, 5, True, 2, frozenset(partitions))
         )
+
+    def end_turn(self) -> None:
+        soon, self.soon[:] = list(self.soon), []
+        for function in soon:
+            function()
 
     def answer(self, error: ErrorCode | None = ErrorCode.NONE) -> int:
         """Answer the oldest request, for all its partitions; return its node. None: no answer."""
@@ -95,6 +107,23 @@ def test_each_leader_gets_the_markers_of_its_partitions() -> None:
     sending.answer()
     assert [end.transactional_id for end in sending.written] == ["id"]
     assert sending.markers.left("id") is None
+
+
+def test_the_decisions_of_one_turn_go_to_each_leader_in_one_request_after_it() -> None:
+    sending = Sending()
+    sending.decide(A, name="id1")
+    sending.decide(A, B, name="id2")
+    assert not sending.sent
+    sending.end_turn()
+    assert [(node, len(request.markers)) for node, request, _ in sending.sent] == [(1, 2), (2, 1)]
+
+
+def test_a_shard_that_is_lost_in_the_turn_of_its_decision_sends_nothing() -> None:
+    sending = Sending()
+    sending.decide(A, shard=3)
+    sending.markers.forget(3)
+    sending.end_turn()
+    assert not sending.sent
 
 
 def test_a_transaction_without_partitions_is_written_at_once() -> None:

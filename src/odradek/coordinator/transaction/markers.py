@@ -100,6 +100,7 @@ class TransactionMarkers:
         self,
         leader_of: Callable[[TopicPartition], int | None],
         send: Send,
+        call_soon: Callable[[Callable[[], None]], None],
         call_later: Callable[[int, Callable[[], None]], object],
         written: Callable[[TransactionEnd], None],
     ) -> None:
@@ -108,9 +109,12 @@ class TransactionMarkers:
         """
         self._leader_of = leader_of
         self._send = send
+        self._call_soon = call_soon
         self._call_later = call_later
         self._written = written
         self._open: dict[str, OpenEnd] = {}
+        self._begun: Batch = []
+        """What was decided in this turn of the loop."""
         self._waiting: dict[int, Batch] = {}
         """By node; under `NO_LEADER` what waits for metadata or for `RETRY_MS`."""
         self._in_flight: dict[int, int] = {}
@@ -128,13 +132,23 @@ class TransactionMarkers:
         return None if found is None else frozenset(found.left)
 
     def write(self, end: TransactionEnd) -> None:
-        """Write the markers of an end; call `written` when no partition is left."""
+        """Write the markers of an end; call `written` when no partition is left.
+
+        They are sent in the next turn of the loop: the answer of the decision goes first, and the
+        decisions of one turn go to each leader in one request.
+        """
         opened = self._open[end.transactional_id] = OpenEnd(end)
-        if opened.left:
-            self._look_later()
-            self._route([(opened, sorted(opened.left))])
-        else:
+        if not opened.left:
             self._finished(opened)
+            return
+        self._look_later()
+        if not self._begun:
+            self._call_soon(self._send_begun)
+        self._begun.append((opened, sorted(opened.left)))
+
+    def _send_begun(self) -> None:
+        begun, self._begun = self._begun, []
+        self._route(begun)
 
     def forget(self, shard: int) -> None:
         """Drop what belongs to a shard that this node leads no more."""
