@@ -342,7 +342,7 @@ class Cluster(RuleBasedStateMachine):
             topic = self.cluster.image.topic_by_id(topic_id)
             assert topic is not None
             if len({len(each.replicas) for each in topic.partitions.values()}) == 1:
-                # Who is eligible has all that is committed, so nobody is beside an ISR that commits.
+                # Beside an ISR that commits nobody has all records, so nobody is eligible.
                 assert not elr or len(isr) < rules.min_isr(topic)
             assert partition.leader in isr or partition.leader == NO_LEADER
             assert len(partition.last_known_elr) <= 1
