@@ -158,6 +158,7 @@ KNOWN: tuple[Known, ...] = (
     Known(
         "transaction-states: * of the second producer, abort v5, before*", "*", FENCED_STAYS_FENCED
     ),
+    Known("transaction-versions: versions end v5, stale", "*", FENCED_STAYS_FENCED),
     Known("transaction-versions: of a broker v?", "", OF_NODES, kafka="no answer"),
     Known("transaction-versions: of a broker v?, verify", "*", OF_NODES),
     Known("transaction-markers: v? commit in transacted", "*", ABORTS_ONLY, kafka="NONE"),
