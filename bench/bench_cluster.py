@@ -182,7 +182,7 @@ def partitions(bench: Bench, system: str) -> Measured:
 
 def many(bench: Bench, system: str) -> Measured:
     with bench.cluster(system) as cluster:
-        measured = load.partitions(cluster, 2000 if bench.quick else 10_000, 0, 1)
+        measured = load.partitions(cluster, 10_000, 0, 1)
     return Measured(
         {"many_made_s": measured.figures["made_s"]},
         {"many_controller_s": measured.samples["controller_s"]},
