@@ -67,7 +67,8 @@ class Copier:
         traceback: TracebackType | None,
     ) -> None:
         self._stopping.set()
-        self._process_ends(kill=True)
+        if self._process is not None:
+            self._process.kill()
         self._thread.join()
 
     def _run(self) -> None:
@@ -83,13 +84,6 @@ class Copier:
                 self.failures += 1
             self._stopping.wait(PAUSE_S)
 
-    def _process_ends(self, *, kill: bool) -> None:
-        if self._process is not None:
-            if kill:
-                self._process.kill()
-            else:
-                self._process.terminate()
-
     def await_copied(self) -> None:
         """Wait until there is a copy of each input, of which there are no more to come; stop."""
         inputs = values_of(self._bootstrap, TRANSACTIONS_TOPIC)
@@ -101,7 +95,8 @@ class Copier:
                 )
             threading.Event().wait(0.5)
         self._stopping.set()
-        self._process_ends(kill=False)
+        if self._process is not None:
+            self._process.terminate()
         self._thread.join(STOP_S)
 
 

@@ -112,8 +112,8 @@ class Writing:
         """End the process when a call takes too long. Runs on a thread of its own, as the timer of
         faulthandler crashes where other threads go on while it shows their stacks.
         """
-        while time.monotonic() - self._called < self._limit_s:
-            time.sleep(self._limit_s / 10)
+        while (left_s := self._called + self._limit_s - time.monotonic()) > 0:
+            threading.Event().wait(left_s)
         faulthandler.dump_traceback()
         os._exit(HUNG)
 

@@ -31,7 +31,6 @@ from sim.broken_parts import KILLS, transactional
 from sim.broken_transactions import begins_near_the_last_epoch
 from sim.live_cluster import LiveCluster
 from sim.live_transactions import (
-    Client,
     Producer,
     Send,
     committed_values,
@@ -60,6 +59,24 @@ def producer_of(cluster: LiveCluster, name: str, version: int) -> Producer:
 
 # Row 20: requests of an earlier transaction arrive when the next one is open.
 
+
+def held_back(cluster: LiveCluster, producer: Producer, request: Send) -> Callable[[], ErrorCode]:
+    """Send a request over a connection that holds it back, and that the producer gives up. Return
+    what lets it arrive, and returns its answer."""
+    old = producer.client(request[0])
+    old.hold()
+    answers = old.send(request)
+    producer.reconnect()
+
+    def arrive() -> ErrorCode:
+        old.release()
+        cluster.until(lambda: answers)
+        (answer,) = answers
+        return answer
+
+    return arrive
+
+
 LATE: dict[str, Callable[[Producer], Send]] = {
     "Produce": lambda producer: producer.produce_request(0, b"late"),
     "AddPartitionsToTxn": lambda producer: producer.add_request(0),
@@ -78,15 +95,10 @@ def test_row_20_a_request_of_the_transaction_before_changes_nothing(
     name = f"{request_name}-{committed}".replace(", ", "-")
     producer = producer_of(cluster, name, version)
     assert producer.write(1, b"first") is ErrorCode.NONE
-    late = LATE[request_name](producer)
-    old = producer.client(late[0])
-    old.hold()
-    answers = old.send(late)
-    producer.reconnect()
+    arrive = held_back(cluster, producer, LATE[request_name](producer))
     assert producer.end(commit=committed) is ErrorCode.NONE
     assert producer.write(1, b"second") is ErrorCode.NONE
-    old.release()
-    cluster.until(lambda: answers)
+    arrive()
     assert producer.write(2, b"third") is ErrorCode.NONE
     assert producer.state is State.ONGOING
     assert producer.end(commit=False) is ErrorCode.NONE
@@ -104,11 +116,7 @@ def test_row_20_late_offsets_of_the_transaction_before_are_not_part_of_the_next(
 ) -> None:
     producer = producer_of(cluster, f"offsets-{committed}-{next_commits}-{has_offsets}", version)
     assert producer.commit_offset(4) is ErrorCode.NONE
-    late = producer.offset_request(5)
-    old = producer.client(late[0])
-    old.hold()
-    answers = old.send(late)
-    producer.reconnect()
+    arrive = held_back(cluster, producer, producer.offset_request(5))
     assert producer.commit_offset(5) is ErrorCode.NONE
     assert producer.end(commit=committed) is ErrorCode.NONE
     before = after = 5 if committed else -1
@@ -116,8 +124,7 @@ def test_row_20_late_offsets_of_the_transaction_before_are_not_part_of_the_next(
     if has_offsets:
         assert producer.commit_offset(7) is ErrorCode.NONE
         after = 7
-    old.release()
-    cluster.until(lambda: answers)
+    arrive()
     assert producer.write(1, b"second") is ErrorCode.NONE
     assert producer.end(commit=next_commits) is ErrorCode.NONE
     assert stable_offset(producer) == (after if next_commits else before)
@@ -130,25 +137,18 @@ def test_row_20_late_offsets_are_refused_while_no_transaction_is_open(
 ) -> None:
     producer = producer_of(cluster, f"offsets-alone-{committed}", version)
     assert producer.commit_offset(4) is ErrorCode.NONE
-    late = producer.offset_request(5)
-    old = producer.client(late[0])
-    old.hold()
-    answers = old.send(late)
-    producer.reconnect()
+    arrive = held_back(cluster, producer, producer.offset_request(5))
     assert producer.end(commit=committed) is ErrorCode.NONE
     cluster.until(lambda: producer.state not in AFTER)
-    old.release()
-    cluster.until(lambda: answers)
-    assert answers[0] in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE)
+    assert arrive() in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE)
     assert stable_offset(producer) == (4 if committed else -1)
 
 
 def test_row_20_a_transaction_that_late_offsets_begin_is_ended_by_the_next_one(
     cluster: LiveCluster,
 ) -> None:
-    producer, old, answers = late_add_offsets(cluster, "begun-late", timeout_ms=60_000)
-    old.release()
-    cluster.until(lambda: answers)
+    producer, arrive = late_add_offsets(cluster, "begun-late", timeout_ms=60_000)
+    arrive()
     assert producer.state is State.ONGOING
     assert producer.commit_offset(7) is ErrorCode.NONE
     assert producer.end(commit=True) is ErrorCode.NONE
@@ -158,9 +158,8 @@ def test_row_20_a_transaction_that_late_offsets_begin_is_ended_by_the_next_one(
 def test_row_20_a_transaction_that_late_offsets_begin_is_ended_by_its_timeout(
     cluster: LiveCluster,
 ) -> None:
-    producer, old, answers = late_add_offsets(cluster, "begun-too-late", timeout_ms=1_000)
-    old.release()
-    cluster.until(lambda: answers)
+    producer, arrive = late_add_offsets(cluster, "begun-too-late", timeout_ms=1_000)
+    arrive()
     assert producer.state is State.ONGOING
     cluster.until(lambda: producer.state is State.COMPLETE_ABORT)
     assert stable_offset(producer) == 5
@@ -168,22 +167,18 @@ def test_row_20_a_transaction_that_late_offsets_begin_is_ended_by_its_timeout(
 
 def late_add_offsets(
     cluster: LiveCluster, name: str, timeout_ms: int
-) -> tuple[Producer, Client, list[ErrorCode]]:
-    """Return a producer that has committed offset 5, and the connection that holds its late
-    AddOffsetsToTxn, which is of version 1 only: nothing tells it from one of the next transaction.
+) -> tuple[Producer, Callable[[], ErrorCode]]:
+    """Return a producer that has committed offset 5, and what lets its late AddOffsetsToTxn arrive.
+    That is of version 1 only: nothing tells it from one of the next transaction.
     """
     cluster.create(name, partitions=PARTITIONS)
     producer = Producer(cluster, f"id-{name}", name, 1, timeout_ms)
     assert producer.init() is ErrorCode.NONE
-    late = producer.add_offsets_request()
-    old = producer.client(late[0])
-    old.hold()
-    answers = old.send(late)
-    producer.reconnect()
+    arrive = held_back(cluster, producer, producer.add_offsets_request())
     assert producer.commit_offset(5) is ErrorCode.NONE
     assert producer.end(commit=True) is ErrorCode.NONE
     cluster.until(lambda: producer.state is State.COMPLETE_COMMIT)
-    return producer, old, answers
+    return producer, arrive
 
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
@@ -192,18 +187,12 @@ def test_row_20_a_late_end_of_version_1_ends_no_transaction_of_version_2(
 ) -> None:
     producer = producer_of(cluster, f"raised-{commit}", 1)
     assert producer.write(1, b"first") is ErrorCode.NONE
-    late = producer.end_request(commit=commit)
-    old = producer.client(late[0])
-    old.hold()
-    answers = old.send(late)
-    producer.reconnect()
+    arrive = held_back(cluster, producer, producer.end_request(commit=commit))
     assert producer.end(commit=commit) is ErrorCode.NONE
     assert producer.init() is ErrorCode.NONE  # As clients do when the version goes up.
     producer.version = 2
     assert producer.write(1, b"second") is ErrorCode.NONE
-    old.release()
-    cluster.until(lambda: answers)
-    assert answers == [ErrorCode.PRODUCER_FENCED]
+    assert arrive() is ErrorCode.PRODUCER_FENCED
     assert producer.write(2, b"third") is ErrorCode.NONE
     assert producer.end(commit=True) is ErrorCode.NONE
     kept = ([b"first"] if commit else []) + [b"second", b"third"]

@@ -122,7 +122,7 @@ class TransactionHistory:
     offsets: dict[str, int] = field(default_factory=dict)
     """The committed offset at the end, by transactional id; -1 for none."""
     offset_reads: list[OffsetRead] = field(default_factory=list)
-    """What was told meanwhile, in the order of the answers."""
+    """The offsets that watchers were told meanwhile, in the order of the answers."""
     final_readers: set[str] = field(default_factory=set)
     """Readers that have read everything once, after all faults had ended."""
 

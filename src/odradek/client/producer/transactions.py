@@ -176,7 +176,6 @@ class Transactions:
                 if not self._needs_epoch_of_version_2:
                     self._begin()
                     return completed(None)
-                self.transaction.step(Step.INIT)
             except KafkaError as error:
                 return failed(error)
             waiter = spawn(self._begin_with_new_epoch())
@@ -187,7 +186,6 @@ class Transactions:
         await abort
         self._ending = None
         if self._needs_epoch_of_version_2:
-            self.transaction.step(Step.INIT)
             await self._begin_with_new_epoch()
         else:
             self._begin()
@@ -206,6 +204,7 @@ class Transactions:
         )
 
     async def _begin_with_new_epoch(self) -> None:
+        self.transaction.step(Step.INIT)
         try:
             self._manager.begin_anew(await self._identity_for(self._manager.identity))
             self.transaction.step(Step.INITIALIZED)

@@ -114,7 +114,7 @@ class TransactionMarkers:
         self._written = written
         self._open: dict[str, OpenEnd] = {}
         self._begun: Batch = []
-        """What was decided in this turn of the loop."""
+        """The ends that were decided in this turn of the loop."""
         self._waiting: dict[int, Batch] = {}
         """By node; under `NO_LEADER` what waits for metadata or for `RETRY_MS`."""
         self._in_flight: dict[int, int] = {}
