@@ -28,6 +28,9 @@ from odradek.testing.workload.transaction_clients import draw_producers
 
 PROCESSED, LETTERS = "processed", "letters"
 PROCESSING_TIMEOUTS_MS = (1_500, 4_000, 10_000)
+FEW_RECORDS, MOST_RECORDS = 3, 100
+"""Inputs of one transaction. 100 records that are each a batch of their own can take longer on slow
+disks and links than the transaction may be open, at every attempt."""
 OFTEN = 100
 """A tenth, in thousandths."""
 LEAST_OF_PRODUCERS_MS = {
@@ -187,6 +190,12 @@ def draw_transacting(
     )
 
 
+def most_records(chance: SplitMix64, batch_size: str) -> int:
+    """Draw how many inputs one transaction takes at most."""
+    drawn = chance.pick((FEW_RECORDS, MOST_RECORDS))
+    return FEW_RECORDS if batch_size == "0" else drawn
+
+
 def draw_processing(
     chance: SplitMix64, inputs: Sequence[TopicPlan], outputs: int
 ) -> ProcessGroupPlan:
@@ -226,7 +235,7 @@ def draw_processing(
                 producer=tuple(transacting.items()),
                 step_ns=chance.pick(STEPS_NS),
                 interval_s=chance.pick((0.02, 0.1, 0.4)),
-                max_records=chance.pick((3, 100)),
+                max_records=most_records(chance, transacting["batch.size"]),
                 work_ms=chance.pick(((0, 0), (0, 30), (0, timeout_ms // 2))),
             )
         )

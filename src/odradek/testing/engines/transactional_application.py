@@ -17,7 +17,13 @@ from dataclasses import dataclass
 
 from odradek.client.consumer.assignor.partition_assignor import ConsumerGroupMetadata
 from odradek.client.consumer.batch import OffsetAndMetadata
-from odradek.client.errors import ApiTimeout, CommitUnknown, KafkaError, MaxBlockTimeout
+from odradek.client.errors import (
+    ApiTimeout,
+    CommitUnknown,
+    KafkaError,
+    MaxBlockTimeout,
+    UnknownTopicOrPartition,
+)
 from odradek.client.producer.transactions import Transactions
 from odradek.testing.client_process import ClientProcess
 from odradek.testing.engines.application import SimApplication
@@ -80,6 +86,9 @@ class TransactionalApplication:
         self.last_error = "no error yet"
         self._history = history
         self._observed = observed
+        several = "," in dict(plan.settings)["bootstrap.servers"]
+        self._passing = (*PASSING, UnknownTopicOrPartition) if several else PASSING
+        """Errors that do not end the producer; one of several brokers may not know a topic yet."""
         self._values = 0
         self._open: ClientTransaction | None = None
         self.application = SimApplication(
@@ -121,7 +130,7 @@ class TransactionalApplication:
         self._reach(f"{what} {type(error).__name__}")
         if error.fatal:
             raise FatalError from error
-        if not error.requires_abort and not isinstance(error, PASSING):
+        if not error.requires_abort and not isinstance(error, self._passing):
             now_ms = self._now_ns() // MS
             self._history.surprise("refused", f"{self.plan.name} at {now_ms} ms: {self.last_error}")
             raise FatalError from error
