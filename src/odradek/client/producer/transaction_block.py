@@ -45,7 +45,7 @@ class TransactionBlock:
 
     async def __aenter__(self) -> Self:
         transactions, max_block_ms = self._transactions, self._core.settings.max_block_ms
-        if transactions.transaction.phase is Phase.UNINITIALIZED:
+        if transactions.transaction.phase in (Phase.UNINITIALIZED, Phase.INITIALIZING):
             await self._wait(lambda: transactions.init(max_block_ms))
         await self._wait(transactions.begin)
         return self

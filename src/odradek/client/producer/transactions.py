@@ -96,6 +96,24 @@ class Abandoned(Exception):
     """The transaction ended, or failed, while a request was to be sent again."""
 
 
+def tell(outcome: Waiter[None], forget: Callable[[], None]) -> Waiter[None]:
+    """Return a waiter for a caller of a step, who may give up before the step has an outcome.
+    `forget` is called if the caller is told: the step is kept for the next call until then."""
+    told: Waiter[None] = Waiter()
+
+    def ended(outcome: Waiter[None]) -> None:
+        if told.done:
+            return
+        forget()
+        if outcome.error is None:
+            told.complete(None)
+        else:
+            told.fail(outcome.error)
+
+    outcome.add_callback(ended)
+    return told
+
+
 class Transactions:
     """The transactions of one producer. `flush` sends all records and waits for their outcome."""
 
@@ -120,6 +138,8 @@ class Transactions:
         """The node to send to, by key type and key."""
         self._identity_of_version_1 = NO_PRODUCER
         """The last identity with which a transaction of version 1 was begun."""
+        self._initializing: Waiter[None] | None = None
+        """The attempt to get a producer id whose outcome nobody was told yet."""
         self._ending: tuple[Step, Waiter[None]] | None = None
         """The commit or abort whose outcome nobody was told yet."""
         self._adding: Waiter[None] = completed(None)
@@ -137,31 +157,38 @@ class Transactions:
 
     def init(self, timeout_ms: int, transactional_id: str | None = None) -> Waiter[None]:
         """Get a producer id and epoch, which fences all earlier producers of the transactional id
-        and aborts what they left open. Another id may be given between two transactions."""
-        transaction = self.transaction
-        try:
-            self._check_told(Step.INIT)
-            transaction.step(Step.INIT)
-        except KafkaError as error:
-            return failed(error)
-        if transactional_id is not None:
-            transaction.transactional_id = transactional_id
-        waiter = spawn(self._init())
-        waiter.add_callback(self._init_ended)
+        and aborts what they left open. Another id may be given between two transactions.
+
+        A call after one that was late goes on with the same attempt, as Kafka's does: with requests
+        sent anew each time a slow coordinator would only fall further behind."""
+        transaction, initializing = self.transaction, self._initializing
+        if initializing is None or transactional_id not in (None, transaction.transactional_id):
+            try:
+                self._check_told(Step.INIT)
+                transaction.step(Step.INIT)
+            except KafkaError as error:
+                return failed(error)
+            if transactional_id is not None:
+                transaction.transactional_id = transactional_id
+            initializing = self._initializing = spawn(self._init(NO_PRODUCER))
+            self._measure(initializing, self._metrics.txn_init_time)
+
+        def forget() -> None:
+            if self._initializing is initializing:
+                self._initializing = None
+
+        told = tell(initializing, forget)
         what = f"getting a producer id for transactional id {transaction.transactional_id}"
-        advice = "call init_transactions() again, with more time, or raise max.block.ms"
-        self._measure(waiter, self._metrics.txn_init_time)
-        return self._engine.within(timeout_ms, waiter, lambda: self._late(what, timeout_ms, advice))
+        advice = "call init_transactions() again, which goes on with it, or raise max.block.ms"
+        return self._engine.within(timeout_ms, told, lambda: self._late(what, timeout_ms, advice))
 
-    async def _init(self) -> None:
-        identity = await self._identity_for(NO_PRODUCER)
-        self._manager.begin_anew(identity)
-        self.transaction.step(Step.INITIALIZED)
-
-    def _init_ended(self, waiter: Waiter[None]) -> None:
-        if waiter.error is not None:
+    async def _init(self, identity: ProducerIdAndEpoch) -> None:
+        try:
+            self._manager.begin_anew(await self._identity_for(identity))
+            self.transaction.step(Step.INITIALIZED)
+        finally:
             self.transaction.give_up_init()
-        self._refuse("send")
+            self._refuse("send")
 
     def begin(self) -> Waiter[None]:
         """Begin a transaction, in the version that the cluster has agreed on. An abort that is
@@ -205,15 +232,12 @@ class Transactions:
 
     async def _begin_with_new_epoch(self) -> None:
         self.transaction.step(Step.INIT)
-        try:
-            self._manager.begin_anew(await self._identity_for(self._manager.identity))
-            self.transaction.step(Step.INITIALIZED)
-        finally:
-            self.transaction.give_up_init()
+        await self._init(self._manager.identity)
         self._begin()
 
     def _begin(self) -> None:
         self.transaction.begin(self._agreed_version, self._engine.now_ms)
+        self._initializing = None
         if self.transaction.version < VERSION_2:
             self._identity_of_version_1 = self._manager.identity
         self._failure_handled = None
@@ -247,20 +271,13 @@ class Transactions:
                 return failed(error)
             self._refuse("send")
             self._ending = step, spawn(run())
-        told: Waiter[None] = Waiter()
         ending = self._ending[1]
 
-        def ended(ending: Waiter[None]) -> None:
-            if told.done:
-                return  # Nobody waits any more: the next call is told.
+        def forget() -> None:
             if self._ending is not None and self._ending[1] is ending:
                 self._ending = None
-            if ending.error is None:
-                told.complete(None)
-            else:
-                told.fail(ending.error)
 
-        ending.add_callback(ended)
+        told = tell(ending, forget)
         if timeout_ms is not None:
             self._engine.within(timeout_ms, told, lambda: late(timeout_ms))
         return told

@@ -405,6 +405,34 @@ def test_initializing_ends_after_its_timeout_and_may_be_repeated():
     t.begin_transaction()
 
 
+def test_a_late_initializing_goes_on_and_the_next_call_is_told_of_it():
+    t = Transacting()
+    t.fail_next(InitProducerIdRequest, *[ErrorCode.CONCURRENT_TRANSACTIONS] * 100)
+    with pytest.raises(ApiTimeout, match=r"call init_transactions\(\) again, which goes on"):
+        t.init_transactions(200)
+    with pytest.raises(IllegalState, match="is getting its producer id"):
+        t.init_transactions(name="other")
+    t.cluster.run(10_000)
+    t.init_transactions()
+    assert t.script.count("init id") == 1
+    t.begin_transaction()
+    t.commit()
+    t.init_transactions()
+    assert t.script.count("init id") == 2
+
+
+def test_a_late_initializing_that_has_ended_lets_a_transaction_begin():
+    t = Transacting()
+    t.fail_next(InitProducerIdRequest, *[ErrorCode.CONCURRENT_TRANSACTIONS] * 100)
+    with pytest.raises(ApiTimeout):
+        t.init_transactions(200)
+    t.cluster.run(10_000)
+    t.begin_transaction()
+    t.commit()
+    t.init_transactions()
+    assert t.script.count("init id") == 2
+
+
 def test_a_user_without_permission_is_told_at_once():
     t = Transacting()
     t.fail_next(InitProducerIdRequest, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
