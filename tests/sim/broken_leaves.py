@@ -150,9 +150,9 @@ def joins_the_isr_behind(patch: pytest.MonkeyPatch) -> None:
     propose = Leadership.propose_expansion
 
     def expand(
-        self: Leadership, replica: Replica, high_watermark: int, log_start: int
+        self: Leadership, replica: Replica, leader_end: int, high_watermark: int, log_start: int
     ) -> IsrProposal | None:
-        return propose(self, replica, NO_OFFSET, NO_OFFSET)
+        return propose(self, replica, NO_OFFSET, NO_OFFSET, NO_OFFSET)
 
     def end(self: Leadership, leader_end: int) -> int:
         first = [each for each in self.isr[:2] if each in self.replicas]

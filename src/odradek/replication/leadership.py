@@ -275,17 +275,21 @@ class Leadership:
         return min([leader_start, *starts])
 
     def propose_expansion(
-        self, replica: Replica, high_watermark: int, log_start: int
+        self, replica: Replica, leader_end: int, high_watermark: int, log_start: int
     ) -> IsrProposal | None:
         """Propose a replica that has reached the high watermark and this leader's first offset, and
         whose log would start where the leader's does after a power failure, too: as a leader it
         must not show records that were deleted while it was down.
+
+        It must have caught up as well: below the minimum ISR the high watermark stands, and one
+        that has reached no more than that would be removed again at once.
         """
         if (
             self.pending is not None
             or replica.broker_id in self.isr
             or replica.durable_end < max(high_watermark, self.epoch_start)
             or replica.log_start_offset < log_start
+            or not replica.is_caught_up(leader_end, self._now_ms(), self.lag_ms)
             or not self.may_join(replica.broker_id, replica.broker_epoch)
         ):
             return None
@@ -315,7 +319,7 @@ class Leadership:
         proposal = self.propose_shrinkage(leader_end)
         for replica in self.replicas.values():
             if proposal is None:
-                proposal = self.propose_expansion(replica, high_watermark, log_start)
+                proposal = self.propose_expansion(replica, leader_end, high_watermark, log_start)
         return proposal
 
     def _propose(self, isr: tuple[int, ...]) -> IsrProposal:

@@ -389,7 +389,10 @@ class ReplicaManager:
             self.env.clock.monotonic_ms(),
         )
         proposal = leadership.propose_expansion(
-            replica, partition.high_watermark, partition.log.log_start_offset
+            replica,
+            partition.log.log_end_offset,
+            partition.high_watermark,
+            partition.log.log_start_offset,
         )
         if proposal is not None:
             self._propose(partition, proposal)

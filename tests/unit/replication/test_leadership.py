@@ -95,31 +95,43 @@ def test_the_minimum_is_at_most_the_number_of_replicas():
 def test_a_replica_joins_when_it_has_the_high_watermark_and_the_first_offset_of_the_epoch():
     leading = Leading(isr=(1, 2))
     decide = leading.leadership
-    assert decide.propose_expansion(leading.fetch(3, 9, 40), 5, 0) is None, "before the epoch"
-    assert decide.propose_expansion(leading.fetch(3, 12, 40), 20, 0) is None, "below the watermark"
-    proposal = decide.propose_expansion(leading.fetch(3, 20, 40), 20, 0)
+    assert decide.propose_expansion(leading.fetch(3, 9, 40), 40, 5, 0) is None, "before the epoch"
+    assert decide.propose_expansion(leading.fetch(3, 12, 40), 40, 20, 0) is None, (
+        "below the watermark"
+    )
+    proposal = decide.propose_expansion(leading.fetch(3, 40, 50), 50, 20, 0)
     assert proposal is not None
     assert proposal.isr == ((1, -1), (2, -1), (3, 103))
     assert (proposal.leader_epoch, proposal.partition_epoch) == (5, 7)
 
 
+def test_a_replica_that_would_be_removed_again_at_once_is_not_proposed():
+    leading = Leading(isr=(1,), min_isr=2)
+    leading.now_ms = LAG_MS + 1
+    leading.fetch(2, 20, 60)
+    leading.fetch(3, 60, 60)
+    proposal = leading.leadership.propose_change(60, 20, 0)
+    assert proposal is not None
+    assert proposal.isr == ((1, -1), (3, 103)), "2 has the high watermark, and lags behind"
+
+
 def test_a_replica_joins_when_its_log_starts_where_the_leaders_does():
     leading = Leading(isr=(1, 2))
     decide = leading.leadership
-    assert decide.propose_expansion(leading.fetch(3, 40, 40, log_start=7), 20, 8) is None
-    assert decide.propose_expansion(leading.fetch(3, 40, 40, log_start=8), 20, 8) is not None
+    assert decide.propose_expansion(leading.fetch(3, 40, 40, log_start=7), 40, 20, 8) is None
+    assert decide.propose_expansion(leading.fetch(3, 40, 40, log_start=8), 40, 20, 8) is not None
 
 
 def test_a_replica_that_the_controller_would_refuse_is_not_proposed():
     leading = Leading(isr=(1, 2))
     leading.fenced.add(3)
-    assert leading.leadership.propose_expansion(leading.fetch(3, 40, 40), 20, 0) is None
+    assert leading.leadership.propose_expansion(leading.fetch(3, 40, 40), 40, 20, 0) is None
 
 
 def test_a_replica_counts_from_its_proposal_on():
     leading = Leading(isr=(1, 2))
     leading.fetch(2, 60, 60)
-    leading.leadership.propose_expansion(leading.fetch(3, 40, 60), 40, 0)
+    leading.leadership.propose_expansion(leading.fetch(3, 40, 40), 40, 40, 0)
     leading.now_ms = 10 * LAG_MS
     assert leading.leadership.committed_end(60) == 40
     leading.leadership.committed((1, 2, 3), 8)
@@ -153,18 +165,18 @@ def test_one_change_is_pending_at_a_time():
     leading = Leading(isr=(1, 2))
     leading.now_ms = LAG_MS + 1
     assert leading.leadership.propose_shrinkage(60) is not None
-    assert leading.leadership.propose_expansion(leading.fetch(3, 60, 60), 20, 0) is None
+    assert leading.leadership.propose_expansion(leading.fetch(3, 60, 60), 60, 20, 0) is None
     assert leading.leadership.propose_shrinkage(60) is None
 
 
 def test_a_change_that_was_refused_may_be_proposed_again():
     leading = Leading(isr=(1, 2))
-    proposal = leading.leadership.propose_expansion(leading.fetch(3, 60, 60), 20, 0)
+    proposal = leading.leadership.propose_expansion(leading.fetch(3, 60, 60), 60, 20, 0)
     assert proposal is not None
     assert leading.leadership.maximal_isr == {1, 2, 3}
     leading.leadership.withdrawn(proposal)
     assert leading.leadership.maximal_isr == {1, 2}
-    assert leading.leadership.propose_expansion(leading.fetch(3, 60, 60), 20, 0) is not None
+    assert leading.leadership.propose_expansion(leading.fetch(3, 60, 60), 60, 20, 0) is not None
 
 
 def test_an_older_isr_than_the_known_one_changes_nothing():
