@@ -1,7 +1,7 @@
 """A simulated producer: batches for several partitions, retried until their outcome is known.
 
-Each partition is a *lane*: its unresolved batches in order, of which the first `max_in_flight` may
-be in flight.
+Each partition is a *lane*: its unresolved batches in order. From the oldest on, `max_in_flight` may
+be in flight, and later ones that are resolved already count.
 
     sent ──► ok: resolved
          ├─► a retriable error, or no answer: the lane *drains* (waits for all that is in flight),
@@ -10,11 +10,12 @@ be in flight.
          └─► the broker has lost the sequence (`OUT_OF_ORDER_SEQUENCE_NUMBER` for the oldest batch):
              the outcome of the batches is unknown, a new producer id starts at sequence 0
 
-As in Kafka's producer an idempotent one may have five batches of a partition in flight, but only
-one before the partition knows the producer id: there a broker takes any sequence (as Kafka does),
-so a second batch would be appended even if the first was refused. A batch of a plain producer has
-an unknown outcome after `max_attempts`; with `acks=0` every batch has. So has a batch for a topic
-that is being deleted, or for a partition with damaged bytes.
+As in Kafka's producer an idempotent one may have five batches of a partition in flight: a broker
+knows the last five of a producer, so that five more must not be appended after an unresolved one.
+It has only one before the partition knows the producer id: there a broker takes any sequence (as
+Kafka does), so a second batch would be appended even if the first was refused. A batch of a plain
+producer has an unknown outcome after `max_attempts`; with `acks=0` every batch has. So has a batch
+for a topic that is being deleted, or for a partition with damaged bytes.
 """
 
 from __future__ import annotations
@@ -64,9 +65,10 @@ class ProducerPlan:
 
 @dataclass(slots=True, eq=False)
 class LaneBatch:
-    """A batch in its lane: its `Send` and its base sequence."""
+    """A batch in its lane: its `Send`, its number there and its base sequence."""
 
     send: Send
+    number: int
     base_sequence: int
     in_flight: bool = False
 
@@ -76,6 +78,7 @@ class Lane:
     """The unresolved batches of one partition, oldest first."""
 
     partition: TopicPartition
+    made: int = 0
     next_sequence: int = 0
     unresolved: list[LaneBatch] = field(default_factory=list)
     draining: bool = False
@@ -181,7 +184,8 @@ class SimProducer:
                 invoked_ns=self.client.process.scheduler.now_ns,
             )
             self.history.sends.append(send)
-            lane.unresolved.append(LaneBatch(send, lane.next_sequence))
+            lane.unresolved.append(LaneBatch(send, lane.made, lane.next_sequence))
+            lane.made += 1
             lane.next_sequence += len(contents)
             self.made += 1
             self._advance(lane)
@@ -193,7 +197,8 @@ class SimProducer:
         if lane.draining or (self.plan.idempotent and self.producer_id < 0):
             return
         limit = self.plan.max_in_flight if lane.known or not self.plan.idempotent else 1
-        for batch in lane.unresolved[:limit]:
+        end = lane.unresolved[0].number + limit if lane.unresolved else 0
+        for batch in [each for each in lane.unresolved if each.number < end]:
             if not batch.in_flight and not lane.draining:
                 self._send(lane, batch)
 
