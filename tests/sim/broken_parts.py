@@ -124,6 +124,11 @@ LAGS = in_turn("pause", 1_300, 1_800)
 """Longer than a follower may lag, shorter than a session."""
 ONE_AFTER_THE_OTHER = (at(1_500, "kill", 1_500, 1), at(2_700, "kill", 2_500, 2))
 """The last one in sync dies before the other one is back."""
+LOST_DISKS = (
+    *(at(1_500, "lost disk", 300, 2), at(1_600, "kill", 700, 1)),
+    *(at(6_000, "lost disk", 300, 3), at(6_100, "kill", 700, 1)),
+)
+"""The one that could elect another leader dies before the empty one is back."""
 SLOW_DISKS = Pace(delay_ns=(10 * MS, 60 * MS), slow_delay_ns=(100 * MS, 300 * MS), slow_rate=100)
 
 NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
@@ -343,8 +348,7 @@ CLUSTER_PARTS: tuple[BrokenPart, ...] = (
     of(C.completes_reassignments_at_once, cluster(operations=["reassign"] * 6)),
     of(
         C.keeps_the_isr_of_a_lost_disk,
-        cluster(*in_turn("lost disk", 300, 4_000)[1:], recorded_voters=True),
-        6,
+        cluster(*LOST_DISKS, recorded_voters=True),
     ),
     of(C.fences_nobody, cluster(dies=True), 1),
     of(C.repairs_nothing, cluster(dies=True), 1),
