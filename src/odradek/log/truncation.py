@@ -17,7 +17,8 @@ diverge again. What is removed is synced before the next append, or a power loss
 back.
 
 A restart writes in one slot of `durable-ends` that nothing is durable and where the log starts.
-A start of the broker that finds such a slot completes it (see `recovery`).
+A start of the broker that finds such a slot completes it (see `recovery`). It needs room on the
+disk for a file; without, `run` is repeated until there is some.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from contextlib import suppress
 
 from odradek.log import producer_snapshot
 from odradek.log.durable_ends import DurableEnd
-from odradek.log.fence import Fence, LogDamaged
+from odradek.log.fence import REFUSED_FOR_NOW, Fence, LogDamaged
 from odradek.log.index import IndexCache
 from odradek.log.log_segments import load_indexes, truncate_segment
 from odradek.log.producer_state import ProducerState
@@ -68,11 +69,14 @@ class LogTruncation:
         self.succeeded = False
         self.abandoned = False
         """The log was deleted meanwhile: its files may be missing."""
+        self._makes_files = False
 
     def run(self) -> None:
         """Truncate the files. Blocks; for a worker. Raises `LogDamaged`, `LogDirFailure`.
 
-        A disk error fences the directory. Damage that was found leaves the files as they are.
+        A disk error fences the directory; but if a file cannot be made for lack of room or of
+        descriptors, the `OSError` is raised, and `run` may be called again. Damage that was found
+        leaves the files as they are.
         """
         self._fence.check()
         try:
@@ -83,6 +87,8 @@ class LogTruncation:
         except OSError as error:
             if self.abandoned:
                 return
+            if self._makes_files and error.errno in REFUSED_FOR_NOW:
+                raise
             raise self._fence.fail(error) from error
         except BadBatch as bad:
             raise LogDamaged(self._directory, str(bad)) from bad
@@ -117,13 +123,17 @@ class LogTruncation:
         )
 
     def _restart(self) -> None:
+        self._makes_files = True
         self._disk.make_directory(self._directory)
+        self._makes_files = False
         if self._durable is not None:
             self._durable.restart(self.offset)
         self._remove_files()
         for offset in producer_snapshot.snapshot_offsets(list(self._disk.list(self._directory))):
             self._disk.remove(producer_snapshot.snapshot_path(self._directory, offset))
+        self._makes_files = True
         self.kept = [Segment(self._disk, self._directory, self.offset, create=True)]
+        self._makes_files = False
         self._disk.sync_directory(self._directory)
         self.producers.reset(end_offset=self.offset)
 

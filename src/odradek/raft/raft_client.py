@@ -427,10 +427,14 @@ class RaftClient:
                 self._leader_changed(epoch, leader_id)
 
     def _hold_up(
-        self, work: Callable[[], object], done: Callable[[], None], again: Effect | None = None
+        self,
+        work: Callable[[], object],
+        done: Callable[[], None],
+        again: Effect | None = None,
+        repeats: bool = False,
     ) -> None:
-        """Do work before the effects that follow: at once in `start`, else on a worker. `again`:
-        the effect to repeat if the disk was full.
+        """Do work before the effects that follow: at once in `start`, else on a worker. If the disk
+        was full, `again` is an effect to perform, or the same work is repeated.
         """
         if self._blocking:
             work()
@@ -452,7 +456,11 @@ class RaftClient:
                 return
             if again is not None:
                 self._effects.appendleft(again)
-            self._wait_for_room(error)
+            self._wait_for_room(error, repeat if repeats else self._resume)
+
+        def repeat() -> None:
+            if not self.stopped:
+                self._hold_up(work, done, repeats=True)
 
         self._env.offload.submit(work, ended, failed)
 
@@ -523,7 +531,7 @@ class RaftClient:
                 return
             except OSError as error:
                 self._effects.appendleft(Append(tuple(batches[number:])))
-                self._wait_for_room(error)
+                self._wait_for_room(error, self._resume)
                 return
 
     def _append_batch(self, batch: RaftBatch) -> None:
@@ -540,13 +548,13 @@ class RaftClient:
                 self._keep(CommittedBatch(batch.base_offset, batch.end_offset, len(data), ()))
         assert self.log.log_end_offset == batch.end_offset, f"{batch} is elsewhere in the log"
 
-    def _wait_for_room(self, error: OSError) -> None:
+    def _wait_for_room(self, error: OSError, then: Callable[[], None]) -> None:
         logger.error("the metadata log takes no records: %s; trying again", error)
         self._held_up = True
 
         def again() -> None:
             self._held_up = False
-            self._resume()
+            then()
 
         self._timer.call_later(DISK_FULL_PAUSE_MS, again)
 
@@ -633,7 +641,7 @@ class RaftClient:
         if isinstance(effect, InstallSnapshot):
             snapshot = SnapshotId(*effect.snapshot)
             restart = log.begin_restart(snapshot.end_offset)
-            self._hold_up(restart.run, lambda: self._installed(snapshot, restart))
+            self._hold_up(restart.run, lambda: self._installed(snapshot, restart), repeats=True)
             return
         truncation = log.begin_truncation(effect.offset)
         if truncation is not None:

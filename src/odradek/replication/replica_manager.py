@@ -26,9 +26,10 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from odradek.controller.image import PartitionRegistration
-from odradek.log.fence import NO_ROOM, LogDamaged, LogDirFailure
+from odradek.log.fence import NO_ROOM, REFUSED_FOR_NOW, LogDamaged, LogDirFailure
 from odradek.log.log import AppendInfo, Log
 from odradek.log.producer_state import TransactionMarker
+from odradek.log.truncation import LogTruncation
 from odradek.log.verification import VerificationGuard
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.env import Env, do_nothing
@@ -57,6 +58,7 @@ HIGH_WATERMARK: Final = -1
 """The offset in DeleteRecords that means the high watermark: that of the present log end."""
 ISRS_AT_ONCE = 500
 TRUNCATION_RETRY_MS = 2
+REFUSED_RETRY_MS = 1_000
 WITHDRAWN_CHECK_MS = 500
 REFUSED_LOG_MS = 10_000
 """At most one log line about refused appends in this time."""
@@ -582,13 +584,22 @@ class ReplicaManager:
         if work is None:
             self._truncated(partition, done)
             return
-        truncation = work
+        self._run_truncation(partition, work, done)
+
+    def _run_truncation(
+        self, partition: Partition, truncation: LogTruncation, done: Callable[[], None]
+    ) -> None:
+        """Truncate on a worker; once more after some time where the disk has no room."""
+        opened = partition.log
 
         def ended(error: BaseException | None) -> None:
             if truncation.abandoned:
                 return
             if isinstance(error, LogDirFailure):
                 self.fail_directory(error)
+            elif isinstance(error, OSError) and error.errno in REFUSED_FOR_NOW:
+                log.error("truncating %s: %s; trying again", partition.topic_partition, error)
+                self._timer.call_later(REFUSED_RETRY_MS, run)
             elif isinstance(error, (LogDamaged, OSError)):
                 partition.fail(error)
             else:
@@ -596,7 +607,11 @@ class ReplicaManager:
                 opened.end_truncation(truncation)
                 self._truncated(partition, done)
 
-        self.env.offload.submit(truncation.run, lambda _: ended(None), ended)
+        def run() -> None:
+            if not truncation.abandoned:
+                self.env.offload.submit(truncation.run, lambda _: ended(None), ended)
+
+        run()
 
     def _truncated(self, partition: Partition, done: Callable[[], None]) -> None:
         partition.high_watermark = partition.log.high_watermark

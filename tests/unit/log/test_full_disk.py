@@ -92,3 +92,21 @@ def test_a_stop_without_room_for_a_log_leaves_no_clean_marker():
     again = LogDirectory(disk, "data", random.Random(1), cluster_id=None, node_id=1)
     assert not again.was_clean
     assert again.open_log(KEY, LogConfig(), 0).latest_epoch == 3
+
+
+def test_a_log_that_finds_no_room_to_start_again_does_it_later():
+    disk = FillingDisk()
+    log = new_log(disk)
+    fill(log, 10, records=1)
+    log.flush(checkpoint=True)
+    disk.full_for = (".log",)
+    restart = log.begin_restart(40)
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space left"):
+            restart.run()
+    assert (log.fence.failure, log.truncating) == (None, True)
+    disk.full_for = ()
+    restart.run()
+    log.end_truncation(restart)
+    assert (log.log_start_offset, log.log_end_offset, log.may_truncate) == (40, 40, True)
+    assert reopen(disk, recovery_point=40)[0].log_end_offset == 40

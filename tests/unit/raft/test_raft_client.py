@@ -360,3 +360,27 @@ def test_a_directory_that_led_alone_is_not_taken_into_a_configured_quorum() -> N
     again = Nodes().add(1, node.disk, endpoints=())
     assert again.raft.is_leader
     assert again.values == ["a"]
+
+
+@pytest.mark.parametrize("what", [("create", ".part"), ("append", ".part"), ("create", ".log")])
+def test_a_full_disk_of_a_replica_that_gets_a_snapshot_only_delays_it(
+    what: tuple[str, str],
+) -> None:
+    disks = [RefusingDisk() for _ in range(3)]
+    nodes = three_voters(iter(disks).__next__)
+    leader = nodes.elect()
+    other, behind = (node for node in nodes.nodes.values() if node is not leader)
+    nodes.cut.add(behind.id)
+    for number in range(20):
+        leader.append(f"v{number}")
+        nodes.run(10)
+    nodes.until(lambda: len(leader.values) == len(other.values) == 20)
+    leader.take_snapshot()
+    other.take_snapshot()
+    leader.append("after")
+    disks[behind.id - 1].refused = what
+    nodes.cut.clear()
+    nodes.run(3_000)
+    assert (behind.values, behind.raft.failure) == ([], None)
+    disks[behind.id - 1].refused = ("", "")
+    nodes.until(lambda: behind.values == [*(f"v{n}" for n in range(20)), "after"])

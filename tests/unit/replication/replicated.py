@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from odradek.controller.image import PartitionRegistration
 from odradek.log.log_config import LogConfig
+from odradek.model.env import Disk
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicIdPartition, TopicPartition
 from odradek.protocol.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -43,8 +44,10 @@ def unthrottled(node_id: int) -> tuple[ReplicationQuota, ReplicationQuota]:
 class Replicated(MemoryReplicas):
     """Broker 1 of three. `proposals` were sent to the controller; it fetches `following`."""
 
-    def __init__(self, *, fsync: bool = True, config: LogConfig | None = None) -> None:
-        super().__init__(fsync=fsync, config=config)
+    def __init__(
+        self, *, fsync: bool = True, config: LogConfig | None = None, disk: Disk | None = None
+    ) -> None:
+        super().__init__(fsync=fsync, config=config, disk=disk)
         self.proposals: list[AlterPartitionRequest] = []
         self.following: dict[Partition, int] = {}
         self.durable_ends: list[int] = []

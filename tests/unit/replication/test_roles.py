@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+
+from odradek.log.memory_disk import MemoryDisk
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicIdPartition
@@ -350,6 +353,50 @@ def test_a_truncation_waits_for_the_flush_under_way():
     led.timer.advance_clock(5)
     led.run_until_idle()
     assert (done, partition.log.log_end_offset) == ([1], 0)
+
+
+class FullDisk(MemoryDisk):
+    """A disk on which no file can be made while it is full."""
+
+    full = False
+
+    def effect(self, kind: str, path: str) -> None:
+        if self.full and kind == "create":
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+
+def test_a_replica_that_finds_no_room_to_start_again_does_it_later():
+    disk = FullDisk()
+    led = Replicated(disk=disk)
+    partition = led.replica(registration(leader=2))
+    led.replicas.append_as_follower(partition, a_leaders_batch(0))
+    led.run_until_idle()
+    done: list[int] = []
+    disk.full = True
+    led.replicas.truncate(partition, 5, True, lambda: done.append(partition.log.log_end_offset))
+    led.run_until_idle()
+    assert (done, partition.failure, led.replicas.directory_failed) == ([], ErrorCode.NONE, False)
+    disk.full = False
+    led.timer.advance_clock(1_000)
+    led.run_until_idle()
+    assert done == [5]
+
+
+def test_a_partition_removed_while_it_waits_for_room_is_not_made_again():
+    disk = FullDisk()
+    led = Replicated(disk=disk)
+    partition = led.replica(registration(leader=2))
+    led.replicas.append_as_follower(partition, a_leaders_batch(0))
+    led.run_until_idle()
+    disk.full = True
+    led.replicas.truncate(partition, 5, True, lambda: None)
+    led.run_until_idle()
+    led.replicas.remove(partition.topic_partition)
+    led.directory.delete_log(TopicIdPartition(TOPIC_ID, 0))()
+    disk.full = False
+    led.timer.advance_clock(1_000)
+    led.run_until_idle()
+    assert not any(path.endswith(".log") for path in disk.files)
 
 
 def test_a_partition_removed_while_it_is_truncated_is_gone_without_harm():
