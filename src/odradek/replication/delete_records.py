@@ -1,7 +1,7 @@
-"""DelayedDeleteRecords: a DeleteRecords that waits until every live replica's log durably starts at
-the requested offset.
+"""DelayedDeleteRecords: a DeleteRecords that waits until the logs of all replicas that are alive
+or in sync durably start at the requested offset.
 
-The low watermark is the least log start of the live replicas; a follower raises its own to the
+The low watermark is the least log start of these replicas; a follower raises its own to the
 leader's and tells it with its next fetch. The request waits for each partition in two steps:
 
     uncommitted ──high watermark reaches the target──► deleted, not durable ──► done

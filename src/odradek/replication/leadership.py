@@ -268,10 +268,19 @@ class Leadership:
         return end
 
     def low_watermark(self, leader_start: int) -> int:
-        """The least log start of the live replicas, the leader's too; -1 before the first fetch of
-        one of them.
+        """The least log start of the live and of the in-sync replicas, the leader's too; -1 before
+        the first fetch of one of them.
+
+        -1 while the ISR is below its minimum, too: one that has left it may be elected (KIP-966),
+        and would show deleted records again. (Kafka waits for live replicas only.)
         """
-        starts = [r.log_start_offset for r in self.replicas.values() if self._is_alive(r.broker_id)]
+        if self.is_under_min_isr:
+            return NO_OFFSET
+        starts = [
+            replica.log_start_offset
+            for replica in self.replicas.values()
+            if replica.broker_id in self.isr or self._is_alive(replica.broker_id)
+        ]
         return min([leader_start, *starts])
 
     def propose_expansion(

@@ -487,7 +487,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The least log start of the live replicas: what DeleteRecords reports as deleted."""
+        """The least log start of the replicas that count: what DeleteRecords reports as deleted."""
         own = self.durable_log_start
         return own if self.leadership is None else self.leadership.low_watermark(own)
 

@@ -214,14 +214,25 @@ def test_a_replica_with_everything_stays_however_long_nothing_is_written():
     assert leading.leadership.propose_shrinkage(40) is None
 
 
-def test_the_low_watermark_is_the_least_log_start_of_the_live_replicas():
+def test_the_low_watermark_is_the_least_log_start_of_the_live_and_in_sync_replicas():
     leading = Leading()
     assert leading.leadership.low_watermark(8) == UNKNOWN
     leading.fetch(2, 40, 40, log_start=6)
     leading.fetch(3, 40, 40, log_start=2)
     assert leading.leadership.low_watermark(8) == 2
     leading.fenced.add(3)
+    assert leading.leadership.low_watermark(8) == 2, "3 is still in sync and may be elected"
+    leading.leadership.committed((1, 2), 8)
     assert leading.leadership.low_watermark(8) == 6
+
+
+def test_there_is_no_low_watermark_while_the_isr_is_below_its_minimum():
+    leading = Leading(isr=(1, 2), min_isr=2)
+    leading.fenced.add(3)
+    leading.fetch(2, 40, 40, log_start=6)
+    assert leading.leadership.low_watermark(8) == 6
+    leading.leadership.committed((1,), 8)
+    assert leading.leadership.low_watermark(8) == UNKNOWN, "2 may be elected"
 
 
 def test_a_leader_is_cut_off_that_hears_neither_the_controller_nor_a_replica_in_sync():
