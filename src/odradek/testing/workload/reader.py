@@ -123,7 +123,8 @@ class SimReader:
     """The leader epochs of the last requests that listed the partitions."""
     _sessions: dict[str, SimFetchSession] = field(default_factory=dict)
     """By broker."""
-    _out_of_range: list[TopicPartition] = field(default_factory=list)
+    _out_of_range: dict[TopicPartition, int] = field(default_factory=dict)
+    """With the leader epochs of the requests that were refused."""
 
     def start(self) -> None:
         self.positions = dict.fromkeys(self.plan.partitions, 0)
@@ -210,11 +211,12 @@ class SimReader:
 
     def _begins_at(self, tp: TopicPartition, offset: int, asked_ns: int) -> None:
         self.history.starts.append(Start(tp, offset, asked_ns, self._now_ns(), self.plan.final))
-        if offset <= self.positions[tp] and tp in self._out_of_range:
+        epoch = self._out_of_range.pop(tp, None)
+        if epoch is not None and offset <= self.positions[tp]:
+            if epoch != self.client.epoch_of(tp):
+                return  # Of another leader, whose retention has not deleted as much yet.
             self._lost(tp)
         self.positions[tp] = offset
-        if tp in self._out_of_range:
-            self._out_of_range.remove(tp)
 
     def _ask_later(self, what: int, partitions: Sequence[TopicPartition]) -> None:
         if not self.stopped:
@@ -353,7 +355,7 @@ class SimReader:
             return
         if error == ErrorCode.OFFSET_OUT_OF_RANGE:
             if self.plan.forgetful:
-                self._out_of_range.append(tp)
+                self._out_of_range[tp] = self._asked_epochs.get(tp, -1)
             else:
                 self._lost(tp)
                 self.positions[tp] = 0
