@@ -101,7 +101,7 @@ class SessionEnded:
 
 @dataclass(frozen=True, slots=True)
 class SessionResumed:
-    """The controller answers again."""
+    """The controller answers again, and what it had decided by then is applied here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,10 @@ class BrokerLifecycle:
         self._begun_ms = 0
         self._answered_ms = 0
         self.session_ended = False
-        """True if the controller was not heard for a whole session."""
+        """True if the controller was not heard for a whole session: others may lead the partitions
+        that this broker leads by its metadata. It ends when that is as new as an answer."""
+        self._metadata_to_apply: int | None = None
+        """The offset that must be applied before; None: the controller has not answered."""
         self._refusal = "no controller answered"
         self._logged_refusal: ErrorCode | None = None
         self._in_use_since_ms: int | None = None
@@ -241,6 +244,7 @@ class BrokerLifecycle:
         session_ms = self._session_ms()
         if session_ms is not None and session_ms <= now_ms:
             self.session_ended = True
+            self._metadata_to_apply = None
             self._effects.append(SessionEnded())
         return self._go_on(now_ms)
 
@@ -250,6 +254,7 @@ class BrokerLifecycle:
         waits = self.state is BrokerState.STARTING and self.epoch != UNKNOWN_EPOCH
         if waits and before < self.epoch <= offset:
             self._send_ms = now_ms  # The controller learns it now, not at the next interval.
+        self._resume_session(now_ms)
         return self._go_on(now_ms)
 
     def logs_opened(self, now_ms: int) -> list[Effect]:
@@ -342,9 +347,6 @@ class BrokerLifecycle:
         error = error_code(response.error_code)
         if error not in LOST_CONTROLLER:
             self._answered_ms = now_ms
-            if self.session_ended:
-                self.session_ended = False
-                self._effects.append(SessionResumed())
         if error is not ErrorCode.NONE:
             self._refused(now_ms, response, error)
         elif isinstance(response, BrokerRegistrationResponse):
@@ -388,6 +390,18 @@ class BrokerLifecycle:
                 )
         self._retry_later(now_ms)
 
+    def _resume_session(self, now_ms: int) -> None:
+        """Go on with a session that had ended, unless the metadata here is older than the answer:
+        by that this broker may lead what others lead since.
+        """
+        if not self.session_ended or self._metadata_to_apply is None:
+            return
+        if now_ms - self._answered_ms >= self._config.session_timeout_ms:
+            self._metadata_to_apply = None  # The controller was lost again.
+        elif self._metadata_offset >= self._metadata_to_apply:
+            self.session_ended = False
+            self._effects.append(SessionResumed())
+
     def _is_taken(self, now_ms: int) -> bool:
         """True if the id that is in use must be another node's."""
         if self._in_use_since_ms is None:
@@ -415,6 +429,9 @@ class BrokerLifecycle:
                 self._shut_down(relieved=True)
                 return
             wait = min(wait, SHUTDOWN_HEARTBEAT_MS)
+        if self._metadata_to_apply is None:
+            self._metadata_to_apply = response.metadata_end - 1
+        self._resume_session(now_ms)
         self._note_fence(response.is_fenced)
         if self._send_ms is None:  # Else there was news while the request was in flight.
             self._send_ms = now_ms + wait

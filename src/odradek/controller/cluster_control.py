@@ -205,6 +205,7 @@ class ClusterControl:
             is_caught_up=_is_caught_up(broker, request),
             is_fenced=wanted.is_fenced,
             should_shut_down=wanted is BrokerState.SHUTDOWN_NOW,
+            metadata_end=self._end_offset(),
         )
         return Decision([] if change == nothing else [change], response)
 

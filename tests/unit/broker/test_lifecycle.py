@@ -18,6 +18,7 @@ from odradek.broker.lifecycle import (
     RegistrationRefused,
     SendToController,
     SessionEnded,
+    SessionResumed,
 )
 from odradek.model.errors import ErrorCode
 from odradek.network_client.backoff import ExponentialBackoff
@@ -98,10 +99,19 @@ class Life:
         self.effects += self.lifecycle.answered(self.now, response)
 
     def answers(
-        self, *, caught_up: bool = True, fenced: bool = False, shut_down: bool = False
+        self,
+        *,
+        caught_up: bool = True,
+        fenced: bool = False,
+        shut_down: bool = False,
+        metadata_end: int = -1,
     ) -> None:
         response = BrokerHeartbeatResponse(
-            error_code=0, is_caught_up=caught_up, is_fenced=fenced, should_shut_down=shut_down
+            error_code=0,
+            is_caught_up=caught_up,
+            is_fenced=fenced,
+            should_shut_down=shut_down,
+            metadata_end=metadata_end,
         )
         self.effects += self.lifecycle.answered(self.now, response)
 
@@ -277,6 +287,41 @@ def test_a_session_ends_once_when_the_controller_is_not_heard_and_goes_on_with_i
     assert life.lifecycle.session_ended
     assert SessionEnded() not in life.take()
     life.answers()
+    assert not life.lifecycle.session_ended
+
+
+def whose_session_ended() -> Life:
+    life = running()
+    life.effects += life.lifecycle.metadata_applied(life.now, 19)
+    life.sleep(CONFIG.session_timeout_ms)
+    life.fails()
+    life.sleep(BACKOFF)
+    assert life.take().count(SessionEnded()) == 1
+    return life
+
+
+def test_a_session_goes_on_only_with_the_metadata_that_the_answer_names() -> None:
+    life = whose_session_ended()
+    life.answers(metadata_end=40)
+    assert life.lifecycle.session_ended
+    life.effects += life.lifecycle.metadata_applied(life.now, 38)
+    assert life.lifecycle.session_ended
+    life.sleep(INTERVAL)
+    life.answers(metadata_end=50)
+    life.effects += life.lifecycle.metadata_applied(life.now, 39)
+    assert not life.lifecycle.session_ended, "what is decided later does not count"
+    assert life.take().count(SessionResumed()) == 1
+
+
+def test_a_session_does_not_go_on_with_an_answer_from_before_another_silence() -> None:
+    life = whose_session_ended()
+    life.answers(metadata_end=40)
+    life.sleep(CONFIG.session_timeout_ms)
+    life.effects += life.lifecycle.metadata_applied(life.now, 39)
+    assert life.lifecycle.session_ended
+    life.answers(metadata_end=60)
+    assert life.lifecycle.session_ended
+    life.effects += life.lifecycle.metadata_applied(life.now, 59)
     assert not life.lifecycle.session_ended
 
 

@@ -32,3 +32,10 @@ class BrokerHeartbeatResponse:
     is_caught_up: bool = False
     is_fenced: bool = True
     should_shut_down: bool
+    metadata_end: i64 = field(
+        default=-1,
+        tag=100,
+        ignorable=True,
+        doc="Odradek's own: the end of the metadata that is decided. A broker whose session had "
+        "ended serves its partitions again when it has applied all before it; -1: at once.",
+    )
