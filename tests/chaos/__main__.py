@@ -114,7 +114,8 @@ def show_result(console: Console, result: Result) -> None:
     console.print(
         f"  {result.sent:,} sent, {result.acked:,} acknowledged, {failed:,} failed; the group read "
         f"{result.read:,} and {result.read_again:,} of them again; "
-        f"{result.committed:,} offsets committed and compared; "
+        f"{result.committed:,} offsets committed and compared, older ones told before them "
+        f"{result.stale} times; "
         f"{result.transactions:,} transactions, {result.hung} of their producers hung; "
         f"{result.copied:,} of their records copied in {result.copiers} starts, of which "
         f"{result.copiers_failed} failed; "

@@ -5,15 +5,17 @@
   one.)
 - Those of a group of its own are committed and asked for in turns. As nobody else commits them, the
   answer after a commit that was acknowledged is this offset, unless a commit without an answer came
-  through late.
+  through late. An isolated broker may answer an older one until it knows that it does not lead any
+  more, as Kafka's do; so what is lost is what is not told within `STALE_S` either.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 
@@ -26,11 +28,23 @@ from odradek.coordinator.group.group_records import (
 )
 
 OWN_GROUP = "chaos-committer"
+OWN_PARTITION = TopicPartition(TOPIC, 0)
 PAUSE_S = 0.25
 ASKED_MS = 5_000
+STALE_S = 15.0
+"""Longer than a broker may be isolated and take itself for the coordinator."""
 
 Entry = tuple[bytes | None, bytes | None]
 """The key and the value of a record in the log of committed offsets."""
+
+
+def own_offset(admin: Admin) -> int | None:
+    """Return the offset of the own group, -1 for none; None if nobody answers."""
+    try:
+        found = admin.group_offsets(OWN_GROUP).get(OWN_PARTITION)
+    except KafkaError:
+        return None
+    return -1 if found is None else found.offset
 
 
 class CommittedOffsets:
@@ -41,6 +55,8 @@ class CommittedOffsets:
         """The number of its own commits that were acknowledged."""
         self.told = 0
         """How often the coordinator told the offsets of the group."""
+        self.stale = 0
+        """How often an offset was told that was older than the one acknowledged last."""
         self._bootstrap = bootstrap
         self._seen: dict[int, set[int]] = defaultdict(set)
         self._unanswered: set[int] = set()
@@ -62,28 +78,39 @@ class CommittedOffsets:
         self._thread.join()
 
     def _run(self) -> None:
-        own, offset, acked = TopicPartition(TOPIC, 0), 0, -1
+        offset, acked = 0, -1
         with Admin({"default.api.timeout.ms": ASKED_MS}, brokers=self._bootstrap) as admin:
             while not self._ending.wait(PAUSE_S):
                 offset += 1
                 try:
-                    admin.alter_group_offsets(OWN_GROUP, {own: offset})
+                    admin.alter_group_offsets(OWN_GROUP, {OWN_PARTITION: offset})
                     acked = offset
                     self.acked += 1
                 except KafkaError:
                     self._unanswered.add(offset)
-                with contextlib.suppress(KafkaError):
-                    found = admin.group_offsets(OWN_GROUP).get(own)
-                    self.compare(acked, -1 if found is None else found.offset)
+                self.check_own(acked, lambda: own_offset(admin))
                 with contextlib.suppress(KafkaError):
                     for partition, committed in admin.group_offsets(GROUP).items():
                         self.saw(partition.partition, committed.offset)
                     self.told += 1
 
-    def compare(self, acked: int, found: int) -> None:
-        """Compare the own committed offset with the one acknowledged last, -1 for none."""
-        if found != acked and found not in self._unanswered:
-            self._violations.append(f"offset {acked} was committed, and then {found} was told")
+    def check_own(self, acked: int, ask: Callable[[], int | None]) -> None:
+        """Compare the own committed offset with the one acknowledged last, -1 for none; as long as
+        an older one is told, ask again. `ask()` returns None if nobody answers.
+        """
+        told = ask()
+        if told is None:
+            return
+        until = time.monotonic() + STALE_S
+        while told is None or (told != acked and told not in self._unanswered):
+            if told is not None:
+                self.stale += 1
+                found = told
+            if time.monotonic() >= until:
+                self._violations.append(f"offset {acked} was committed, and then {found} was told")
+                return
+            time.sleep(PAUSE_S)
+            told = ask()
 
     def saw(self, partition: int, offset: int) -> None:
         """Note an offset of the group that the coordinator told."""

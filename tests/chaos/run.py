@@ -153,6 +153,8 @@ class Result:
     """it ended with an error."""
     committed: int = 0
     """Offsets that were committed and compared during the run, besides those of the group."""
+    stale: int = 0
+    """How often an older one was told before."""
     violations: list[str] = field(default_factory=list)
 
 
@@ -229,7 +231,8 @@ def chaos_run(
             writer.finish()
         for writer in running:
             writer.join()
-        result = Result(seed, outages, starts=cluster.starts, committed=committed.acked)
+        result = Result(seed, outages, starts=cluster.starts)
+        result.committed, result.stale = committed.acked, committed.stale
         check_transactions(bootstrap, transactions, copier, result)
         history = history_of(running, result, brokers)
         final = read_final(bootstrap, history)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos import committed as committed_offsets
 from chaos.cluster import GROUP, METADATA, TOPIC, ChaosFailure, differences
 from chaos.committed import CommittedOffsets
 from chaos.copier import wrong_copies
@@ -279,11 +280,18 @@ def test_committed_offsets_that_are_lost_are_found() -> None:
     assert committed.violations(log) == ["partition 0: committed offsets were lost: [8]"]
 
 
-def test_a_committed_offset_that_goes_back_is_found() -> None:
+def test_a_committed_offset_that_goes_back_for_good_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(committed_offsets, "PAUSE_S", 0)
     committed = CommittedOffsets("unused")
-    committed.compare(5, 5)
+    committed.check_own(5, lambda: 5)
+    committed.check_own(5, lambda: None)
+    committed.check_own(5, iter([4, None, 4, 5]).__next__)
     assert committed.violations([]) == []
-    committed.compare(5, 4)
+    assert committed.stale == 2
+    monkeypatch.setattr(committed_offsets, "STALE_S", 0)
+    committed.check_own(5, lambda: 4)
     assert committed.violations([]) == ["offset 5 was committed, and then 4 was told"]
 
 
