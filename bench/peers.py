@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -46,7 +47,7 @@ KAFKA_OPTIONS = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+CPU_CLOCK = 2
 
 
 class Node(Protocol):
@@ -84,14 +85,17 @@ class Odradek:
 
     name = "odradek"
 
-    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str], python: str = sys.executable
+    ) -> None:
         self.directory = directory
         self.settings = settings
+        self.python = python
         self.port = 0
 
     def spawn(self) -> None:
         """Start the process; also again, after `kill`, on what it left."""
-        command = [*ON_ITS_CORE, sys.executable, "-m", "odradek", "up", "--port", "0", "--json"]
+        command = [*ON_ITS_CORE, self.python, "-m", "odradek", "up", "--port", "0", "--json"]
         command += ["--data-dir", str(self.directory)]
         for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]
@@ -159,9 +163,11 @@ def pin_client() -> None:
 
 
 def cpu_s(pid: int) -> float:
-    """User and system time of a process so far, all its threads, in steps of 10 ms."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+    """User and system time of a process so far, all its threads.
+
+    Of the process's own clock (`clock_getcpuclockid`); `/proc/PID/stat` has steps of 10 ms.
+    """
+    return time.clock_gettime(~pid << 3 | CPU_CLOCK)
 
 
 def pss_mib(pid: int) -> float:
