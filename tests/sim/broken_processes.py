@@ -105,7 +105,7 @@ class Break(NamedTuple):
 
 BREAKS = {
     "offsets_outside": Break(offsets_outside, 8),
-    "no_rewind": Break(no_rewind, 4),
+    "no_rewind": Break(no_rewind, 18),
     "goes_on_without_partitions": Break(goes_on_without_partitions, 13),
     "reads_uncommitted": Break(reads_uncommitted, 0),
     "commits_at_once": Break(commits_at_once, 1),

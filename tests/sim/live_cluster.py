@@ -110,7 +110,9 @@ class LiveCluster:
             configs=[],
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
-        response = self.ask(self.controller, request, 7, CreateTopicsResponse)
+        response = None
+        while response is None:  # The connection may be one to a process that was killed since.
+            response = self.ask(self.controller, request, 7, CreateTopicsResponse)
         assert response.topics[0].error_code == 0
         self.settle()
 

@@ -8,7 +8,8 @@
 
 Several exchanges may be in progress. A response waits until every older exchange of the connection
 is answered, then leaves with the other responses that are ready: at the end of the round that read
-the requests, or after the current event.
+the requests, or after the current event. The last one of a connection leaves at once: a fetch that
+waited is answered before the event that made it ready goes on.
 
 Reading stops (no read interest; frames already received stay uncut) while
 
@@ -501,12 +502,18 @@ class Connection:
     # Output.
 
     def _answered(self, exchange: Exchange, answer: Sequence[Part]) -> None:
-        """Queue a response and the ready ones after it, if all older ones are queued."""
+        """Queue a response and the ready ones after it, if all older ones are queued. Send them,
+        unless this event may answer others too.
+        """
         if self.closed:
             release_all(answer)
             return
-        if self._exchanges.answered(exchange, answer, self._output) and not self._handling_frames:
-            self._continue_soon()
+        exchanges = self._exchanges
+        if exchanges.answered(exchange, answer, self._output) and not self._handling_frames:
+            if len(exchanges) or self.blocked or self._framing.pending:
+                self._continue_soon()
+            else:
+                self._flush()
 
     def _writable(self) -> None:
         self.blocked = False

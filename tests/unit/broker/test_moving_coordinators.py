@@ -100,6 +100,9 @@ def test_a_coordinator_that_loses_the_leadership_refuses_its_groups_at_once() ->
     others = [number for number in (1, 2, 3) if number != nodes.coordinator]
     nodes.reassign(*others)
     after = nodes.find_coordinator(nodes.coordinator)
+    nodes.until(
+        lambda: not (nodes.has_replica(nodes.coordinator) and nodes.leads(nodes.coordinator))
+    )
     assert nodes.committed(nodes.coordinator) == ErrorCode.NOT_COORDINATOR
     assert nodes.await_committed(after) == 7
 

@@ -51,9 +51,23 @@ def test_responses_that_become_ready_in_one_event_leave_with_one_call() -> None:
     client.send(b"".join(framed(b"x") for _ in range(10)))
     for exchange in handler.exchanges:
         exchange.respond([b"answer"])
-    assert client.transport.sends == []
     network.run()
     assert client.transport.sends == [60]
+
+
+def test_a_response_leaves_at_once_if_no_other_request_is_open() -> None:
+    handler = Recorder()
+    network, _ = serve(handler)
+    client = network.connect()
+    client.send(b"".join(framed(b"x") for _ in range(3)))
+    first, second, third = handler.exchanges
+    first.respond([b"answer"])
+    second.respond([b"answer"])
+    assert client.transport.sends == [], "the third may be answered in the same event"
+    network.run()
+    assert client.transport.sends == [12]
+    third.respond([b"answer"])
+    assert client.transport.sends == [12, 6]
 
 
 def test_answering_an_exchange_twice_is_refused() -> None:
@@ -150,8 +164,8 @@ def test_a_round_sends_a_limited_number_of_bytes_of_one_connection() -> None:
     for exchange in handler.exchanges:
         exchange.respond([file.slice(0, 300_000)])
     for sent in (100_000, 200_000, 300_000):
-        network.run_once()
         assert [len(client.transport.outbox) for client in clients] == [sent, sent]
+        network.run_once()
     assert file.pins == 0
 
 
