@@ -8,6 +8,7 @@ from pathlib import Path
 from scripts.reference import (
     client_metrics,
     client_settings,
+    code_index,
     keywords,
     metrics,
     protocol,
@@ -23,6 +24,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     REFERENCE / "settings.md": settings.page,
     REFERENCE / "client-settings.md": client_settings.page,
     REFERENCE / "client-metrics.md": client_metrics.page,
+    REFERENCE / "code-index.md": code_index.page,
     REFERENCE / "protocol.md": protocol.page,
     REFERENCE / "metrics.md": metrics.page,
     REFERENCE / "python-api.md": python_api.page,

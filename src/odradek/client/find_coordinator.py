@@ -1,7 +1,8 @@
 """FindCoordinator: which broker coordinates a group or a transactional id.
 
 `find_coordinator` and `coordinator_answer` hide that the request has one key up to version 3, and
-several from 4 on. `located` sends it, once, for clients that await answers.
+several from 4 on. `located` sends it, once, for clients that await answers. A consumer looks its
+group's up in `consumer.group.membership`, a producer its id's in `producer.transactions`.
 """
 
 from __future__ import annotations

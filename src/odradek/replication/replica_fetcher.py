@@ -7,8 +7,8 @@
               ├──────────────────────────────► backing off ──► fetching
               └ FENCED_LEADER_EPOCH ─────────► out, until the metadata names another epoch
 
-It decides; sending, appending and truncating are those of its arguments, `FetcherEnvironment` and
-the partitions. Time and answers are given to it.
+It decides; sending, appending, truncating, the high watermark and the log start are those of its
+arguments, `FetcherEnvironment` and the partitions. Time and answers are given to it.
 
 **Sessions.** Requests are incremental (KIP-227): a partition is listed when its position or durable
 end is another than the leader was told. At most two requests are in flight, so that the news of a

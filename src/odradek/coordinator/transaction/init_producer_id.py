@@ -10,7 +10,8 @@
 | others                                |                             | PRODUCER_FENCED   |
 
 An open transaction is aborted first, with an epoch that shuts its producer out (KIP-588); the
-request gets CONCURRENT_TRANSACTIONS, and is run again when that is done.
+request gets CONCURRENT_TRANSACTIONS, and is run again when that is done. The id and the timeout of
+the request are checked before, in `coordinator`.
 """
 
 from __future__ import annotations
