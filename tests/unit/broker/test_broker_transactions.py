@@ -89,6 +89,26 @@ def test_a_new_producer_shuts_out_the_one_before_and_aborts_its_transaction() ->
     assert broker.state == "Empty"
 
 
+def test_an_id_that_is_not_used_for_transactional_id_expiration_ms_is_forgotten() -> None:
+    broker = TransactionalBroker(
+        transactional_id_expiration_ms="10000",
+        transaction_remove_expired_transaction_cleanup_interval_ms="1000",
+    )
+    assert broker.add(broker.started()) is NONE
+    broker.id = "unused"
+    broker.started()
+    broker.pass_time(9_000)
+    assert broker.state == "Empty"
+    broker.id = "later"
+    broker.started()
+    broker.pass_time(2_500)
+    assert broker.state == "Empty"
+    broker.id = "unused"
+    assert broker.described().error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    broker.id = "id"
+    assert broker.state == "Ongoing", "an open transaction keeps its id"
+
+
 def test_a_transaction_that_is_open_for_too_long_is_aborted_at_its_timeout() -> None:
     broker = TransactionalBroker()
     producer = broker.started(timeout_ms=1_000)
