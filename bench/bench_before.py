@@ -108,13 +108,13 @@ def consumed(tree: Tree, bootstrap: str) -> float:
     return (cpu_s(tree.broker.pid) - cpu) / BIG * 1e9
 
 
-def client(program: str, way: str, count: int, figure: str) -> Measure:
+def client(program: str, way: str, count: int, figure: str, *settings: str) -> Measure:
     """A client of the tree, as its own benchmark drives it."""
 
     def measure(tree: Tree, bootstrap: str) -> float:
         command = [tree.broker.python, str(tree.root / "bench" / program), way, bootstrap]
         done = subprocess.run(
-            ["taskset", "-c", str(CLIENT_CORE), *command, str(count)],
+            ["taskset", "-c", str(CLIENT_CORE), *command, str(count), *settings],
             stdout=subprocess.PIPE,
             check=True,
             text=True,
@@ -142,7 +142,11 @@ ROWS = (
         "us/record",
         client("produce_load.py", "odradek:arrow", 2_000_000, "cpu_us"),
     ),
-    Row("producer, ping", "us", client("produce_load.py", "odradek:ping", 3_000, "p50_us")),
+    Row(
+        "producer, ping",
+        "us",
+        client("produce_load.py", "odradek:ping", 3_000, "p50_us", "linger.ms=0"),
+    ),
     Row(
         "consumer, poll",
         "us/record",
