@@ -236,10 +236,7 @@ class Raft:
             # It may have appended records of this epoch that are lost: it must not lead it again.
             self.role = Resigned(now_ms + self._election_timeout())
         elif self.election.leader_id is not None:
-            leader = self.log.voters.get(self.election.leader_id)
-            self._become_follower(
-                self.epoch, self.election.leader_id, leader.endpoints if leader else ()
-            )
+            self._follow(self.epoch, self.election.leader_id, ())
         else:
             self._become_unattached(self.epoch)
         return self._take_effects()
@@ -369,6 +366,17 @@ class Raft:
         self.role = Follower(leader_id, endpoints, self._now + self.config.fetch_timeout_ms)
         self._fetch()
 
+    def _follow(self, epoch: int, leader_id: int, endpoints: tuple[QuorumEndpoint, ...]) -> None:
+        """Follow a leader. If its address is not known, as it became a voter after the last record
+        here, ask the others, who tell it: answers about votes do not.
+        """
+        voter = self.log.voters.get(leader_id)
+        if endpoints or voter is not None:
+            known = endpoints or (voter.endpoints if voter is not None else ())
+            self._become_follower(epoch, leader_id, known)
+        elif epoch != self.epoch or not isinstance(self.role, Unattached):
+            self._become_unattached(epoch)
+
     def _become_prospective(
         self,
         leader_id: int | None,
@@ -456,7 +464,7 @@ class Raft:
     def _lose_pre_vote(self, role: Prospective) -> None:
         """Go back to the leader that went silent, or look for one."""
         if role.leader_id is not None and role.leader_id != self.me.id:
-            self._become_follower(self.epoch, role.leader_id, role.leader_endpoints)
+            self._follow(self.epoch, role.leader_id, role.leader_endpoints)
             if role.is_suspicion and isinstance(self.role, Follower):
                 # Unless it can be reached after all, the others will soon know, too.
                 self.role.suspect_ms = self._now + self._patience()
@@ -602,10 +610,9 @@ class Raft:
         if leader_id is None or leader_id == self.me.id:
             self._become_unattached(epoch)
         else:
-            voter = self.log.voters.get(leader_id)
-            self._become_follower(
-                epoch, leader_id, endpoints or (voter.endpoints if voter is not None else ())
-            )
+            before = self.role
+            self._follow(epoch, leader_id, endpoints)
+            return self.role is not before
         return True
 
     def _begin_received(self, request: BeginQuorumEpochRequest) -> QuorumEpochResponse:

@@ -453,6 +453,38 @@ class TestFollowing:
         replica.step(Tick(), after_ms=CONFIG.patience_ms)
         assert isinstance(replica.core.role, Prospective)
 
+    def test_a_voter_asks_for_the_address_of_a_leader_that_became_a_voter_later(self) -> None:
+        replica = Replica(1, voters(1, 2, 3), RaftBatch(0, 1, 1, None, None))
+        while not isinstance(replica.core.role, Prospective):
+            replica.wait()
+        replica.answer(2, VoteResponse(NONE, 7, 5))
+        assert isinstance(replica.core.role, Unattached)
+        replica.wait()
+        ((asked, request),) = replica.sent()
+        assert isinstance(request, RaftFetchRequest)
+        assert asked in (2, 3)
+        address = (QuorumEndpoint("CLUSTER", "node5", 9),)
+        error = RaftError.NOT_LEADER_OR_FOLLOWER
+        replica.answer(asked, RaftFetchResponse(error, 7, 5, address))
+        assert isinstance(replica.core.role, Follower)
+        assert (replica.core.role.leader_id, replica.core.role.endpoints) == (5, address)
+
+    def test_after_a_lost_pre_vote_the_address_of_an_unknown_leader_is_asked_for(self) -> None:
+        election = ElectionState(7, 5)
+        replica = Replica(1, voters(1, 2, 3), RaftBatch(0, 1, 1, None, None), election=election)
+        assert isinstance(replica.core.role, Unattached)
+        while not isinstance(replica.core.role, Prospective):
+            replica.wait()
+        for node in (2, 3):
+            replica.step(
+                Answered(
+                    Destination(node, ()),
+                    vote(7, 1, node, (1, 1), pre_vote=True),
+                    VoteResponse(NONE, 7, 5),
+                )
+            )
+        assert isinstance(replica.core.role, Unattached)
+
     def test_the_first_successor_of_a_leader_that_resigns_stands_at_once(self) -> None:
         first, second = followed(), followed()
         first.receive(EndQuorumEpochRequest(4, key(2), (key(1), key(3))))
