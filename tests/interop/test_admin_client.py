@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -9,10 +10,10 @@ from typing import Any
 import pytest
 
 from interop.apache_kafka import ApacheKafka
-from odradek.client.admin.results import NewTopic
+from odradek.client.admin.results import NewTopic, Topic
 from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.producer import Producer
-from odradek.client.errors import KafkaError, UnsupportedVersion
+from odradek.client.errors import KafkaError, UnknownTopicOrPartition, UnsupportedVersion
 from odradek.model.topics import TopicPartition
 from odradek.testing.broker import Broker
 
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.interop
 GROUP = "admin-client-readers"
 LOG = TopicPartition("admin-client-log", 0)
 OTHER = TopicPartition("admin-client-log", 1)
+PATIENCE_S = 10.0
 
 
 def outcome(call: Callable[[], Any]) -> object:
@@ -41,10 +43,22 @@ def produce(bootstrap: str, count: int) -> None:
     assert [record.result().offset for record in sent] == list(range(count))
 
 
+def when_known(admin: Admin, name: str) -> Topic:
+    """Describe a topic that was created: Kafka answers before its broker has the metadata."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return admin.topic(name)
+        except UnknownTopicOrPartition:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+
+
 def topics(admin: Admin) -> list[object]:
     config = {"retention.ms": 60_000, "cleanup.policy": "delete"}
     created = outcome(lambda: admin.create_topic(LOG.topic, partitions=2, config=config))
-    topic = admin.topic(LOG.topic)
+    topic = when_known(admin, LOG.topic)
     mine = [each.name for each in admin.topics() if each.name.startswith("admin-client")]
     many = [NewTopic("admin-client-b", 1), NewTopic("no spaces")]
     return [
