@@ -30,7 +30,9 @@ def test_a_read_returns_the_selected_columns_in_order(topics, read):
     assert read(topic, columns="headers", includeHeaders=True).collect()[0].headers[0].key == "h"
     with pytest.raises(PySparkException, match=r"'headers', which does not exist \(it needs"):
         read(topic, columns="headers")
-    with pytest.raises(PySparkException, match="'vlaue', which does not exist: there are"):
+    with pytest.raises(
+        PySparkException, match="'vlaue', which does not exist: there are key, value,"
+    ):
         read(topic, columns="vlaue")
 
 

@@ -79,7 +79,10 @@ def spark_schema(
     if unknown:
         needs = {"headers": "includeHeaders=true", DATA: "valueFormat", ERROR: "valueFormat"}
         hint = f" (it needs {needs[unknown[0]]})" if unknown[0] in needs else ""
-        raise ValueError(f"columns names {unknown[0]!r}, which does not exist{hint}: there are ")
+        raise ValueError(
+            f"columns names {unknown[0]!r}, which does not exist{hint}: "
+            f"there are {', '.join(named)}"
+        )
     return StructType([named[name] for name in columns])
 
 
