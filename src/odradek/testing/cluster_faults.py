@@ -115,27 +115,31 @@ class ClusterFaults:
     def _lost_disk(self, fault: FaultPlan, chance: SplitMix64) -> None:
         machine = self.machines[fault.machine - 1]
         if self.is_whole() and self._data_outlives(machine):
-            is_calm = self._is_calm()
+            is_calm = self._is_calm(self.scheduler.now_ns - CALM_NS)
             self._note(fault.kind)
             machine.kill()
             self._replace_disk(machine, fault.length_ns, at_once=is_calm)
 
     def _replace_disk(self, machine: SimMachine, delay_ns: int, *, at_once: bool) -> None:
-        """Boot a machine with an empty disk, later; `at_once`: though it may be in an ISR."""
+        """Boot a machine with an empty disk, later; `at_once`: though it may be in an ISR, if
+        nothing else fails until then, which could take the other replicas out of that ISR.
+        """
+        killed_ns = self.scheduler.now_ns
 
         def replace() -> None:
             if machine.running:
                 return
-            if self._data_outlives(machine) and (at_once or not self._is_in_sync(machine)):
+            at_once_now = at_once and self._is_calm(killed_ns + 1)
+            if self._data_outlives(machine) and (at_once_now or not self._is_in_sync(machine)):
                 machine.wipe()
                 machine.boot()
             else:
-                self._replace_disk(machine, LOOK_NS, at_once=at_once)
+                self._replace_disk(machine, LOOK_NS, at_once=at_once_now)
 
         self._later(delay_ns, "another disk", replace)
 
-    def _is_calm(self) -> bool:
-        since_ns = self.scheduler.now_ns - CALM_NS
+    def _is_calm(self, since_ns: int) -> bool:
+        """True if nothing but boots has happened from that time on."""
         faults = self.machines[0].history.faults
         return all(each.kind == "boot" or each.at_ns < since_ns for each in faults)
 
