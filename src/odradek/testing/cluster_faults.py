@@ -144,13 +144,17 @@ class ClusterFaults:
         return all(each.kind == "boot" or each.at_ns < since_ns for each in faults)
 
     def _is_in_sync(self, machine: SimMachine) -> bool:
-        """True if the machine's broker is in an ISR, as far as the controller has decided."""
+        """True if the machine's broker is in an ISR, as far as the controller has decided, or is
+        eligible to lead a partition whose ISR is empty.
+        """
         controller = self._controller()
         if controller is None or not isinstance(controller.broker, Node):
             return True
         topics = controller.broker.metadata.committed.topics.values()
         return any(
-            machine.number in each.isr for topic in topics for each in topic.partitions.values()
+            machine.number in (each.isr or each.elr)
+            for topic in topics
+            for each in topic.partitions.values()
         )
 
     def _data_outlives(self, lost: SimMachine) -> bool:
