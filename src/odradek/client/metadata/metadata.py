@@ -387,9 +387,21 @@ class Metadata:
 
     def update_last_seen_epoch(self, partition: TopicPartition, epoch: int) -> bool:
         """Store a leader epoch from records or responses; if it is newer, request an update and
-        return True."""
+        return True.
+
+        A leader of an older epoch is forgotten. It may be isolated, and then knows neither that it
+        was replaced nor what was written since: it would call a committed offset truncated.
+        """
         if not self._epochs.update_if_newer(partition, epoch):
             return False
+        info = self.image.partition(*partition)
+        if info is not None and NO_EPOCH < info.leader_epoch < epoch:
+            unknown = info._replace(
+                leader=NO_LEADER, leader_epoch=epoch, error=ErrorCode.LEADER_NOT_AVAILABLE
+            )
+            topics = dict(self.image.topics)
+            topics[partition.topic] = topics[partition.topic].with_partition(unknown)
+            self.image = self.image.with_changes(self.image.nodes, topics)
         self.request_update()
         return True
 
