@@ -209,6 +209,8 @@ def open_metadata_log(
     """
     directory = f"{data_directory}/{METADATA_DIRECTORY}"
     env.disk.make_directory(directory)
+    # The process before may have made it: without its name, a vote that was synced is lost.
+    env.disk.sync_directory(data_directory)
     loaded = load_newest(env.disk, directory, cluster_id)
     raft = open_raft_client(
         env,

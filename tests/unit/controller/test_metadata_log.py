@@ -14,6 +14,7 @@ from odradek.log.fence import LogDamaged, LogDirFailure
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.errors import ErrorCode
 from odradek.protocol.metadata_records import ConfigRecord, NoOpRecord, TopicRecord
+from odradek.raft.quorum_state import QUORUM_STATE_FILE
 from odradek.raft.snapshot_files import list_snapshots
 from unit.controller.cluster_making import CLUSTER
 from unit.controller.metadata_node import DIRECTORY, MetadataNode
@@ -246,3 +247,17 @@ def test_after_a_failed_sync_nothing_is_committed_and_submits_raise() -> None:
     assert [type(failure) for failure in node.failures] == [LogDirFailure]
     with pytest.raises(LogDirFailure):
         node.controller.submit([NoOpRecord()])
+
+
+@pytest.mark.parametrize("made_before", [False, True])
+def test_the_name_of_the_directory_is_durable_before_the_first_vote(made_before: bool) -> None:
+    """A power loss would take an unsynced directory with the synced vote in it; this node could
+    then vote twice in one epoch, and two leaders of it would commit different records."""
+    disk = MemoryDisk()
+    if made_before:  # By a process that was killed before it synced.
+        disk.make_directory(DIRECTORY)
+    effects: list[tuple[str, str]] = []
+    disk.effect = lambda kind, path: effects.append((kind, path))  # type: ignore[method-assign]
+    MetadataNode(disk).begin()
+    vote = effects.index(("replace", f"{DIRECTORY}/{QUORUM_STATE_FILE}"))
+    assert ("sync_directory", "data") in effects[:vote]
