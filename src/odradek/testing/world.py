@@ -545,10 +545,11 @@ class World:
     def _look_at_platters(self, send: Send, topic_id: UUID) -> None:
         """Note on whose platters an acknowledged batch is: of the replicas in sync by the newest
         leader that runs and by the newest metadata, and of all. Without a leader there is nobody to
-        ask.
+        ask. `min.insync.replicas` asks for no more replicas than the leader knows: one that is
+        isolated has not heard of a reassignment, which leaves it in the ISR or eligible.
         """
         views = [
-            view
+            (view, machine)
             for machine in self.machines
             if machine.running
             for view in led_partitions(machine.broker)
@@ -557,13 +558,22 @@ class World:
         if not views:
             return
         end = send.base_offset + len(send.contents)
-        newest = max(views, key=lambda view: view.epoch)
+        newest, leader = max(views, key=lambda each: each[0].epoch)
         members, needed = set(newest.isr), 0
-        image = newest_image(nodes_of(self.machines))
-        known = None if image is None else image.partition(topic_id, send.partition.partition)
+        known, known_to_leader = (
+            None if image is None else image.partition(topic_id, send.partition.partition)
+            for image in (newest_image(nodes_of(self.machines)), newest_image(nodes_of([leader])))
+        )
         if known is not None:
             least = int(self.plan.settings.get(MIN_ISR, "1"))
-            needed = min(least, len(known.replicas) - len(known.adding_replicas))
+            needed = min(
+                least,
+                *(
+                    len(each.replicas) - len(each.adding_replicas)
+                    for each in (known, known_to_leader)
+                    if each is not None
+                ),
+            )
             if known.partition_epoch >= newest.partition_epoch:
                 members.update(known.isr)
         ends = {machine.number: self._end_on(machine, send, topic_id) for machine in self.machines}
