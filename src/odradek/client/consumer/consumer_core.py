@@ -312,6 +312,11 @@ class ConsumerCore:
         for partition in partitions:
             self.subscriptions.request_reset(partition, reset)
 
+    def owns(self, position: Position) -> bool:
+        """True if the partition is assigned to this consumer, and this is its position."""
+        state = self.subscriptions.get(position.topic_partition)
+        return state is not None and state.position is position
+
     def move_back(self, positions: Iterable[tuple[Position, int, int]]) -> None:
         """Move positions back to before records that do not count as returned
         (`FetchCollector.undo`).

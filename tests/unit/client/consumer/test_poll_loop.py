@@ -14,6 +14,7 @@ from odradek.client.errors import ClientClosed, LogTruncated, TopicAuthorization
 from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
+from odradek.protocol.control_records import end_transaction_batch
 from odradek.testing.scripted import ScriptedCluster
 from odradek.testing.scripted_logs import ScriptedLogs
 from unit.client.consumer.application import Application, numbered, rows
@@ -214,6 +215,24 @@ class TestBoundedRead:
         more = run_now(reader.poll_loop.fill(buffer, None))
         assert [record.offset for record in buffer.records] == [0, 1, 2]
         assert not more, "there will never be more"
+
+
+class TestOffsetsToCommit:
+    def test_partitions_lost_before_the_first_record_are_left_out(self) -> None:
+        reader = Reader(leaders=(1, 1))
+        reader.logs[ORDERS].append_batch(end_transaction_batch(7, 0, 0, True, 0))
+        reader.application.assign([ORDERS, OTHER], starts={ORDERS: 0, OTHER: 0})
+
+        def lose() -> None:
+            assert reader.application.collector.can_undo, "the position has passed the marker"
+            reader.application.assign([OTHER], starts={OTHER: 0})
+            reader.logs[OTHER].append(rows(b"x"))
+
+        reader.later(SECOND, lose)
+        buffer = RecordBuffer(reader.application.collector, 1)
+        assert run_now(reader.poll_loop.fill(buffer, None))
+        assert [record.value for record in buffer.records] == [b"x"]
+        assert list(reader.application.collector.consumed_offsets()) == [OTHER]
 
 
 class TestInterruption:

@@ -253,6 +253,7 @@ class PollLoop:
                 self._clear()
                 if buffer.is_empty:
                     await self._handle_attention()
+                    self.collector.keep_consumed(self._core.owns)
                 buffer.add()
                 if buffer.is_full:
                     return True

@@ -182,6 +182,14 @@ class FetchCollector:
             for position in self._unconsumed
         }
 
+    def keep_consumed(self, owns: Callable[[Position], bool]) -> None:
+        """Forget what is not consumed of positions that this consumer does not own any more, when
+        none of their records is with the application: they only moved over records of aborted
+        transactions, and committing them would undo a commit of the new owner.
+        """
+        for position in [each for each in self._unconsumed if not owns(each)]:
+            del self._unconsumed[position]
+
     def undo(self) -> list[tuple[Position, int, int]]:
         """Return the positions, with offset and epoch, to go back to as if no record had been
         returned since the last `mark_consumed`.
