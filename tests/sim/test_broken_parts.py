@@ -56,10 +56,14 @@ def acks_before_fsync(plan: Schedule) -> Wiring:
 
 
 def first_failure(
-    wire: Callable[[Schedule], Wiring], faults: tuple[str, ...], *, white_box: bool = False
+    wire: Callable[[Schedule], Wiring],
+    faults: tuple[str, ...],
+    *,
+    steps: int = STEPS,
+    white_box: bool = False,
 ) -> Outcome[World]:
     for seed in range(SEEDS):
-        outcome = run_seed(World(seed, STEPS, wire, faults, white_box=white_box, extras=False))
+        outcome = run_seed(World(seed, steps, wire, faults, white_box=white_box, extras=False))
         if not outcome.kept:
             return outcome
     raise AssertionError(f"no violation in {SEEDS} seeds")
@@ -86,9 +90,10 @@ def test_a_recovery_without_checksums_serves_torn_batches(monkeypatch: pytest.Mo
         return int.from_bytes(chunk[at + 17 : at + 21], "big")
 
     monkeypatch.setattr(scan, "_crc", stored_crc)
-    outcome = first_failure(real_broker, POWER[1:2])
+    outcome = first_failure(real_broker, POWER[1:2], steps=100)
     assert outcome.report is not None
-    assert any(line.startswith("corrupt") for line in outcome.report.violations)
+    # A reader is told of the batch, or cannot go past it, or misses what was in it.
+    assert outcome.report.violations[0].startswith(("corrupt", "stuck")) or outcome.report.lost > 0
 
 
 def test_a_log_that_forgets_its_producers_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:

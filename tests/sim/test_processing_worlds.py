@@ -19,7 +19,7 @@ from odradek.testing.engines.process_application import (
 from odradek.testing.sim import Outcome, explain, summary
 from odradek.testing.transactions import ReadRecord, TransactionOutcome
 from odradek.testing.world import BOTH, ONLY_ENGINES, World
-from sim.broken_processes import BREAKS, broken, found_by, run, run_broken
+from sim.broken_processes import BREAKS, find, run
 
 ALONE, CLUSTERS, MIXED = (0, 1, 3), (1, 2), (8,)
 
@@ -72,9 +72,7 @@ def test_a_failed_run_of_processings_names_its_options() -> None:
 
 @pytest.mark.parametrize("name", BREAKS)
 def test_a_broken_processing_is_found(name: str) -> None:
-    with broken(name):
-        found = found_by(run_broken(name, BREAKS[name].seed))
-    assert found is not None
+    assert find(name, BREAKS[name].seed) is not None
 
 
 # The rules.
