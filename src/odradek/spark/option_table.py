@@ -18,6 +18,10 @@ from odradek.config.consumer import ConsumerConfig
 from odradek.config.producer import ProducerConfig
 from odradek.config.setting import Setting
 
+MAX_PARTITION_FETCH_BYTES = 4 * 1024 * 1024
+"""More than a consumer's own default: a task often reads one partition alone, and each answer costs
+two threads a wake-up."""
+
 
 class OptionUse(Enum):
     """The use of an option."""
@@ -176,7 +180,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "kafka.max.partition.fetch.bytes",
         OptionUse.READ,
-        default_of(ConsumerConfig.max_partition_fetch_bytes),
+        str(MAX_PARTITION_FETCH_BYTES),
         "The same of one topic partition.",
     ),
     Option(

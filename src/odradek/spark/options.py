@@ -34,7 +34,13 @@ from odradek.model.topics import TopicPartition
 from odradek.spark.java_regex import compile_java
 from odradek.spark.json.schema import SchemaError, parse_schema
 from odradek.spark.offsets import EARLIEST, LATEST, parse_json
-from odradek.spark.option_table import FIXED, PREFIX, option_names, unknown_option
+from odradek.spark.option_table import (
+    FIXED,
+    MAX_PARTITION_FETCH_BYTES,
+    PREFIX,
+    option_names,
+    unknown_option,
+)
 
 DEFAULT_LEDGER = "odradek-spark-ledger"
 EXACTLY_ONCE_OPTIONS = (
@@ -129,7 +135,7 @@ class ReadOptions:
     value_schema: StructType | None = None
     """The schema of the values, if they are decoded."""
     fetch_max_bytes: int = ConsumerConfig.fetch_max_bytes.default
-    max_partition_fetch_bytes: int = ConsumerConfig.max_partition_fetch_bytes.default
+    max_partition_fetch_bytes: int = MAX_PARTITION_FETCH_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +204,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
             "kafka.fetch.max.bytes", ConsumerConfig.fetch_max_bytes.default, 1
         ),
         max_partition_fetch_bytes=options.integer(
-            "kafka.max.partition.fetch.bytes", ConsumerConfig.max_partition_fetch_bytes.default, 1
+            "kafka.max.partition.fetch.bytes", MAX_PARTITION_FETCH_BYTES, 1
         ),
     )
 

@@ -24,6 +24,7 @@ from odradek.spark.offsets import OffsetRange, Offsets, plan_ranges
 from odradek.spark.options import ReadOptions
 from odradek.spark.pushdown import Narrowing, PushFilters
 from odradek.spark.topics import Topics
+from odradek.spark.worker_socket import enlarge_send_buffer
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -58,6 +59,7 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
     if not ranges:
         return
     freeze_loaded_modules()
+    enlarge_send_buffer()
     ends = {r.topic_partition: r.end for r in ranges}
     schema = arrow_schema(options.include_headers, options.value_schema, options.columns)
     decoder = None
