@@ -193,7 +193,7 @@ class PartitionChange:
             isr = before.isr  # The last one in sync is the only one that may lead again.
         directories = self._directories(rules.image)
         stay = directories is before.directories or directories == before.directories
-        last = self._last_known_leader(rules, leader)
+        last = self._last_known_leader(rules, leader, isr or elr)
         record = PartitionChangeRecord(
             partition_id=number,
             topic_id=topic.id,
@@ -228,7 +228,9 @@ class PartitionChange:
         candidates = {*self.partition.elr, *self.partition.isr}.intersection(self.replicas)
         return tuple(sorted(candidates.difference(self.isr, self.unclean_shutdown, self.lost)))
 
-    def _last_known_leader(self, rules: ElectionRules, leader: int) -> tuple[int, ...]:
+    def _last_known_leader(
+        self, rules: ElectionRules, leader: int, eligible: tuple[int, ...]
+    ) -> tuple[int, ...]:
         """Return the last leader if there is none now. `leader`: that of the record."""
         before = self.partition
         last = tuple(replica for replica in before.last_known_elr if replica not in self.lost)
@@ -236,6 +238,11 @@ class PartitionChange:
             return ()
         if leader == NO_LEADER and not last and rules.keeps_elr and before.leader >= 0:
             return () if before.leader in self.lost else (before.leader,)
+        if not last and not eligible and rules.keeps_elr and before.leader < 0:
+            # It lost its leader before the controller kept eligible leader replicas. The only
+            # replica that might have led takes the leader's place; else no one ever could.
+            might_lead = {*before.isr, *before.elr}.difference(self.lost)
+            return tuple(might_lead) if len(might_lead) == 1 else ()
         return last
 
     def _elect(self, rules: ElectionRules, elr: tuple[int, ...]) -> tuple[int, bool]:

@@ -158,6 +158,18 @@ def test_without_the_feature_the_last_one_in_sync_stays_in_the_isr(
     assert state(cluster) == (1, (1,), ())
 
 
+def test_a_partition_that_lost_its_leader_before_the_feature_is_led_after_an_unclean_stop() -> None:
+    cluster = ControlledCluster(1, min_insync_replicas="1").create("t", {0: [1]})
+    name = "eligible.leader.replicas.version"
+    cluster.submit([FeatureLevelRecord(name=name, feature_level=0)])
+    cluster.fence(1)
+    assert state(cluster) == (NO_LEADER, (1,), ())
+    cluster.submit([FeatureLevelRecord(name=name, feature_level=1)])
+    cluster.wait(60_000)  # Its session ends.
+    cluster.start(1, incarnation=1)
+    assert state(cluster) == (1, (1,), ())
+
+
 def test_replicas_that_a_reassignment_removes_are_not_eligible_any_more() -> None:
     cluster = ControlledCluster(1, 2, 3, 4, min_insync_replicas="3")
     cluster.create("t", {0: [1, 2, 3]}).in_sync(1)
