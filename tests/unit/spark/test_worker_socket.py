@@ -26,7 +26,7 @@ def connected(directory: Path) -> tuple[socket.socket, socket.socket]:
 @pytest.fixture
 def sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[socket.socket]]:
     """The ends of a connection to Spark, and of another one."""
-    found = []
+    found: list[socket.socket] = []
     for name in ("spark", "other"):
         (tmp_path / name).mkdir()
         found += connected(tmp_path / name)
