@@ -11,7 +11,7 @@ import os
 import socket
 
 SEND_BUFFER_BYTES = 4 * 1024 * 1024
-"""The kernel gives no more than its own limit, on Linux `net.core.wmem_max`."""
+"""The kernel gives no more than its own limit, on Linux that of wmem_max in sysctl."""
 DESCRIPTORS = "/dev/fd"
 
 _enlarged: int | None = None
