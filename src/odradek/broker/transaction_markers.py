@@ -3,10 +3,11 @@
     marker ─► __consumer_offsets: the shard of the group coordinator
           └─► others: the log ─► the high watermark passes (a `DelayedMarkers`) ─► its result
 
-It is called by the coordinator in this process, and by the handler for those on other nodes. Over a
-client's listener a tool may abort a transaction that hangs (KIP-664). There a request may only
-ABORT, with the epoch of the producer, and only where that has a transaction open: anything else
-could tear one.
+`coordinator.transaction.markers` sends markers to the leaders, again until they are written; this
+module is the leader's side. It is called by the coordinator in this process, and by the handler for
+those on other nodes. Over a client's listener a tool may abort a transaction that hangs (KIP-664).
+There a request may only ABORT, with the epoch of the producer, and only where that has a
+transaction open: anything else could tear one.
 
 Markers are appended some at a time, one turn of the loop for each.
 """

@@ -1,7 +1,8 @@
 """The producer's methods for users of confluent-kafka: `produce`, `produce_batch`, `poll`.
 
 Arguments and results are confluent-kafka's. Callbacks run by themselves, so `poll` does nothing.
-Where a producer blocks while its buffer is full (`on_full="block"`, the default) so do these.
+Where a producer blocks while its buffer is full (`on_full="block"`, the default) so do these. The
+methods for transactions have confluent-kafka's names too: see `transactions`.
 """
 
 from __future__ import annotations
