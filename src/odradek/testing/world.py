@@ -546,7 +546,8 @@ class World:
         """Note on whose platters an acknowledged batch is: of the replicas in sync by the newest
         leader that runs and by the newest metadata, and of all. Without a leader there is nobody to
         ask. `min.insync.replicas` asks for no more replicas than the leader knows: one that is
-        isolated has not heard of a reassignment, which leaves it in the ISR or eligible.
+        isolated has not heard of a reassignment, which leaves it in the ISR or eligible. A replica
+        that a reassignment removed may have deleted its log before the leader hears of it.
         """
         views = [
             (view, machine)
@@ -575,6 +576,7 @@ class World:
                 ),
             )
             if known.partition_epoch >= newest.partition_epoch:
+                members.intersection_update(known.replicas)
                 members.update(known.isr)
         ends = {machine.number: self._end_on(machine, send, topic_id) for machine in self.machines}
         counted = [(sorted(members), len(members))]
