@@ -84,10 +84,23 @@ def at(message: confluent_kafka.Message) -> int:
 
 
 def committed_offset(admin: AdminClient, group: str, topic: str) -> int:
-    """The stable offset of partition 0; -1001 if none is committed."""
+    """The offset of partition 0 once no transaction holds it open; -1001 if none is committed.
+
+    A transaction's end is answered before its markers. Until then the offset is unstable, which
+    librdkafka's admin client reports and does not retry.
+    """
     asked = ConsumerGroupTopicPartitions(group, [confluent_kafka.TopicPartition(topic, 0)])
-    found = admin.list_consumer_group_offsets([asked], require_stable=True)[group].result()
-    (partition,) = found.topic_partitions
+
+    def ask() -> confluent_kafka.TopicPartition:
+        found = admin.list_consumer_group_offsets([asked], require_stable=True)[group].result()
+        return found.topic_partitions[0]
+
+    def is_stable() -> bool:
+        error = ask().error
+        return error is None or error.code() != confluent_kafka.KafkaError.UNSTABLE_OFFSET_COMMIT
+
+    until(is_stable)
+    partition = ask()
     assert partition.error is None, partition.error
     return int(partition.offset)
 

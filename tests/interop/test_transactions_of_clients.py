@@ -15,6 +15,7 @@ import pytest
 
 import odradek
 import odradek.aio
+from clients.asking import until
 from interop.apache_kafka import ApacheKafka
 from odradek import Admin, Consumer, Producer
 from odradek.client.errors import IllegalState, ProducerFenced, TransactionFailed
@@ -84,6 +85,12 @@ def committed(bootstrap: str, topic: str) -> list[bytes]:
     return found
 
 
+def assert_committed(bootstrap: str, topic: str, expected: list[bytes]) -> None:
+    """Read again until the markers are written: a transaction's end is answered before them."""
+    until(lambda: sorted(committed(bootstrap, topic)) == expected)
+    assert sorted(committed(bootstrap, topic)) == expected
+
+
 def offset_of(consumer: Consumer[Any, Any]) -> int:
     """The offset that the group has committed for its one partition."""
     [found] = consumer.committed().values()
@@ -112,7 +119,7 @@ def test_a_block_commits_its_records_and_offsets_together(bootstrap, name, new_t
             transaction.commit_offsets(consumer, {TopicPartition(source, 0): 3})
             raise ValueError
         assert offset_of(consumer) == 10
-    assert sorted(committed(bootstrap, to)) == [b"%d" % number for number in range(10)]
+    assert_committed(bootstrap, to, [b"%d" % number for number in range(10)])
 
 
 def test_the_arrow_path_reads_what_is_committed_only(bootstrap, new_topic, producer):
@@ -125,6 +132,7 @@ def test_the_arrow_path_reads_what_is_committed_only(bootstrap, new_topic, produ
         raise ValueError
     with producer.transaction():
         producer.send(to, b"c")
+    assert_committed(bootstrap, to, [b"a", b"b", b"c"])
     assert odradek.read(to, brokers=bootstrap)["value"].to_pylist() == [b"a", b"b", b"c"]
     everything = odradek.read(to, brokers=bootstrap, isolation_level="read_uncommitted")
     assert everything["value"].to_pylist() == [b"a", b"b", b"no", b"c"]
@@ -143,7 +151,7 @@ def test_a_failed_record_fails_the_commit_and_the_producer_goes_on(bootstrap, ne
     assert raised.value.requires_abort
     with producer.transaction():
         producer.send(to, b"fine")
-    assert committed(bootstrap, to) == [b"fine"]
+    assert_committed(bootstrap, to, [b"fine"])
 
 
 def test_a_newer_producer_of_the_id_shuts_the_older_one_out(bootstrap, name, new_topic, producer):
@@ -162,7 +170,7 @@ def test_a_newer_producer_of_the_id_shuts_the_older_one_out(bootstrap, name, new
     with pytest.raises(ProducerFenced) as raised:
         be_replaced()
     assert raised.value.fatal
-    assert committed(bootstrap, to) == [b"newer"]
+    assert_committed(bootstrap, to, [b"newer"])
 
 
 def test_an_awaited_producer_has_the_same_transactions(bootstrap, name, new_topic):
@@ -180,7 +188,7 @@ def test_an_awaited_producer_has_the_same_transactions(bootstrap, name, new_topi
                 await producer.send(to, b"outside")
 
     asyncio.run(run())
-    assert committed(bootstrap, to) == [b"a"]
+    assert_committed(bootstrap, to, [b"a"])
 
 
 def test_the_methods_of_confluent_kafka_do_the_same(bootstrap, name, new_topic):
@@ -194,7 +202,7 @@ def test_the_methods_of_confluent_kafka_do_the_same(bootstrap, name, new_topic):
     producer.produce(to, b"b")
     producer.abort_transaction(LONG_S)
     producer.close()
-    assert committed(bootstrap, to) == [b"a"]
+    assert_committed(bootstrap, to, [b"a"])
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -210,7 +218,7 @@ def test_a_detached_transaction_is_ended_by_its_four_values(
     assert detached is not None and committed(bootstrap, to) == []
     with Admin(brokers=bootstrap) as admin:
         admin.end_transaction(detached, committed=commit)
-    assert committed(bootstrap, to) == ([b"a"] if commit else [])
+    assert_committed(bootstrap, to, [b"a"] if commit else [])
 
 
 @pytest.mark.parametrize("arrow", [False, True])
