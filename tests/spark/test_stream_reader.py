@@ -1,6 +1,7 @@
 """The methods of the stream reader, called directly without a running Spark."""
 
 import json
+import shutil
 
 import confluent_kafka
 import pytest
@@ -9,6 +10,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from odradek import Admin
 from odradek.client.errors import ApiTimeout, UnknownTopicOrPartition
 from odradek.model.topics import TopicPartition
+from odradek.spark.initial_offsets import DIRECTORY
 from odradek.spark.options import read_options, write_options
 from odradek.spark.producers import take_producer
 from odradek.spark.reader import BatchReader
@@ -108,6 +110,41 @@ def test_a_first_batch_from_the_beginning_runs_again_if_nothing_was_trimmed(topi
     again = reader(topic)
     with pytest.raises(DataLoss, match="where it began was not kept"):
         again.partitions(again.initialOffset(), of(topic, 2))
+
+
+def logged_first_batch(reader, topic, place):
+    """Log a first micro-batch of three records, which is to be run again."""
+    topic.produce("before")
+    first = reader(topic, startingOffsets="latest", checkpointLocation=place)
+    start = first.initialOffset()
+    topic.produce("a", "b", "c")
+    return first.latestOffset(start, ALL)
+
+
+def test_a_first_batch_with_a_kept_start_runs_again(topics, reader, tmp_path):
+    topic = topics.create()
+    logged = logged_first_batch(reader, topic, str(tmp_path))
+    again = reader(topic, startingOffsets="latest", checkpointLocation=str(tmp_path))
+    assert planned(again, again.initialOffset(), logged) == [(0, 1, 4)]
+
+
+@pytest.mark.parametrize("change", ["more topics", "another starting option", "the file is gone"])
+def test_a_first_batch_whose_kept_start_is_not_found_is_data_loss(topics, reader, tmp_path, change):
+    """At each restart: the first one keeps no other start."""
+    topic, other = topics.create(), topics.create()
+    logged = logged_first_batch(reader, topic, str(tmp_path))
+    options = {"startingOffsets": "latest", "checkpointLocation": str(tmp_path)}
+    if change == "more topics":
+        options["subscribe"] = f"{topic.name},{other.name}"
+    elif change == "another starting option":
+        options["startingOffsets"] = json.dumps({topic.name: {"0": -1}})
+    else:
+        shutil.rmtree(tmp_path / DIRECTORY)
+    for _ in range(2):
+        again = reader(None, **{"subscribe": topic.name, **options})
+        start = again.initialOffset()
+        with pytest.raises(DataLoss, match=r"where it began was not kept.*with the options and"):
+            again.partitions(start, logged)
 
 
 def test_a_recreated_topic_is_data_loss_even_with_more_records(topics, reader):

@@ -10,11 +10,15 @@ They are kept in one of three ways:
 - *In a file*, when the reader was given the query's `checkpointLocation` as an option of its own,
   on any file system that `pyarrow.fs` knows (`s3a:` and `s3n:` are read as `s3:`):
 
-      <checkpointLocation>/odradek-initial-offsets/<digest>.json
+      <checkpointLocation>/odradek-initial-offsets/<digest>.offered.json    Spark asked for them
+      <checkpointLocation>/odradek-initial-offsets/<digest>.json            a micro-batch may use it
           {"version": 1, "subscription": "subscribe flights", "offsets": {"flights": {"0": 17}}}
 
   The digest is of the subscription and the starting options: two sources of one query with the same
-  ones share a file. The first writer wins; the file is never changed afterwards.
+  ones share the files. The first writer wins; a file is never changed afterwards. The second is
+  written before the end of the first micro-batch is answered, thus before Spark logs it: if it is
+  missing when that micro-batch is run again, the offered offsets are not those where it began
+  (other options, another directory).
 - *In Spark's own offset log* otherwise: the first micro-batch reads nothing and ends where it began
   (`StreamOffset.begins`), so that the next one begins at the logged offsets.
 
@@ -40,11 +44,19 @@ from pyarrow import fs
 
 from odradek.spark.offsets import EARLIEST, Offsets, from_json_dict, to_json_dict
 from odradek.spark.options import OffsetLimit, ReadOptions
+from odradek.spark.topics import WAY_OUT
 
 DIRECTORY = "odradek-initial-offsets"
 VERSION = 1
 S3_SCHEMES = ("s3a", "s3n")
 """Hadoop's names for what `pyarrow.fs` calls `s3`."""
+
+
+NOT_IN_LOG = (
+    "It would have been kept by a first micro-batch that reads nothing, as this source begins "
+    "queries with, or with the option checkpointLocation on the reader; so the micro-batch was "
+    "logged by another source or another version of this one"
+)
 
 
 class InitialOffsets:
@@ -54,14 +66,27 @@ class InitialOffsets:
         self.options = options
         self.known: Offsets | None = None
         self.kept_in_file = False
-        """True if `known` was found in a file, or is in one now."""
+        """True if `known` was kept in a file before, or is since `keep`."""
 
     def get(self, resolve: Callable[[], Offsets]) -> Offsets:
         """Return the offsets given before, in this process or another; else `resolve()`."""
         if self.known is None:
             location = self.options.checkpoint_location
-            self.known = resolve() if location is None else self.load_or_store(location, resolve)
+            self.known = resolve() if location is None else self.load_or_offer(location, resolve)
         return self.known
+
+    def keep(self) -> None:
+        """Keep the offsets in the file, if there can be one. To call before a micro-batch that
+        begins there can be logged."""
+        location = self.options.checkpoint_location
+        if location is None or self.known is None or self.kept_in_file:
+            return
+        with explain_storage_errors(location):
+            files, root = file_system(location)
+            path = self.path(root)
+            if self.load(files, path) is None:
+                store(files, path, self.content(self.known))
+        self.kept_in_file = True
 
     def can_move(self) -> bool:
         """True if asking again later could give other offsets without an error. False before the
@@ -70,22 +95,52 @@ class InitialOffsets:
             return False
         return can_move(self.options.starting, self.known)
 
-    def load_or_store(self, location: str, resolve: Callable[[], Offsets]) -> Offsets:
+    def not_kept(self) -> tuple[str, str]:
+        """Say why offsets that are needed again were not kept, and what to do."""
+        location = self.options.checkpoint_location
+        if location is None:
+            return NOT_IN_LOG, WAY_OUT
+        return (
+            f"{location}/{DIRECTORY} has no file for {self.options.subscription.describe()} and "
+            f"{self.options.starting.option} as they are now. Either what to read or where to "
+            "start was changed, or the files were removed, or they are elsewhere (a path without "
+            "a scheme is on the machine of the driver)",
+            "start the query once with the options and the directory that it had, and change them "
+            f"when a micro-batch is finished; or {WAY_OUT}",
+        )
+
+    def load_or_offer(self, location: str, resolve: Callable[[], Offsets]) -> Offsets:
+        """Return the kept offsets, or those that were offered before, or offer new ones."""
         with explain_storage_errors(location):
             files, root = file_system(location)
-            path = f"{root}/{DIRECTORY}/{self.digest()}.json"
-            found = read_text(files, path)
-            offsets = kafka_source_offsets(files, root, self.options) if found is None else None
+            kept = self.load(files, self.path(root))
+            if kept is None:
+                kept = kafka_source_offsets(files, root, self.options)
+        if kept is not None:
+            self.kept_in_file = True
+            return kept
+        path = self.path(root, "offered.json")
+        with explain_storage_errors(location):
+            offered = self.load(files, path)
+        if offered is not None:
+            return offered
+        offsets = resolve()
+        with explain_storage_errors(location):
+            store(files, path, self.content(offsets))
+            return self.load(files, path) or offsets
+
+    def load(self, files: fs.FileSystem, path: str) -> Offsets | None:
+        """Return the offsets in a file; None if it does not exist."""
+        found = read_text(files, path)
         if found is None:
-            offsets = offsets or resolve()
-            with explain_storage_errors(location):
-                store(files, path, self.content(offsets))
-                found = read_text(files, path)
-        content = json.loads(found or "{}")
+            return None
+        content = json.loads(found)
         if content.get("version") != VERSION:
             raise ValueError(f"{path} has version {content.get('version')}, not {VERSION}")
-        self.kept_in_file = True
         return from_json_dict(content["offsets"], path)
+
+    def path(self, root: str, ending: str = "json") -> str:
+        return f"{root}/{DIRECTORY}/{self.digest()}.{ending}"
 
     def digest(self) -> str:
         starting = self.options.starting

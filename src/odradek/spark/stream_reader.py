@@ -68,12 +68,6 @@ PARTITIONS_MAX_AGE_SECONDS = 1.0
 HELD_BACK_PAUSE_SECONDS = 0.1
 LAST_COMMIT_WAIT_SECONDS = 5.0
 
-NOT_KEPT = (
-    "It would have been kept by a first micro-batch that reads nothing, as this source begins "
-    "queries with, or with the option checkpointLocation on the reader; so the micro-batch was "
-    "logged by another source or another version of this one"
-)
-
 
 class QueryState(enum.Enum):
     """The state of the query, as far as the reader knows it."""
@@ -125,6 +119,8 @@ class StreamReader(VersionCheckedPickle, DataSourceStreamReader, SupportsTrigger
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begins, self.query = self.query is QueryState.STARTING, QueryState.RUNNING
         given = StreamOffset.from_json(start, "the start offset")
+        if begins:
+            self.initial.keep()
         if begins and self.initial.can_move():
             self.heads = self.current_heads()
             return StreamOffset(given.offsets, self.known.topic_ids, begins=True).to_json()
@@ -162,7 +158,7 @@ class StreamReader(VersionCheckedPickle, DataSourceStreamReader, SupportsTrigger
                 "the first micro-batch of this query was logged and did not finish, and is to be "
                 f"run again up to {to_json_dict(ends.offsets)}; where it began was not kept, and "
                 f"{self.options.starting.option} now gives {to_json_dict(given.offsets)}",
-                NOT_KEPT,
+                *self.initial.not_kept(),
             )
         if not self.known.partitions:
             self.known = self.topics.resolve_subscription()

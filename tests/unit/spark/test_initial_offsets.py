@@ -45,6 +45,38 @@ def test_with_a_checkpoint_another_process_gives_the_same_answer(tmp_path):
     assert json.loads(file.read_text())["offsets"] == {"t": {"0": 110}}
 
 
+def test_offsets_are_kept_from_the_first_micro_batch_on(tmp_path):
+    """Before, no micro-batch can have begun at them: one that is run again began elsewhere."""
+    given = options(checkpointLocation=str(tmp_path))
+    asked = InitialOffsets(given)
+    assert asked.get(MovingEnds()) == {T0: 110}
+    assert asked.can_move()
+    again = InitialOffsets(given)
+    assert again.get(MovingEnds()) == {T0: 110}
+    assert again.can_move()
+    again.keep()
+    asked.keep()  # The other source of a query.
+    kept = InitialOffsets(given)
+    assert kept.get(MovingEnds()) == {T0: 110}
+    assert not any(each.can_move() for each in (asked, again, kept))
+
+
+def test_offsets_kept_for_other_options_or_removed_do_not_count(tmp_path):
+    given = options(checkpointLocation=str(tmp_path))
+    first = InitialOffsets(given)
+    first.get(MovingEnds())
+    first.keep()
+    changed = InitialOffsets(options(checkpointLocation=str(tmp_path), subscribe="t,u"))
+    changed.get(MovingEnds())
+    assert changed.can_move()
+    for file in (tmp_path / DIRECTORY).iterdir():
+        if "offered" not in file.name:
+            file.unlink()
+    removed = InitialOffsets(given)
+    removed.get(MovingEnds())
+    assert removed.can_move()
+
+
 def test_the_first_writer_wins(tmp_path):
     given = options(checkpointLocation=str(tmp_path))
     late = InitialOffsets(given)
@@ -89,7 +121,7 @@ def test_an_object_store_keeps_the_offsets_for_another_process(object_store):
     for _ in range(2):
         initial = InitialOffsets(given)
         assert initial.get(heads) == {T0: 110}
-        assert initial.kept_in_file
+        initial.keep()
         assert not initial.can_move()
 
 
@@ -101,6 +133,7 @@ def test_a_query_of_sparks_own_source_begins_at_the_offsets_it_kept(tmp_path):
         (directory / "0").write_bytes(b"\0v1\n" + content.encode())
     initial = InitialOffsets(options(checkpointLocation=str(tmp_path)))
     assert initial.get(MovingEnds()) == {T0: 7}
+    assert not initial.can_move()
 
 
 @pytest.mark.parametrize(
