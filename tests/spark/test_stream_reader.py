@@ -294,6 +294,43 @@ def test_a_new_partition_is_read_from_its_beginning(topics, reader):
     assert planned(follow, start, end) == [(0, 0, 1), (1, 0, 1)]
 
 
+def test_a_new_partition_that_was_trimmed_before_it_was_read(topics, reader, caplog):
+    """While the query runs or is down, and between the log of a micro-batch and its replay."""
+    topic = topics.create()
+    topic.produce("a")
+    first = reader(topic)
+    finished = first.latestOffset(first.initialOffset(), ALL)
+    topic.add_partitions(2)
+    topic.produce(*range(5), partition=1)
+    first.known_until = 0
+    logged = first.latestOffset(finished, ALL)
+    topic.delete_records(3, partition=1)
+    message = f"{topic.name}-1 was added .* its log starts at 3, not at 0.*failOnDataLoss to false"
+    for running in (first, reader(topic)):
+        with pytest.raises(DataLoss, match=message):
+            running.latestOffset(finished, ALL)
+    with pytest.raises(DataLoss, match=message):
+        reader(topic).partitions(finished, logged)
+    careless = reader(topic, failOnDataLoss="false")
+    for _ in range(2):
+        assert plain(careless.latestOffset(finished, ALL)) == of(topic, 1, 5)
+        assert planned(careless, finished, logged) == [(1, 3, 5)]
+    assert caplog.text.count(f"{topic.name}-1 was added") == 1
+
+
+def test_a_new_topic_of_a_pattern_that_was_trimmed_before_it_was_read(topics, reader):
+    topic = topics.create()
+    follow = reader(None, subscribePattern=f"^{topic.name}")
+    checkpoint = follow.initialOffset()
+    added = topics.create(name=f"{topic.name}-added")
+    added.produce("a", "b")
+    follow.known_until = 0
+    assert plain(follow.latestOffset(checkpoint, ALL)) == {**of(topic, 0), **of(added, 2)}
+    added.delete_records(1)
+    with pytest.raises(DataLoss, match=f"{added.name}-0 was added .* starts at 1, not at 0"):
+        follow.latestOffset(checkpoint, ALL)
+
+
 def test_a_missing_partition(topics, reader):
     topic = topics.create()
     start = of(topic, 0, 7)

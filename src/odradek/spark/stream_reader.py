@@ -52,6 +52,7 @@ from pyspark.sql.streaming.datasource import (
 
 from odradek import KafkaError
 from odradek.client.errors import UnknownTopicOrPartition
+from odradek.model.topics import TopicPartition
 from odradek.spark.alignment import align
 from odradek.spark.bare_worker import VersionCheckedPickle
 from odradek.spark.connections import FetchOptions, admin_of, open_consumer
@@ -94,6 +95,8 @@ class StreamReader(VersionCheckedPickle, DataSourceStreamReader, SupportsTrigger
         self.known_until = 0.0
         self.passed_over: list[str] = []
         """The missing topics of the last warning."""
+        self.reported: set[tuple[TopicPartition, int]] = set()
+        """The new partitions, with their log starts, that a warning has named."""
         self.heads: Offsets = {}
         self.last_batch_at = time.monotonic()
 
@@ -277,9 +280,25 @@ class StreamReader(VersionCheckedPickle, DataSourceStreamReader, SupportsTrigger
                 )
 
     def with_new_partitions(self, begin: Offsets, heads: Offsets) -> Offsets:
-        """Return `begin` with the earliest offset of each partition that was added since."""
+        """Return `begin` with the earliest offset of each partition that was added since; above 0
+        it is data loss."""
         new = [p for p in heads if p not in begin]
-        return {**begin, **self.topics.earliest(new)} if new else begin
+        if not new:
+            return begin
+        first = self.topics.earliest(new)
+        for partition in sorted(new):
+            trimmed = (partition, first[partition])
+            if first[partition] > 0 and trimmed not in self.reported:
+                self.topics.report_data_loss(
+                    f"{partition} was added since the last micro-batch and would be read from the "
+                    f"beginning, but its log starts at {first[partition]}, not at 0",
+                    "Either its first records were deleted (retention, DeleteRecords) before they "
+                    "were read, or it is older than the query, which did not read it so far",
+                    "set failOnDataLoss to false to read it from where its log starts (until one "
+                    "micro-batch is finished), or begin with a new checkpoint",
+                )
+                self.reported.add(trimmed)
+        return {**begin, **first}
 
     def within_log(self, begin: Offsets, end: Offsets) -> Offsets:
         """Return `begin`, moved to the log start if records that should be read were deleted."""
