@@ -164,6 +164,25 @@ def test_a_recreated_topic_is_data_loss_even_with_more_records(topics, reader):
     assert planned(again, checkpoint, end) == [(0, 0, 3)]
 
 
+def test_a_topic_recreated_before_the_first_batch_is_run_again(topics, reader):
+    """The start of the first batch has no ids of topics, its end has them."""
+    topic = topics.create()
+    topic.produce("a", "b")
+    first = reader(topic)
+    logged = first.latestOffset(first.initialOffset(), ALL)
+    topic.delete()
+    topics.create(name=topic.name)
+    topic.produce("x", "y", "z")
+    again = reader(topic)
+    start = again.initialOffset()
+    with pytest.raises(DataLoss, match=f"topic {topic.name} was deleted and created again"):
+        again.partitions(start, logged)
+    careless = reader(topic, failOnDataLoss="false")
+    assert planned(careless, careless.initialOffset(), logged) == []
+    end = careless.latestOffset(logged, ALL)
+    assert planned(careless, logged, end) == [(0, 0, 3)]
+
+
 def test_the_groups_offsets_are_the_end_of_the_last_finished_batch(topics, reader, bootstrap):
     topic = topics.create()
     topic.produce("a", "b")

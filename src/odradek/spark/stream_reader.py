@@ -129,7 +129,7 @@ class StreamReader(VersionCheckedPickle, DataSourceStreamReader, SupportsTrigger
             return StreamOffset(given.offsets, self.known.topic_ids, begins=True).to_json()
         heads = self.heads_for(given.offsets)
         self.heads = heads
-        begin = self.without_recreated_topics(given)
+        begin = given.without_topics(self.recreated_topics(given))
         self.check_missing(given.offsets)
         self.check_start(begin, heads)
         self.show_progress(begin)
@@ -167,8 +167,11 @@ class StreamReader(VersionCheckedPickle, DataSourceStreamReader, SupportsTrigger
             self.known = self.topics.resolve_subscription()
         self.check_missing({**given.offsets, **ends.offsets})
         there = set(self.known.partitions)
-        end_offsets = {p: offset for p, offset in ends.offsets.items() if p in there}
-        begin = self.with_new_partitions(self.without_recreated_topics(given), end_offsets)
+        # What has been created again since is read by the next micro-batch.
+        existing = ends.without_topics(self.recreated_topics(ends))
+        end_offsets = {p: offset for p, offset in existing.items() if p in there}
+        begin = given.without_topics(self.recreated_topics(given))
+        begin = self.with_new_partitions(begin, end_offsets)
         begin = self.within_log(begin, end_offsets)
         return list(plan(self.options, begin, end_offsets))
 
@@ -229,15 +232,15 @@ class StreamReader(VersionCheckedPickle, DataSourceStreamReader, SupportsTrigger
         last = self.target is not None and finished == self.heads
         self.group.commit(finished, within_s=LAST_COMMIT_WAIT_SECONDS if last else 0.0)
 
-    def without_recreated_topics(self, given: StreamOffset) -> Offsets:
-        """Return the offsets without those of recreated topics, which are data loss."""
-        replaced = given.recreated_topics(self.known.topic_ids)
+    def recreated_topics(self, of: StreamOffset) -> list[str]:
+        """Return the topics that were created again since, and report them as data loss."""
+        replaced = of.recreated_topics(self.known.topic_ids)
         for topic in replaced:
             self.topics.report_data_loss(
                 f"topic {topic} was deleted and created again: the query read the one with the id "
-                f"{given.topic_ids[topic]}, now it has the id {self.known.topic_ids[topic]}"
+                f"{of.topic_ids[topic]}, now it has the id {self.known.topic_ids[topic]}"
             )
-        return given.without_topics(replaced)
+        return replaced
 
     def at_least(self, begin: Offsets, target: Offsets) -> Offsets:
         """Return the target of AvailableNow, or `begin` where the query is further."""
