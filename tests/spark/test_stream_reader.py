@@ -256,14 +256,16 @@ def test_max_offsets_per_trigger(topics, reader):
 def test_min_offsets_per_trigger_and_max_trigger_delay(topics, reader):
     topic = topics.create()
     follow = reader(topic, minOffsetsPerTrigger="3", maxTriggerDelay="1h")
+    topic.produce("at once after a start")
+    assert plain(follow.latestOffset(of(topic, 0), ALL)) == of(topic, 1)
     topic.produce("a", "b")
-    assert plain(follow.latestOffset(of(topic, 0), ALL)) == of(topic, 0)
+    assert plain(follow.latestOffset(of(topic, 1), ALL)) == of(topic, 1)
     topic.produce("c")
-    assert plain(follow.latestOffset(of(topic, 0), ALL)) == of(topic, 3)
+    assert plain(follow.latestOffset(of(topic, 1), ALL)) == of(topic, 4)
     topic.produce("d")
-    assert plain(follow.latestOffset(of(topic, 3), ALL)) == of(topic, 3)
+    assert plain(follow.latestOffset(of(topic, 4), ALL)) == of(topic, 4)
     follow.last_batch_at -= 3600
-    assert plain(follow.latestOffset(of(topic, 3), ALL)) == of(topic, 4)
+    assert plain(follow.latestOffset(of(topic, 4), ALL)) == of(topic, 5)
 
 
 def test_available_now_ends_at_the_end_offsets_of_its_start(topics, reader):

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -98,7 +99,8 @@ class StreamReader(VersionCheckedPickle, DataSourceStreamReader, SupportsTrigger
         self.reported: set[tuple[TopicPartition, int]] = set()
         """The new partitions, with their log starts, that a warning has named."""
         self.heads: Offsets = {}
-        self.last_batch_at = time.monotonic()
+        self.last_batch_at = -math.inf
+        """By `time.monotonic`. The first micro-batch after a start is not held back."""
 
     @property
     def topics(self) -> Topics:
