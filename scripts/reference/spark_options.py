@@ -39,15 +39,16 @@ orders.where("error is null").select("data.*")
 The workers decode JSON directly into Arrow columns, one batch of records at a time. Two columns
 follow `timestampType`, before `headers`. `data` is a struct of valueSchema, whose fields can all
 be null. `error` is null if the value was decoded completely; else it has the field and the reason,
-or the position where the JSON is invalid. A truncated value or a wrong field does not end the
-query.
+or the position where the JSON is invalid, or the byte that is not UTF-8. A truncated value or a
+wrong field does not end the query. A field that the value does not have is null and no error.
 
 `data` is the result of `from_json(cast(value as string), valueSchema)` with its default options: a
 field of the wrong type is null and the other fields keep their values; invalid JSON gives nulls; a
-null or empty value gives a null struct. A field `_corrupt_record string` gets the text of a value
-with an error. These types can be decoded: `boolean`, whole numbers, `float`, `double`, `decimal`,
-`string`, `binary` (Base64), `date`, `timestamp`, `timestamp_ntz`, `struct`, `array`, and `map`
-with strings as keys. `timestamp` has a time zone, whatever `spark.sql.timestampType` says.
+null or empty value gives a null struct; bytes that are not UTF-8 become U+FFFD. A field
+`_corrupt_record string` gets the text of a value with an error. These types can be decoded:
+`boolean`, whole numbers, `float`, `double`, `decimal`, `string`, `binary` (Base64), `date`,
+`timestamp`, `timestamp_ntz`, `struct`, `array`, and `map` with strings as keys. `timestamp` has a
+time zone, whatever `spark.sql.timestampType` says.
 
 - A timestamp without a zone is in `spark.sql.session.timeZone` or, if the session does not set
   it, in the zone of the machine that reads.
@@ -107,7 +108,7 @@ BESIDE = """\
 reduce the records that are fetched if the option `filterPushdown` and Spark's setting
 `spark.sql.python.filterPushdown.enabled` are true (`local_session` sets the latter; Spark's
 default is false). Upper bounds of `timestamp` do not, because timestamps need not be in order in a
-log; if they are, use `endingTimestamp`. **OptionUse the option only for DataFrames that are scanned
+log; if they are, use `endingTimestamp`. **Use the option only for DataFrames that are scanned
 once.** PySpark 4.2 and 4.3 store the filtered read in the DataFrame of a Python source. A later
 query without the filter, or the other side of a union or join, then lacks rows. Give each of them
 a `load()` of its own.

@@ -2,6 +2,8 @@
 
 import json
 
+import confluent_kafka
+import kafka
 import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
@@ -200,6 +202,46 @@ def test_columns_of_a_topic(spark, read, topics, session_zone):
         "the text ends too early (character 1)",
         "the value is empty",
     ]
+
+
+def test_bad_records_say_why_and_leave_the_others_as_they_are(spark, read, topics):
+    topic = topics.create(max_message_bytes=20_000_000)
+    large = b'{"a": 7, "s": "' + b"x" * 10_000_000
+    bad = {
+        b"no JSON": "'no' is no value (character 2)",
+        b'{"a": "one", "s": "x"}': "a: there is a string ('one') where int should be",
+        b'{"s": "x"}': None,
+        large + b'"}': None,
+        large: "the text ends too early (character 10000015)",
+        '{"a": 3, "s": "é"}'.encode("latin-1"): "byte 15 is 0xe9, not UTF-8: read as U+FFFD",
+        None: None,
+        b"": "the value is empty",
+    }
+    good = b'{"a": 1, "s": "good"}'
+    client = confluent_kafka.Producer(
+        {"bootstrap.servers": topic.bootstrap, "message.max.bytes": 20_000_000, "logger": None}
+    )
+    for value in bad:
+        client.produce(topic.name, value, key=None, partition=0)
+        client.produce(topic.name, good, key=b"key", partition=0)
+        client.flush()
+    public = kafka.KafkaProducer(bootstrap_servers=topic.bootstrap)
+    assert public.send(topic.name, good, key=b"no timestamp", timestamp_ms=-1).get().offset == 16
+    public.close()
+
+    ddl = "a int, s string"
+    frame = read(topic, valueFormat="json", valueSchema=ddl)
+    expected = f.from_json(f.col("value").cast("string"), ddl)
+    rows = (
+        frame.select("key", "offset", "error", "data", expected.alias("expected"))
+        .orderBy("offset")
+        .collect()
+    )
+    assert [row.data == row.expected for row in rows] == [True] * 17
+    assert [row.error for row in rows[:16:2]] == list(bad.values())
+    assert {(tuple(row.data), row.error) for row in rows[1::2]} == {((1, "good"), None)}
+    assert [bytes(row.key) for row in rows if row.key] == [*[b"key"] * 8, b"no timestamp"]
+    assert tuple(rows[16].data) == (1, "good")
 
 
 def test_a_stream_decodes_values(spark, stream, topics, tmp_path):

@@ -142,3 +142,15 @@ def test_slices_of_batches_are_decoded_like_whole_ones():
 def test_schemas_that_cannot_be_decoded_are_refused(ddl, reason):
     with pytest.raises(SchemaError, match=reason):
         parse_schema(ddl)
+
+
+def test_bytes_that_are_not_utf_8_are_an_error():
+    values = ['{"s": "é"}'.encode(), '{"s": "é"}'.encode("latin-1"), '{"s": 1}'.encode("utf-16")]
+    structs, errors = decoded("s string", *values)
+    assert structs == [{"s": "é"}, {"s": "\ufffd"}, {"s": None}]
+    assert errors == [
+        None,
+        "byte 7 is 0xe9, not UTF-8: read as U+FFFD",
+        "there is '\ufffd' where a value should be (character 1); "
+        "byte 0 is 0xff, not UTF-8: read as U+FFFD",
+    ]

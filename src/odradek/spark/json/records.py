@@ -76,8 +76,10 @@ class RecordParser:
         self.convert = self.object_converter(sql.StructType(read))
 
     def parse(self, data: bytes) -> tuple[Row | None, str | None]:
-        """Return the row of a record, and the error of the fields that could not be converted."""
+        """Return the row of a record, and the error of the fields that could not be converted or
+        of bytes that are not UTF-8."""
         text = java_text(data)
+        misencoded = encoding_error(data)
         tokens = Tokens(text)
         try:
             first = tokens.next()
@@ -85,13 +87,14 @@ class RecordParser:
                 return None, "the value is empty"
             if first is not Token.START_OBJECT:
                 raise ConversionError(f"there is {first.value} where an object should be")
-            return self.complete(self.convert(tokens)), None
+            return self.complete(self.convert(tokens)), misencoded
         except ConversionError as refused:
             # Only errors of `convert` are partial.
             row = self.complete(refused.value if isinstance(refused, PartialResult) else {})
             if self.corrupt_record is not None:
                 row[self.corrupt_record] = java_string(text)
-            return row, java_string(str(refused))
+            reason = java_string(str(refused))
+            return row, reason if misencoded is None else f"{reason}; {misencoded}"
 
     def complete(self, row: Row) -> Row:
         return {name: row.get(name) for name in self.names}
@@ -157,6 +160,15 @@ class RecordParser:
             seconds = whole_number(tokens, sql.LongType())
             return (seconds * 1_000_000 + 2**63) % 2**64 - 2**63
         return NotImplemented
+
+
+def encoding_error(data: bytes) -> str | None:
+    """Say which byte is not UTF-8; None if all are."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return f"byte {error.start} is 0x{data[error.start]:02x}, not UTF-8: read as U+FFFD"
+    return None
 
 
 def container(kind: sql.DataType, mark: Token, convert: Converter) -> Converter:
