@@ -31,6 +31,7 @@ that this source kept, if `checkpointLocation` is given:
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -50,6 +51,7 @@ DIRECTORY = "odradek-initial-offsets"
 VERSION = 1
 S3_SCHEMES = ("s3a", "s3n")
 """Hadoop's names for what `pyarrow.fs` calls `s3`."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 NOT_IN_LOG = (
@@ -177,11 +179,15 @@ def explain_storage_errors(location: str) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
+        way_out = (
+            "leave this option out on the reader (not on the writer); the first micro-batch then "
+            "reads nothing, and Spark's own checkpoint keeps where the stream began"
+        )
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            way_out = "the disk is full: make room there, and start the query again"
         raise ValueError(
             f"checkpointLocation {location!r} on the reader: the source cannot keep its initial "
-            f"offsets there: {error}. What to do: leave this option out on the reader (not on the "
-            "writer); the first micro-batch then reads nothing, and Spark's own checkpoint keeps "
-            "where the stream began"
+            f"offsets there: {error}. What to do: {way_out}"
         ) from error
 
 

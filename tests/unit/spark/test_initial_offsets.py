@@ -1,6 +1,8 @@
 """The initial offsets of a stream are kept in this process, and in a file for the next one."""
 
+import errno
 import json
+import os
 
 import pytest
 from pyarrow import fs
@@ -99,6 +101,15 @@ def test_an_unknown_file_system_is_refused_with_what_to_do():
     for location in ("dbfs:/x", "mock-of-nothing://bucket/x"):
         with pytest.raises(ValueError, match="leave this option out on the reader"):
             InitialOffsets(options(checkpointLocation=location)).get(MovingEnds())
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ValueError, match=r"No space left .*the disk is full: make room there"):
+        InitialOffsets(options(checkpointLocation=str(tmp_path))).get(MovingEnds())
 
 
 def test_hadoop_schemes_of_s3_are_rewritten_for_arrow():
