@@ -18,8 +18,8 @@ page is an error, whose message has the most similar name. An option for another
 effect, so that one mapping can serve several uses.
 
 `kafka.` before any other [setting of the clients](client-settings.md) passes it to the consumers
-of the source or the producers of the sink, except for these settings, which source and sink set
-themselves:
+of the source or the producers of the sink. `kafka.security.protocol` can only be `PLAINTEXT` so
+far. Source and sink set these settings themselves:
 """
 DECODING = """\
 ## Values as typed columns

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from odradek.config.client import AdminConfig, ClientConfig
 from odradek.config.consumer import ConsumerConfig
-from odradek.config.producer import ProducerConfig
+from odradek.config.producer import MAX_IDEMPOTENT_IN_FLIGHT, ProducerConfig
 from odradek.config.setting import Setting
 
 MAX_PARTITION_FETCH_BYTES = 4 * 1024 * 1024
@@ -300,6 +300,14 @@ OPTIONS: tuple[Option, ...] = (
         "A request that has to be sent again is not stored twice.",
     ),
     Option(
+        "kafka.max.in.flight.requests.per.connection",
+        OptionUse.WRITE,
+        str(MAX_IDEMPOTENT_IN_FLIGHT),
+        "How many requests to one broker may be unanswered: 1 to 5. Without "
+        "kafka.enable.idempotence the default is 1, which keeps rows in order when a request is "
+        "sent again.",
+    ),
+    Option(
         "kafka.acks", OptionUse.WRITE, "all", "`all`, and nothing else: a row counts when stored."
     ),
 )
@@ -325,7 +333,6 @@ FIXED = {
     "enable.auto.commit": NO_GROUP,
     "group.instance.id": NO_GROUP,
     "transactional.id": "say delivery and transactionalIdPrefix",
-    "max.in.flight.requests.per.connection": "it follows from kafka.enable.idempotence",
 }
 """Settings of the clients that the source and the sink set themselves, with the reason."""
 

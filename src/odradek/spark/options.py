@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from odradek.config.client import AdminConfig, ClientConfig, ClientSettings
 from odradek.config.consumer import ConsumerConfig
-from odradek.config.producer import ProducerConfig
+from odradek.config.producer import MAX_IDEMPOTENT_IN_FLIGHT, ProducerConfig
 from odradek.config.setting import ConfigError
 from odradek.model.topics import TopicPartition
 from odradek.spark.java_regex import compile_java
@@ -158,6 +158,7 @@ class WriteOptions:
     ledger_starts_at: int = 0
     transaction_timeout_ms: int | None = None
     """None: the longest that the brokers allow."""
+    max_in_flight: int = MAX_IDEMPOTENT_IN_FLIGHT
 
     def of_clients(self) -> WriteOptions:
         """Return the options by which a process keeps its clients: without those of one write."""
@@ -218,6 +219,7 @@ def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
     check_delivery(options, exactly_once, streaming)
     numbered = exactly_once and not streaming
     timeout_given = options.text("kafka.transaction.timeout.ms") is not None
+    idempotence = options.boolean("kafka.enable.idempotence", True)
     return WriteOptions(
         client=client_options(options, ProducerConfig),
         topic=options.text("topic"),
@@ -226,7 +228,7 @@ def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
         delivery_timeout_ms=options.integer(
             "kafka.delivery.timeout.ms", ProducerConfig.delivery_timeout_ms.default, 1
         ),
-        idempotence=options.boolean("kafka.enable.idempotence", True),
+        idempotence=idempotence,
         replay_headers=options.boolean("replayHeaders", False),
         exactly_once=exactly_once,
         transactional_id_prefix=options.text("transactionalIdPrefix"),
@@ -235,6 +237,12 @@ def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
         ledger_starts_at=options.integer("ledgerStartsAt", 0),
         transaction_timeout_ms=(
             options.integer("kafka.transaction.timeout.ms", 0, 1) if timeout_given else None
+        ),
+        max_in_flight=options.integer(
+            "kafka.max.in.flight.requests.per.connection",
+            MAX_IDEMPOTENT_IN_FLIGHT if idempotence else 1,
+            1,
+            MAX_IDEMPOTENT_IN_FLIGHT,
         ),
     )
 
@@ -452,7 +460,7 @@ class OptionReader:
     def text(self, name: str) -> str | None:
         return self.given.get(name.lower())
 
-    def integer(self, name: str, default: int, minimum: int = 0) -> int:
+    def integer(self, name: str, default: int, minimum: int = 0, maximum: int | None = None) -> int:
         text = self.text(name)
         if text is None:
             return default
@@ -462,6 +470,8 @@ class OptionReader:
             value = minimum - 1
         if value < minimum:
             raise ValueError(f"{name} must be a whole number of at least {minimum}, not {text!r}")
+        if maximum is not None and value > maximum:
+            raise ValueError(f"{name} must be a whole number of at most {maximum}, not {text!r}")
         return value
 
     def boolean(self, name: str, default: bool) -> bool:

@@ -106,7 +106,7 @@ def new_producer(
             "batch.size": options.batch_size,
             "max.request.size": MAX_REQUEST_BYTES,
             "enable.idempotence": options.idempotence,
-            "max.in.flight.requests.per.connection": 5 if options.idempotence else 1,
+            "max.in.flight.requests.per.connection": options.max_in_flight,
             **dict(options.client.settings),
             **transactional,
         }

@@ -144,6 +144,20 @@ def test_write_options():
         write_options({**BASE, "kafka.acks": "1"}, streaming=True)
 
 
+def test_unanswered_requests_of_a_write():
+    name = "kafka.max.in.flight.requests.per.connection"
+    for given, expected in (
+        ({}, 5),
+        ({name: "2"}, 2),
+        ({"kafka.enable.idempotence": "false"}, 1),
+        ({"kafka.enable.idempotence": "false", name: "5"}, 5),
+    ):
+        assert write_options({**BASE, **given}, streaming=True).max_in_flight == expected
+    for wrong, bound in (("0", "at least 1"), ("6", "at most 5")):
+        with pytest.raises(ValueError, match=f"{name} must be a whole number of {bound}, not"):
+            write_options({**BASE, name: wrong}, streaming=True)
+
+
 def test_a_misspelt_option_of_a_write_is_refused_too():
     with pytest.raises(ValueError, match="did you mean topic"):
         write_options({**BASE, "topik": "out"}, streaming=True)
