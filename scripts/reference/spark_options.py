@@ -113,6 +113,16 @@ once.** PySpark 4.2 and 4.3 store the filtered read in the DataFrame of a Python
 query without the filter, or the other side of a union or join, then lacks rows. Give each of them
 a `load()` of its own.
 
+**A DataFrame or view** of a batch read shows the topic as of its first query, whatever was written
+since: PySpark plans a Python source once and keeps the plan with the DataFrame. Spark's own source
+reads to the present end each time. Call `load()` again, or create the view again, to see what came
+since.
+
+**Trigger once**: a stream whose beginning can move (`latest`, timestamps, `earliest` of a topic
+that was trimmed) reads nothing in its first run with `trigger(once=True)`, because the first
+micro-batch only stores where the stream begins. Use `trigger(availableNow=True)`, or give the
+reader the option `checkpointLocation`.
+
 **Schemas** are those of the source: `spark.read.schema(...)` accepts only the same schema.
 
 **Columns** that a record does not have are ignored by the sink, with a warning that names them.

@@ -66,6 +66,25 @@ def test_a_temporary_view_is_read_and_inserted_into(sql, spark, topics):
     spark.catalog.dropTempView("letters")
 
 
+def test_a_frame_or_view_shows_the_topic_as_of_its_first_query(sql, spark, topics, read):
+    """PySpark keeps the planned read. If this fails, it no longer does: then change the page of
+    options."""
+    topic = topics.create()
+    topic.produce("a")
+    view = (
+        "CREATE OR REPLACE TEMPORARY VIEW snapshot USING odradek "
+        f"OPTIONS ({{bootstrap}}, subscribe '{topic.name}')"
+    )
+    sql(view)
+    frame = read(topic)
+    assert (frame.count(), spark.table("snapshot").count()) == (1, 1)
+    topic.produce("b")
+    assert (frame.count(), spark.table("snapshot").count()) == (1, 1)
+    sql(view)
+    assert (read(topic).count(), spark.table("snapshot").count()) == (2, 2)
+    spark.catalog.dropTempView("snapshot")
+
+
 @pytest.fixture
 def table(sql, spark):
     """A table of the catalog; Spark does not keep its options for queries."""

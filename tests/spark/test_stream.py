@@ -98,6 +98,20 @@ def test_a_stream_from_latest_that_fails_first_loses_nothing(
     assert found.all == [*expected, "after"]
 
 
+def test_trigger_once_reads_in_its_first_run_only_with_a_kept_start(topics, stream, tmp_path):
+    """Of a stream whose start can move, the first micro-batch only stores where it begins."""
+    topic = topics.create()
+    topic.produce("old", timestamp=1000)
+    for kept, expected in ((False, []), (True, ["old"])):
+        checkpoint = str(tmp_path / f"kept {kept}")
+        options = {"checkpointLocation": checkpoint} if kept else {}
+        found = Collected()
+        writing = stream(topic, startingTimestamp=1000, **options).writeStream.foreachBatch(found)
+        writing = writing.option("checkpointLocation", checkpoint).trigger(once=True)
+        writing.start().awaitTermination()
+        assert found.all == expected
+
+
 def test_new_partitions_are_read_from_their_beginning(topics, stream, tmp_path):
     topic = topics.create()
     topic.produce("a")

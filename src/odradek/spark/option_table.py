@@ -208,7 +208,8 @@ OPTIONS: tuple[Option, ...] = (
         OptionUse.STREAM,
         None,
         "The query's checkpoint. Given to the source too, it keeps there where the stream began, "
-        "on any file system that `pyarrow.fs` knows. Without it a stream whose beginning can move "
+        "on any file system that `pyarrow.fs` knows (a path without a scheme is on the driver's "
+        "machine; Spark may mean another by it). Without it a stream whose beginning can move "
         "(`latest`, timestamps) has a first micro-batch that reads nothing, and Spark's own "
         "checkpoint keeps where it began.",
     ),
@@ -217,14 +218,18 @@ OPTIONS: tuple[Option, ...] = (
         OptionUse.STREAM,
         None,
         "A consumer group for which the progress of the query is committed, so that displays of "
-        "lag show it. Its checkpoint says where it goes on, not the group.",
+        "lag show it. Its checkpoint says where it goes on, not the group. What a micro-batch read "
+        "is committed when the next one is asked for, and not at all if the query is stopped "
+        "before: the lag shown can be one micro-batch too high. With the trigger availableNow the "
+        "last one is committed too.",
     ),
     Option(
         "groupIdPrefix",
         OptionUse.STREAM,
         None,
-        "The same with a name made of this and a digest of `checkpointLocation`, or else of what "
-        "is read.",
+        "The same with a name made of this and a digest of the reader's `checkpointLocation`. "
+        "Without that option it is a digest of what is read and from where: two queries over the "
+        "same topics then have the same group.",
     ),
     Option("topic", OptionUse.WRITE, None, "Where rows go; without it a column `topic` says it."),
     Option(
