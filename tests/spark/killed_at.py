@@ -1,10 +1,13 @@
 """The data source, whose processes end by SIGKILL at named points of a micro-batch, once at each
 (`test_kills`). A point is passed for good once there is a file of its name in the directory that
-the option `markers` names.
+the option `markers` names. The processes of the option `pids` are killed first: the JVM and the
+driver, or a broker.
 
     initialOffset   the start is known, and not answered        the source's process
     latestOffset    a micro-batch is asked for                  the source's process
     partitions      it is in the offset log, and not planned    the source's process
+    planning        the same, of one that reads something       the source's process
+    planned         its tasks are planned, and not started      only those of `pids`
     read            half of it is read                          a worker
     unacknowledged  its rows are at hand, none is sent          a worker
     acknowledged    all are acknowledged, Spark is not told     a worker
@@ -20,6 +23,7 @@ from pathlib import Path
 
 from pyspark import cloudpickle
 
+from odradek.spark.offsets import StreamOffset
 from odradek.spark.options import read_options, write_options
 from odradek.spark.source import OdradekSource
 from odradek.spark.stream_reader import StreamReader
@@ -32,15 +36,18 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 class Points:
     """The points to die at: `names`, without those that have a marker already."""
 
-    def __init__(self, markers: str, names: str) -> None:
+    def __init__(self, markers: str, names: str, pids: str = "") -> None:
         self.markers = Path(markers)
         self.names = names.split(",")
+        self.pids = [int(pid) for pid in pids.split(",") if pid]
 
-    def at(self, name: str) -> None:
+    def at(self, name: str, *, alone: bool = False) -> None:
+        """Kill the processes of `pids`, and this one unless it stays `alone`."""
         marker = self.markers / name
         if name in self.names and not marker.exists():
             marker.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+            for pid in self.pids if alone else (*self.pids, os.getpid()):
+                os.kill(pid, signal.SIGKILL)
 
 
 class KilledReader(StreamReader):
@@ -59,7 +66,12 @@ class KilledReader(StreamReader):
 
     def partitions(self, start, end):
         self.points.at("partitions")
-        return super().partitions(start, end)
+        if not StreamOffset.from_json(end, "the end offset").begins:
+            self.points.at("planning")
+        tasks = super().partitions(start, end)
+        if tasks:
+            self.points.at("planned", alone=True)
+        return tasks
 
     def read(self, partition):
         for batch in super().read(partition):
@@ -104,4 +116,5 @@ class KilledAt(OdradekSource):
 
     def points(self):
         given = dict(self.options)
-        return Points(given.pop("markers"), given.pop("points")), given
+        points = Points(given.pop("markers"), given.pop("points"), given.pop("pids", ""))
+        return points, given

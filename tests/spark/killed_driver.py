@@ -1,33 +1,39 @@
-"""A Spark driver that kills its JVM and itself while a micro-batch is in the offset log and not in
-the commit log (`test_kills` starts it).
+"""A Spark driver whose JVM and Python are killed together, at one point of a micro-batch
+(`test_kills` starts it).
 
-Arguments: broker, topic, directory, the batch to die in (-1: none). The values of each finished
-micro-batch are in a file of its number.
+Arguments: broker, topic, directory, the point: one of `killed_at`, or `each` (a micro-batch is
+read and nothing is done with it), or `written` (its output is there, it is not in the commit log);
+or none of these. The values of each micro-batch are in a file of its number.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from pathlib import Path
 
 from odradek.spark import local_session
+from spark.killed_at import KilledAt, Points
 from spark.reading import values
 
 
-def main(bootstrap: str, topic: str, directory: Path, deadly: int) -> None:
+def main(bootstrap: str, topic: str, directory: Path, point: str) -> None:
     spark = local_session("killed", quick_start=True)
+    spark.dataSource.register(KilledAt)
+    pids = f"{spark._sc._gateway.proc.pid},{os.getpid()}"  # type: ignore[union-attr]
+    markers = directory / "markers"
+    markers.mkdir(exist_ok=True)
+    points = Points(str(markers), point, pids)
 
     def each(frame, batch_id):
         found = values(frame)
-        if batch_id == deadly:
-            for pid in (spark._sc._gateway.proc.pid, os.getpid()):  # type: ignore[union-attr]
-                os.kill(pid, signal.SIGKILL)
+        points.at("each")
         (directory / f"{batch_id}.json").write_text(json.dumps(found))
+        points.at("written")
 
-    reader = spark.readStream.format("odradek").option("kafka.bootstrap.servers", bootstrap)
+    reader = spark.readStream.format("killed-at").option("kafka.bootstrap.servers", bootstrap)
+    reader = reader.options(markers=str(markers), points=point, pids=pids)
     query = (
         reader.options(subscribe=topic, startingOffsets="latest")
         .load()
@@ -41,4 +47,4 @@ def main(bootstrap: str, topic: str, directory: Path, deadly: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4])
