@@ -128,7 +128,7 @@ def test_a_first_batch_with_a_kept_start_runs_again(topics, reader, tmp_path):
     assert planned(again, again.initialOffset(), logged) == [(0, 1, 4)]
 
 
-@pytest.mark.parametrize("change", ["more topics", "another starting option", "the file is gone"])
+@pytest.mark.parametrize("change", ["more topics", "another option", "a number", "no file"])
 def test_a_first_batch_whose_kept_start_is_not_found_is_data_loss(topics, reader, tmp_path, change):
     """At each restart: the first one keeps no other start."""
     topic, other = topics.create(), topics.create()
@@ -136,8 +136,10 @@ def test_a_first_batch_whose_kept_start_is_not_found_is_data_loss(topics, reader
     options = {"startingOffsets": "latest", "checkpointLocation": str(tmp_path)}
     if change == "more topics":
         options["subscribe"] = f"{topic.name},{other.name}"
-    elif change == "another starting option":
+    elif change == "another option":
         options["startingOffsets"] = json.dumps({topic.name: {"0": -1}})
+    elif change == "a number":
+        options["startingOffsets"] = json.dumps({topic.name: {"0": 3}})
     else:
         shutil.rmtree(tmp_path / DIRECTORY)
     for _ in range(2):
@@ -145,6 +147,14 @@ def test_a_first_batch_whose_kept_start_is_not_found_is_data_loss(topics, reader
         start = again.initialOffset()
         with pytest.raises(DataLoss, match=r"where it began was not kept.*with the options and"):
             again.partitions(start, logged)
+
+
+def test_a_first_batch_may_run_again_from_an_earlier_start(topics, reader, tmp_path):
+    """Other options, but nothing is skipped."""
+    topic = topics.create()
+    logged = logged_first_batch(reader, topic, str(tmp_path))
+    again = reader(topic, checkpointLocation=str(tmp_path))
+    assert planned(again, again.initialOffset(), logged) == [(0, 0, 4)]
 
 
 def test_a_recreated_topic_is_data_loss_even_with_more_records(topics, reader):

@@ -35,6 +35,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -51,6 +52,7 @@ DIRECTORY = "odradek-initial-offsets"
 VERSION = 1
 S3_SCHEMES = ("s3a", "s3n")
 """Hadoop's names for what `pyarrow.fs` calls `s3`."""
+KEPT = re.compile(r".*/[0-9a-f]+\.json")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -96,6 +98,25 @@ class InitialOffsets:
         if self.kept_in_file or self.known is None:
             return False
         return can_move(self.options.starting, self.known)
+
+    def may_skip(self) -> bool:
+        """True if a micro-batch that is run again may have begun earlier: the offsets can move, or
+        those kept for other options are lower."""
+        location = self.options.checkpoint_location
+        if self.can_move():
+            return True
+        if location is None or self.known is None or self.kept_in_file:
+            return False
+        with explain_storage_errors(location):
+            files, root = file_system(location)
+            directory = fs.FileSelector(f"{root}/{DIRECTORY}", allow_not_found=True)
+            paths = [info.path for info in files.get_file_info(directory)]
+            kept = [self.load(files, path) for path in paths if KEPT.fullmatch(path)]
+        return any(
+            (offsets or {}).get(partition, offset) < offset
+            for offsets in kept
+            for partition, offset in self.known.items()
+        )
 
     def not_kept(self) -> tuple[str, str]:
         """Say why offsets that are needed again were not kept, and what to do."""

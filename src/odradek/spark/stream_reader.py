@@ -158,7 +158,7 @@ class StreamReader(VersionCheckedPickle, DataSourceStreamReader, SupportsTrigger
         if ends.begins:
             return []
         given = StreamOffset.from_json(start, "the start offset")
-        if again and self.initial.can_move():
+        if again and self.initial.may_skip():
             self.topics.report_data_loss(
                 "the first micro-batch of this query was logged and did not finish, and is to be "
                 f"run again up to {to_json_dict(ends.offsets)}; where it began was not kept, and "
