@@ -23,4 +23,5 @@ def check_utf8(*arguments: str) -> None:
         except UnicodeEncodeError:
             raise click.UsageError(
                 f"{argument_bytes(argument)!r} is not UTF-8: names of topics, groups, headers and "
+                "settings must be"
             ) from None
