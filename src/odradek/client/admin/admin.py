@@ -9,9 +9,10 @@ from collections.abc import Collection
 
 from odradek.client.admin.calls import Calls, check_broker, raise_for_code
 from odradek.client.admin.configs import ConfigCalls
-from odradek.client.admin.groups import GroupOffsetCalls
+from odradek.client.admin.groups import GroupCalls
 from odradek.client.admin.observation import ObservationCalls
 from odradek.client.admin.quorum import QuorumCalls
+from odradek.client.admin.records import RecordCalls
 from odradek.client.admin.replicas import ReplicaCalls
 from odradek.client.admin.results import Cluster, LogDirectory
 from odradek.client.admin.topics import TopicCalls
@@ -86,7 +87,8 @@ def directory_of(result: DescribeLogDirsResult) -> LogDirectory:
 class AdminCalls(
     TopicCalls,
     ConfigCalls,
-    GroupOffsetCalls,
+    GroupCalls,
+    RecordCalls,
     TransactionCalls,
     ClusterCalls,
     ReplicaCalls,

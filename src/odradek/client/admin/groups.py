@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from odradek.client.admin.calls import Calls, raise_for_code
+from odradek.client.admin.calls import raise_for_code
 from odradek.client.admin.records import RecordCalls
 from odradek.client.admin.results import Group, GroupDescription, Lag, Member, Move, SeekPlan
 from odradek.client.arguments import ByPartition, PartitionLike, by_partition, texts_of
@@ -45,10 +45,20 @@ from odradek.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment,
 
 DEAD = "Dead"
 STATES_VERSION, TYPES_VERSION = 4, 5
+BY_NAME_MAX = 9
+GROUPS_VERSION, ALL_TOPICS_VERSION = 8, 2
+NO_OFFSET = -1
+SeekTarget = int | str | datetime
+"""The target of `seek_group`: an offset, "start", "end", or a time."""
+WITHOUT_MEMBERS = ("Empty", "Dead", "")
+"""States without members; "" comes from brokers that do not list states."""
 
 
-class GroupCalls(Calls):
-    """The calls about groups and their members."""
+class GroupCalls(RecordCalls):
+    """The calls about groups, their members and their committed offsets.
+
+    Lag and `seek_group` compare these with the logs: hence the calls about records.
+    """
 
     async def groups(
         self, *, states: str | Collection[str] = (), types: str | Collection[str] = ()
@@ -137,47 +147,7 @@ class GroupCalls(Calls):
             failed[group_id] = waiter.error
         return failed
 
-
-def description_of(group: DescribedGroup) -> GroupDescription:
-    """Return a group of a DescribeGroups response."""
-    is_consumer = group.protocol_type == PROTOCOL_TYPE
-    return GroupDescription(
-        group.group_id,
-        group.group_state,
-        group.protocol_type,
-        group.protocol_data,
-        tuple(
-            Member(
-                member.member_id,
-                member.group_instance_id,
-                member.client_id,
-                member.client_host,
-                assigned_partitions(member) if is_consumer else (),
-            )
-            for member in group.members
-        ),
-    )
-
-
-def assigned_partitions(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
-    """Return the assigned partitions of a member of a consumer group. Before its first rebalance a
-    member has an empty assignment."""
-    if not member.member_assignment:
-        return ()
-    return tuple(sorted(decode_assignment(bytes(member.member_assignment)).partitions))
-
-
-BY_NAME_MAX = 9
-GROUPS_VERSION, ALL_TOPICS_VERSION = 8, 2
-NO_OFFSET = -1
-SeekTarget = int | str | datetime
-"""The target of `seek_group`: an offset, "start", "end", or a time."""
-WITHOUT_MEMBERS = ("Empty", "Dead", "")
-"""States without members; "" comes from brokers that do not list states."""
-
-
-class GroupOffsetCalls(GroupCalls, RecordCalls):
-    """The calls about committed offsets of groups."""
+    # -- committed offsets -------------------------------------------------------------------------
 
     async def group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets, sorted; an unknown group has none."""
@@ -376,6 +346,35 @@ class GroupOffsetCalls(GroupCalls, RecordCalls):
             return starts
         offset = checked_offset(to)
         return {each: min(max(offset, starts[each]), ends[each]) for each in partitions}
+
+
+def description_of(group: DescribedGroup) -> GroupDescription:
+    """Return a group of a DescribeGroups response."""
+    is_consumer = group.protocol_type == PROTOCOL_TYPE
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        group.protocol_type,
+        group.protocol_data,
+        tuple(
+            Member(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                assigned_partitions(member) if is_consumer else (),
+            )
+            for member in group.members
+        ),
+    )
+
+
+def assigned_partitions(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
+    """Return the assigned partitions of a member of a consumer group. Before its first rebalance a
+    member has an empty assignment."""
+    if not member.member_assignment:
+        return ()
+    return tuple(sorted(decode_assignment(bytes(member.member_assignment)).partitions))
 
 
 def check_seek_target(to: object) -> None:
