@@ -4,7 +4,7 @@ Modules: `server` (a broker on this machine), `node` (the wiring), `broker` (wha
 requests: `apis` (the table), `dispatch`, `context`, `handlers` (one per API), `acl_operations`,
 `fetch_sessions`; partitions: `partitions`, `coordinator_topics`; transactions:
 `transaction_service`, `transaction_verification`, `transaction_markers`, `hanging_transactions`,
-`broker_channel`, `producer_fenced`; work of its own: `background`, `housekeeping`, `log_cleaner`,
+`producer_fenced`; work of its own: `background`, `housekeeping`, `log_cleaner`,
 `shutdown`.
 
 A handler is `handle(broker, context, request)`. It returns the response, or a `DelayedResponse`: an

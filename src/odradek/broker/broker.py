@@ -46,14 +46,13 @@ from odradek.replication.replica_manager import ReplicaManager
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer
 
 if TYPE_CHECKING:
-    from odradek.broker.broker_channel import BrokerChannel
     from odradek.broker.controller_channel import ControllerChannel
     from odradek.broker.controller_service import ControllerService
     from odradek.broker.forwarding import Forwarding
     from odradek.broker.node import Node
     from odradek.broker.transaction_verification import TransactionVerification
     from odradek.coordinator.transaction.coordinator import TransactionCoordinator
-    from odradek.network_client.broker_connections import BrokerConnections
+    from odradek.network_client.broker_connections import BrokerChannel, BrokerConnections
     from odradek.protocol.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 log = logging.getLogger(__name__)
@@ -199,10 +198,9 @@ class Broker:
         Whoever learns of another controller or epoch calls `controller_changed`.
         """
         # Imported here, so that a node that is alone starts without the connections to others.
-        from odradek.broker.broker_channel import BrokerChannel
         from odradek.broker.controller_channel import ControllerChannel
         from odradek.broker.forwarding import Forwarding
-        from odradek.network_client.broker_connections import Purpose
+        from odradek.network_client.broker_connections import BrokerChannel, Purpose
 
         self._find_controller = active
         own_id = self.node_id

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 
 from odradek.config.addresses import CLUSTER
 from odradek.model.node import Node as NodeAddress
-from odradek.network_client.broker_connections import Purpose
+from odradek.network_client.broker_connections import BrokerChannel, Purpose
 from odradek.replication.alter_partition_manager import AlterPartitionManager
 from odradek.replication.follower_fetch import FollowerFetches
-from odradek.replication.leader_connection import LeaderConnection
 from odradek.replication.quota import FollowerQuota, LeaderQuota
 from odradek.replication.replica_fetcher import FetcherSettings
 from odradek.replication.replica_fetcher_manager import FetcherKind, ReplicaFetcherManager
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from odradek.controller.image import MetadataImage
     from odradek.network_client.broker_connections import BrokerConnections
     from odradek.protocol.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+    from odradek.protocol.hot_fetch import FetchRequest, FetchResponse
+    from odradek.timing.timer import SystemTimer
 
 PURPOSES = {FetcherKind.IN_SYNC: Purpose.FETCHER, FetcherKind.CATCH_UP: Purpose.CATCH_UP}
 
@@ -164,8 +165,29 @@ class ReplicationService:
     # -- following ---------------------------------------------------------------------------------
 
     def _connect(self, leader_id: int, kind: FetcherKind) -> LeaderConnection:
-        client = self._connections.client(PURPOSES[kind])
-        return LeaderConnection(client, self._broker.timer, leader_id)
+        channel = BrokerChannel(self._connections.client(PURPOSES[kind]))
+        return LeaderConnection(channel, self._broker.timer, leader_id)
+
+
+class LeaderConnection:
+    """Sends the fetches of one fetcher to one node (`replica_fetcher.FetcherEnvironment`).
+
+    A failed fetch, because of a lost connection, a node that is not known or the request timeout,
+    has no response for the fetcher, which then makes a new session.
+    """
+
+    def __init__(self, channel: BrokerChannel, timer: SystemTimer, node_id: int) -> None:
+        self._channel = channel
+        self._timer = timer
+        self._node_id = node_id
+
+    def send(self, request: FetchRequest, answered: Callable[[FetchResponse | None], None]) -> None:
+        """Send a request; `answered` gets the response, or None."""
+        self._channel.send(self._node_id, request, answered)
+
+    def call_later(self, delay_ms: int, function: Callable[[], None]) -> None:
+        """Call a function after some time."""
+        self._timer.call_later(delay_ms, function)
 
 
 def fetcher_settings(config: BrokerConfig) -> FetcherSettings:

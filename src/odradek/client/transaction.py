@@ -1,4 +1,5 @@
-"""Transactions as producers and the admin client share them: their version, and open ones.
+"""Transactions, for producers and the admin client, which do not import each other: their version,
+and open ones.
 
 A transaction that was detached from its producer (`OpenTransaction`) can be ended by whoever has
 these four values.

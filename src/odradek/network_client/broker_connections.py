@@ -31,10 +31,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from typing import Any
 
 from odradek.config.broker import BrokerConfig
 from odradek.model.env import Env, SocketBuffers
 from odradek.model.node import Node
+from odradek.network_client.in_flight_requests import ClientRequest
 from odradek.network_client.network_client import NetworkClient
 from odradek.network_client.settings import NetworkClientSettings
 from odradek.timing.timer import SystemTimer
@@ -160,6 +162,32 @@ class BrokerConnections:
         self._closed = True
         for client in self._clients.values():
             client.close()
+
+
+class BrokerChannel:
+    """Requests of one purpose to other brokers, by their ids. A request that fails, whatever the
+    error, has no response: it is not repeated here, because by then another broker may be the one
+    to ask. The sender looks for that one again. Owner thread only."""
+
+    def __init__(self, client: NetworkClient) -> None:
+        self._client = client
+
+    def send(
+        self,
+        node_id: int,
+        request: Any,
+        answered: Callable[[Any], None],
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Send a request to a broker that is not this one; `answered` gets the response, or None.
+
+        `timeout_ms`: by default the request timeout of connections between brokers.
+        """
+
+        def ended(call: ClientRequest) -> None:
+            answered(None if call.error is not None else call.response)
+
+        self._client.send(node_id, request, ended, timeout_ms=timeout_ms)
 
 
 def settings_for(purpose: Purpose, config: BrokerConfig) -> NetworkClientSettings:

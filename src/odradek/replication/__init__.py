@@ -4,7 +4,7 @@ Modules: `partition`, `leadership` (what a leader knows of its followers, the IS
 `alter_partition_manager` (asks the controller for another ISR), `replica_manager` (all partitions
 and the four purgatories), `flusher` (group commit), `log_start_sync`; `produce`, `fetch`,
 `list_offsets` and `delete_records` (the requests and their delayed operations); `follower_fetch`
-(serving followers); `replica_fetcher`, `replica_fetcher_manager`, `leader_connection` (being one);
+(serving followers); `replica_fetcher`, `replica_fetcher_manager` (being one);
 `quota` (the throttle of both).
 
 Which event checks which delayed operations:

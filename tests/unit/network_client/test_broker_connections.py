@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +17,7 @@ from odradek.model.version import VERSION
 from odradek.network_client.broker_connections import (
     IN_FLIGHT,
     TO_BROKERS,
+    BrokerChannel,
     BrokerConnections,
     Purpose,
     settings_for,
@@ -28,7 +30,7 @@ from odradek.network_client.errors import (
     UnsupportedVersion,
 )
 from odradek.network_client.in_flight_requests import ClientRequest
-from odradek.network_client.network_client import ConnectionListener
+from odradek.network_client.network_client import ConnectionListener, NetworkClient
 from odradek.protocol.api.api_versions import (
     SOFTWARE_NAME,
     ApiVersionsRequest,
@@ -364,3 +366,19 @@ def test_what_waits_for_the_leadership_of_a_fenced_broker_fails_at_once() -> Non
     assert all(isinstance(each.error, Disconnected) for each in waiting)
     assert not elsewhere.done
     assert not other.done
+
+
+def test_a_channel_gives_the_response_or_none_when_the_request_failed():
+    sent: list[tuple[int, Any]] = []
+
+    def send(node: int, request: Any, handler: Any, *, timeout_ms: int | None) -> None:
+        sent.append((node, handler))
+
+    channel = BrokerChannel(cast("NetworkClient", SimpleNamespace(send=send)))
+    heard: list[str | None] = []
+    channel.send(3, "request", heard.append)
+    channel.send(3, "request", heard.append)
+    assert [node for node, _ in sent] == [3, 3]
+    sent[0][1](SimpleNamespace(error=None, response="response"))
+    sent[1][1](SimpleNamespace(error=Disconnected("gone"), response=None))
+    assert heard == ["response", None]

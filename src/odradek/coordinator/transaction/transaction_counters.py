@@ -1,4 +1,6 @@
-"""TransactionCounters: what a coordinator counts, apart from it for those who only read."""
+"""TransactionCounters: a module of its own because metrics of a broker that never loads the
+coordinator read it, too.
+"""
 
 from __future__ import annotations
 
