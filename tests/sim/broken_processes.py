@@ -22,7 +22,7 @@ from odradek.client.consumer.assignor.partition_assignor import ConsumerGroupMet
 from odradek.client.errors import KafkaError
 from odradek.client.process_loop import Offsets, ProcessLoop
 from odradek.client.producer.transaction_block import TransactionBlock
-from odradek.client.producer.transactions import Transactions
+from odradek.client.producer.transaction_steps import Transactions
 from odradek.client.waiter import spawn
 from odradek.testing.engines.consumer_application import ConsumerPlan
 from odradek.testing.engines.process_application import ProcessApplication

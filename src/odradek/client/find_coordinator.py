@@ -2,7 +2,7 @@
 
 `find_coordinator` and `coordinator_answer` hide that the request has one key up to version 3, and
 several from 4 on. `located` sends it, once, for clients that await answers. A consumer looks its
-group's up in `consumer.group.membership`, a producer its id's in `producer.transactions`.
+group's up in `consumer.group.membership`, a producer its id's in `producer.transaction_steps`.
 """
 
 from __future__ import annotations

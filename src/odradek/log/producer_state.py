@@ -15,7 +15,7 @@ Batches without a sequence are a coordinator's, of a producer whose offsets it t
 checked for their epoch only.
 
 A producer's first transactional batch opens a transaction, a COMMIT or ABORT marker ends it, and
-`transactions` knows which of them hold the last stable offset. In between, a batch that is not
+`open_transactions` knows which of them hold the last stable offset. In between, a batch that is not
 transactional is INVALID_TXN_STATE; so is a transaction's first batch without the guard of its
 verification (see `verification`). A marker is refused if
 

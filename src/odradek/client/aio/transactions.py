@@ -21,7 +21,7 @@ from odradek.client.consumer.arguments import Committable
 from odradek.client.consumer.assignor.partition_assignor import ConsumerGroupMetadata
 from odradek.client.producer.producer_core import ProducerCore
 from odradek.client.producer.transaction_block import TransactionBlock
-from odradek.client.producer.transactions import offsets_of_positions
+from odradek.client.producer.transaction_steps import offsets_of_positions
 from odradek.client.transaction import OpenTransaction
 from odradek.client.waiter import Waiter
 

@@ -2,7 +2,7 @@
 
 Arguments and results are confluent-kafka's. Callbacks run by themselves, so `poll` does nothing.
 Where a producer blocks while its buffer is full (`on_full="block"`, the default) so do these. The
-methods for transactions have confluent-kafka's names too: see `transactions`.
+methods for transactions have confluent-kafka's names too: see `blocking.transactions`.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ In the order in which a record passes: `send_path` (serialize, choose a partitio
 to wait; `record_input` is many records at once; `arguments` and `settings` are the configuration,
 `metrics` the metrics.
 
-Of transactions: `producer_transaction` (phases, effects of errors), `transactions` (carries out the
-steps), `transaction_requests`, `transaction_block` (`with producer.transaction()`).
+Of transactions: `transaction_phases` (phases, effects of errors), `transaction_steps` (carries out
+the steps), `transaction_requests`, `transaction_block` (`with producer.transaction()`).
 
 Tests: unit/client/producer, sim, clients
 """

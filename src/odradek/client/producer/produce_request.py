@@ -13,7 +13,7 @@ from uuid import UUID
 from odradek.client.metadata.cluster_image import ClusterImage
 from odradek.client.metadata.metadata import LeaderChange
 from odradek.client.producer.producer_batch import ProducerBatch
-from odradek.client.producer.producer_transaction import ProducerTransaction
+from odradek.client.producer.transaction_phases import ProducerTransaction
 from odradek.client.transaction import VERSION_2
 from odradek.model.errors import ErrorCode, error_code
 from odradek.model.node import Node

@@ -43,13 +43,13 @@ from odradek.client.producer.buffer_pool import Buffer, BufferPool, MemoryWaiter
 from odradek.client.producer.futures import FutureRecordMetadata, WaitStrategy
 from odradek.client.producer.metrics import ProducerMetrics
 from odradek.client.producer.producer_batch import ProducerBatch
-from odradek.client.producer.producer_transaction import ProducerTransaction
 from odradek.client.producer.record_accumulator import RecordAccumulator
 from odradek.client.producer.send_path import RecordRouter, SerializedRecord
 from odradek.client.producer.sender import Sender
 from odradek.client.producer.settings import ProducerSettings
 from odradek.client.producer.transaction_manager import TransactionManager
-from odradek.client.producer.transactions import Transactions
+from odradek.client.producer.transaction_phases import ProducerTransaction
+from odradek.client.producer.transaction_steps import Transactions
 from odradek.client.waiter import Waiter, completed
 from odradek.model.errors import ErrorCode
 

@@ -81,7 +81,7 @@ class Sender(ConnectionListener):
         self._obtaining = False
         self._will_run = False
         self.after_run: Callable[[], None] | None = None
-        """Called at the end of each run: what `transactions` has to do then."""
+        """Called at the end of each run: what `transaction_steps` has to do then."""
 
     def start(self) -> None:
         self._client.listen(self)

@@ -19,7 +19,7 @@ from odradek.client.consumer.assignor.partition_assignor import ConsumerGroupMet
 from odradek.client.consumer.batch import OffsetAndMetadata
 from odradek.client.errors import KafkaError
 from odradek.client.producer.producer_core import ProducerCore
-from odradek.client.producer.producer_transaction import Phase
+from odradek.client.producer.transaction_phases import Phase
 from odradek.client.waiter import Waiter
 from odradek.model.topics import TopicPartition
 

@@ -76,7 +76,7 @@ acknowledged batch may later accept an older copy without a response, beside the
 again.
 
 In a transaction nothing is renumbered. A batch that fails, or that would get another number, fails
-the transaction (`producer_transaction`); after the end of a transaction there is a new epoch, in
+the transaction (`transaction_phases`); after the end of a transaction there is a new epoch, in
 which all partitions begin anew. Only version 1 of transactions keeps the epoch, after a commit and
 after an abort with nothing in doubt. Owner thread only.
 """
@@ -89,7 +89,7 @@ from mypy_extensions import i64
 
 from odradek.client.errors import KafkaError
 from odradek.client.producer.producer_batch import SEQUENCE_MASK, ProducerBatch
-from odradek.client.producer.producer_transaction import ProducerTransaction, TxnRequest
+from odradek.client.producer.transaction_phases import ProducerTransaction, TxnRequest
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.protocol.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID

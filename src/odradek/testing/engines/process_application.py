@@ -31,9 +31,9 @@ from odradek.client.errors import KafkaError
 from odradek.client.process_loop import ProcessLoop, pace_of, write_records
 from odradek.client.processing import INTERVAL_S, plan_of
 from odradek.client.producer.intercepted_send import ProducerRecord
-from odradek.client.producer.producer_transaction import Phase
 from odradek.client.producer.send_path import SerializedRecord
 from odradek.client.producer.transaction_block import TransactionBlock
+from odradek.client.producer.transaction_phases import Phase
 from odradek.model.topics import TopicPartition
 from odradek.testing.client_process import ClientProcess
 from odradek.testing.engines.consumer_application import (

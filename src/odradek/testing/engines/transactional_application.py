@@ -24,7 +24,7 @@ from odradek.client.errors import (
     MaxBlockTimeout,
     UnknownTopicOrPartition,
 )
-from odradek.client.producer.transactions import Transactions
+from odradek.client.producer.transaction_steps import Transactions
 from odradek.testing.client_process import ClientProcess
 from odradek.testing.engines.application import SimApplication
 from odradek.testing.engines.engine_producer import EngineProducer

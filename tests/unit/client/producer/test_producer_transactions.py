@@ -15,8 +15,8 @@ from odradek.client.errors import (
     TransactionalIdAuthorizationError,
     TransactionFailed,
 )
-from odradek.client.producer import transactions
-from odradek.client.producer.producer_transaction import Phase
+from odradek.client.producer import transaction_steps
+from odradek.client.producer.transaction_phases import Phase
 from odradek.client.transaction import OpenTransaction
 from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode
@@ -458,7 +458,7 @@ def test_a_detached_transaction_stays_open_and_another_id_may_follow(version):
 
 
 def test_a_producer_of_many_ids_forgets_the_coordinators_of_the_first(monkeypatch):
-    monkeypatch.setattr(transactions, "MAX_COORDINATORS", 2)
+    monkeypatch.setattr(transaction_steps, "MAX_COORDINATORS", 2)
     t = Transacting()
     for name in ("first", "second", "third"):
         t.init_transactions(name=name)

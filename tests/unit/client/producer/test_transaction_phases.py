@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from odradek.client.errors import BrokerError, IllegalState, KafkaError, ProducerFenced, error_for
-from odradek.client.producer.producer_transaction import (
+from odradek.client.producer.transaction_phases import (
     NEXT,
     ErrorClass,
     Phase,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.client.consumer.assignor.partition_assignor import ConsumerGroupMetadata
-from odradek.client.producer.transactions import Transactions
+from odradek.client.producer.transaction_steps import Transactions
 from odradek.client.waiter import Waiter
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition

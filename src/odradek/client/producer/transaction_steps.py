@@ -7,7 +7,7 @@
     commit ────────► flush ─► EndTxn
     abort ─────────► all waiting records fail ─► EndTxn ─► version 1, in doubt: InitProducerId
 
-Every request is sent again until its answer is known; `producer_transaction` has the effects of all
+Every request is sent again until its answer is known; `transaction_phases` has the effects of all
 errors. A step returns a waiter, and its timeout ends the waiting only: a commit goes on, and the
 next `commit` waits for the same answer. In an abort of version 1 the answers to records in
 flight are awaited, or their partitions would begin the next transaction with them; in version 2 the
@@ -40,7 +40,14 @@ from odradek.client.errors import (
 from odradek.client.find_coordinator import GROUP, TRANSACTION, located
 from odradek.client.producer import transaction_requests as requests
 from odradek.client.producer.metrics import ProducerMetrics
-from odradek.client.producer.producer_transaction import (
+from odradek.client.producer.record_accumulator import RecordAccumulator
+from odradek.client.producer.sender import Sender
+from odradek.client.producer.transaction_manager import (
+    NO_PRODUCER,
+    ProducerIdAndEpoch,
+    TransactionManager,
+)
+from odradek.client.producer.transaction_phases import (
     ErrorClass,
     Phase,
     ProducerTransaction,
@@ -49,13 +56,6 @@ from odradek.client.producer.producer_transaction import (
     class_of,
     class_of_failure,
     reason_of,
-)
-from odradek.client.producer.record_accumulator import RecordAccumulator
-from odradek.client.producer.sender import Sender
-from odradek.client.producer.transaction_manager import (
-    NO_PRODUCER,
-    ProducerIdAndEpoch,
-    TransactionManager,
 )
 from odradek.client.transaction import TRANSACTION_VERSION, VERSION_2, OpenTransaction
 from odradek.client.waiter import Waiter, completed, failed, gather, spawn

@@ -23,7 +23,7 @@ from everywhere to FATAL_ERROR, by its class (KIP-1050):
 
 An error of any record, also of one that expired, is an ABORT: what is committed is complete.
 
-Pure; owner thread only. `transactions` sends the requests.
+Pure; owner thread only. `transaction_steps` sends the requests.
 """
 
 from __future__ import annotations
