@@ -31,7 +31,7 @@ from uuid import UUID
 from rich.console import Console
 from rich.table import Table
 
-from odradek.broker.long_requests import SPLITS, parts_of
+from odradek.broker.long_requests import REQUEST_ELEMENTS, parts_of
 from odradek.config.broker import BrokerConfig
 from odradek.controller.brokers import bootstrap
 from odradek.controller.cluster_control import ClusterControl
@@ -101,7 +101,7 @@ def cluster(brokers: int, partitions: int, config: BrokerConfig) -> MetadataImag
     return image
 
 
-class Turn(NamedTuple):
+class Step(NamedTuple):
     """One step of the controller: the batch of its records, and what it took."""
 
     batch: bytes
@@ -109,7 +109,7 @@ class Turn(NamedTuple):
     ms: float
 
 
-def turns(image: MetadataImage, control: ClusterControl) -> Iterator[Turn]:
+def steps(image: MetadataImage, control: ClusterControl) -> Iterator[Step]:
     """Take the controller's steps, as its loop does between which it serves others."""
     while control.is_busy:
         begun = time.thread_time()
@@ -117,10 +117,10 @@ def turns(image: MetadataImage, control: ClusterControl) -> Iterator[Turn]:
         batch = batch_of(records, 0) if records else b""
         for record in records:
             image.replay(record)
-        yield Turn(batch, len(records), (time.thread_time() - begun) * MS)
+        yield Step(batch, len(records), (time.thread_time() - begun) * MS)
 
 
-def follow(image: MetadataImage, taken: list[Turn]) -> list[float]:
+def follow(image: MetadataImage, taken: list[Step]) -> list[float]:
     """Replay the controller's batches as another broker does; return the milliseconds of each."""
     found = []
     for turn in taken:
@@ -166,7 +166,7 @@ def moves(image: MetadataImage, config: BrokerConfig) -> list[float]:
         ]
     )
     found = []
-    for part in parts_of(request, SPLITS[45][0]):
+    for part in parts_of(request, REQUEST_ELEMENTS[45][0]):
         begun = time.thread_time()
         decision = alter_partition_reassignments(image, part, config)
         batch_of(decision.records, 0)
@@ -230,12 +230,12 @@ def measure(brokers: int, partitions: int) -> dict[str, float]:
     measured["copy_ms"] = (time.thread_time() - begun) * MS
     control = ClusterControl(image, lambda: config, lambda: 0, 0)
     measured["heartbeat_us"] = heartbeat_us(image, control)
-    nothing = list(turns(image, control))
+    nothing = list(steps(image, control))
     fence = fenced_record(image.brokers[1])
     for each in (image, committed):
         each.replay(fence)
     control.look_again()
-    failover = list(turns(image, control))
+    failover = list(steps(image, control))
     followed = follow(committed, failover)
     if committed != image:
         raise RuntimeError("the controller's records do not make its image elsewhere")

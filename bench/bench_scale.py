@@ -33,9 +33,9 @@ from scale_model import (
     Bounds,
     Check,
     Costs,
-    Known,
     Load,
     Measurement,
+    UnitPrices,
     check,
     fitted,
     limits,
@@ -114,12 +114,12 @@ def measure(work: Path, nodes: int, factor: int, quick: bool) -> Measurement:
     )
 
 
-def known(line: dict[str, Any]) -> Known:
+def known(line: dict[str, Any]) -> UnitPrices:
     """Return the prices of single things; `line` is a result of `bench_controller`."""
     partitions = line["partitions"]
     look_us = line["nothing_ms"] * 1e3 / partitions
     decided_us = line["failover_ms"] * 1e3 - partitions * look_us
-    return Known(
+    return UnitPrices(
         **KNOWN,
         partition_image_bytes=line["image_bytes"] / partitions,
         partition_snapshot_bytes=line["snapshot_bytes"] / partitions,

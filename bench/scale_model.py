@@ -177,7 +177,7 @@ class Bounds:
     failover_s: float = 3.0
     """Without leader, after a broker was lost."""
     start_s: float = 60.0
-    """Of one node, in a rolling restart."""
+    """The start of one node, in a rolling restart."""
     image_mib: float = 1 * KIB
 
 
@@ -231,7 +231,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class UnitPrices:
     """Prices that were measured one by one, not in a cluster."""
 
     read_gb_s: float
@@ -247,7 +247,7 @@ class Known:
     follow_record_us: float
 
 
-def fitted(known: Known, alone: Measurement, three: Measurement) -> Costs:
+def fitted(known: UnitPrices, alone: Measurement, three: Measurement) -> Costs:
     """Return the prices that explain a node alone and a cluster of three.
 
     What a node alone takes for a request or a GB is its leader's price; what three take more is

@@ -25,7 +25,8 @@ CHUNK = 1 << 16
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER of 0 seconds: a close resets the connection."""
 CLIENT_ID_AT = 14
-"""Of a request: its size, key, version, correlation id and the length of the client id."""
+"""What comes before the client id of a request: its size, key, version, correlation id and the
+length of the client id."""
 NODE_CLIENT_ID = re.compile(rb"broker-(\d+)-")
 ANYONE = -1
 """Where the connections of a listener of clients are from."""

@@ -123,9 +123,9 @@ class Outage:
     whole_ns: int = 0
     """All writers got an acknowledgement again, and all replicas were in sync."""
     partitions_s: float = 0
-    """Of any writer, in the partition where that lasted longest."""
+    """The longest time without an acknowledgement to any writer in one partition."""
     gaps_s: dict[str, float] = field(default_factory=dict)
-    """Of each writer, in the partition where that lasted longest."""
+    """The same for each writer alone."""
 
 
 @dataclass(slots=True)

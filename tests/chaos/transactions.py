@@ -124,7 +124,7 @@ class TransactionalWriter:
                     finish(process)
                 assert process.stdout is not None
                 for line in process.stdout:
-                    self._told(json.loads(line))
+                    self._note(json.loads(line))
             if process.returncode == HUNG and not self._failure:
                 self.hung += 1
                 if not self._may_hang:
@@ -146,7 +146,7 @@ class TransactionalWriter:
             env=environment(),
         )
 
-    def _told(self, what: list[object]) -> None:
+    def _note(self, what: list[object]) -> None:
         match what:
             case ["begun", int(number)]:
                 self.begun = number

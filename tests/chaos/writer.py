@@ -25,7 +25,7 @@ BURST = 10
 FLUSH_S = 120
 TIMEOUT_MS = 120_000
 REQUEST_TIMEOUT_MS = 5_000
-"""Of a request that a suspended broker does not answer."""
+"""The time after which a request that a suspended broker does not answer is given up."""
 COMMON: dict[str, Any] = {
     "acks": "all",
     "linger.ms": 2,
@@ -164,10 +164,11 @@ def odradek_writer(bootstrap: str, topic: str, notes: Notes) -> Writing:
 
 
 PLAIN = ("confluent-kafka-plain", "kafka-python")
-"""Those that are not idempotent: they have one request in flight, and may repeat a record."""
+"""The writers that are not idempotent: they have one request in flight, and may repeat a record."""
 REORDERING = ("confluent-kafka-plain",)
-"""Those that may change the order when the leader changes: one request in flight is one on each
-connection, and the next records go to the new leader while a request to the old one is unanswered.
+"""The writers that may change the order when the leader changes: one request in flight is one on
+each connection, and the next records go to the new leader while a request to the old one is
+unanswered.
 """
 LIBRARIES: dict[str, Callable[[str, str, Notes], Writing]] = {
     "odradek": odradek_writer,

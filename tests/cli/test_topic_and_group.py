@@ -70,34 +70,36 @@ def test_json_has_one_object_a_line_with_the_columns_for_keys(run: Run) -> None:
 
 
 def test_with_json_an_action_prints_its_result(run: Run) -> None:
-    def said(*arguments: str) -> list[dict[str, object]]:
+    def printed_by(*arguments: str) -> list[dict[str, object]]:
         return [json.loads(line) for line in run(*arguments).stdout.splitlines()]
 
-    assert said("topic", "create", "a", "b", "--json") == [
+    assert printed_by("topic", "create", "a", "b", "--json") == [
         {"topic": "a", "created": True},
         {"topic": "b", "created": True},
     ]
-    again = said("topic", "create", "a", "--if-not-exists", "-o", "json")
+    again = printed_by("topic", "create", "a", "--if-not-exists", "-o", "json")
     assert again == [{"topic": "a", "created": False}]
-    assert said("topic", "create", "c", "-d", "--json") == [{"topic": "c", "created": False}]
-    assert said("topic", "config", "a", "retention.ms=5", "--json") == [
+    assert printed_by("topic", "create", "c", "-d", "--json") == [{"topic": "c", "created": False}]
+    assert printed_by("topic", "config", "a", "retention.ms=5", "--json") == [
         {"topic": "a", "changed": True}
     ]
-    assert said("topic", "add-partitions", "a", "-n", "2", "--json") == [
+    assert printed_by("topic", "add-partitions", "a", "-n", "2", "--json") == [
         {"topic": "a", "partitions": 3, "added": 2}
     ]
-    assert said("topic", "trim", "b", "-o", "end", "-y", "--json") == [
+    assert printed_by("topic", "trim", "b", "-o", "end", "-y", "--json") == [
         {"topic": "b", "partition": 0, "start": 0}
     ]
-    assert said("group", "seek", "g", "--to", "start", "-t", "b", "--dry-run", "--json") == [
+    assert printed_by("group", "seek", "g", "--to", "start", "-t", "b", "--dry-run", "--json") == [
         {"topic": "b", "partition": 0, "committed": None, "new": 0, "instead_of": None}
     ]
-    assert said("group", "seek", "g", "--to", "start", "-t", "b", "-y", "--json") == [
+    assert printed_by("group", "seek", "g", "--to", "start", "-t", "b", "-y", "--json") == [
         {"group": "g", "partitions": 1}
     ]
-    assert said("group", "rm", "g", "-y", "-o", "jsonl") == [{"group": "g", "deleted": True}]
-    assert said("topic", "rm", "a", "-y", "--json") == [{"topic": "a", "deleted": True}]
-    assert said("topic", "ls", "-o", "json") == [{"topic": "b", "partitions": 1, "replication": 1}]
+    assert printed_by("group", "rm", "g", "-y", "-o", "jsonl") == [{"group": "g", "deleted": True}]
+    assert printed_by("topic", "rm", "a", "-y", "--json") == [{"topic": "a", "deleted": True}]
+    assert printed_by("topic", "ls", "-o", "json") == [
+        {"topic": "b", "partitions": 1, "replication": 1}
+    ]
 
 
 def test_sections_of_a_description(run: Run) -> None:
@@ -198,16 +200,16 @@ def test_watch_prints_the_output_periodically(
         os.kill(process.pid, signal.SIGINT)
         process.stdout.close()
         assert process.wait(60) in (0, 130)
-    for interval, said in (
+    for interval, printed_by in (
         ("often", "not a duration"),
         ("99999999999999d", "at most"),
         ("9" * 400 + "d", "too long"),
     ):
-        assert said in run(*arguments, "--interval", interval, code=2).stderr
+        assert printed_by in run(*arguments, "--interval", interval, code=2).stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "printed_by"),
     [
         (["topic", "describe", "nope"], 4, "nope"),
         (["topic", "config", "nope"], 4, "nope"),
@@ -232,9 +234,9 @@ def test_watch_prints_the_output_periodically(
     ],
 )
 def test_an_error_has_a_message_and_an_exit_code(
-    run: Run, arguments: list[str], code: int, said: str
+    run: Run, arguments: list[str], code: int, printed_by: str
 ) -> None:
-    assert said in run(*arguments, code=code).stderr
+    assert printed_by in run(*arguments, code=code).stderr
 
 
 def test_a_deletion_needs_confirmation(run: Run) -> None:

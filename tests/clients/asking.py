@@ -1,11 +1,11 @@
-"""Requests that tests send through a `Wire`, and helpers that wait for a condition."""
+"""Requests that tests send through a `RawConnection`, and helpers that wait for a condition."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-from clients.wire import Wire
+from clients.wire import RawConnection
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -23,7 +23,7 @@ from odradek.protocol.record_batch_builder import build
 BATCH = build([(b"k", b"v", [], 1_700_000_000_000)])
 
 
-def create(wire: Wire, *topics: tuple[str, int]) -> list[int]:
+def create(wire: RawConnection, *topics: tuple[str, int]) -> list[int]:
     """Create topics with numbers of partitions; return the error codes in the order of the
     response.
     """
@@ -41,7 +41,7 @@ def create(wire: Wire, *topics: tuple[str, int]) -> list[int]:
 
 
 def produce(
-    wire: Wire, topic: str, partition: int = 0, batch: bytes = BATCH, version: int = 9
+    wire: RawConnection, topic: str, partition: int = 0, batch: bytes = BATCH, version: int = 9
 ) -> int:
     """Produce one batch with `acks=all`; return its error code."""
     data = PartitionProduceData(index=partition, records=batch)

@@ -63,7 +63,7 @@ class ClusterProcesses:
             process = self.processes[number]
             assert process.stdout is not None
             line = process.stdout.readline()
-            assert line, f"node {number} did not start: {self.said(number)}"
+            assert line, f"node {number} did not start: {self.log_of(number)}"
 
     def _popen(self, number: int) -> subprocess.Popen[str]:
         voters = ",".join(f"{n}@127.0.0.1:{port}" for n, port in self._cluster_ports.items())
@@ -80,7 +80,7 @@ class ClusterProcesses:
         with (self._directory / f"node-{number}.log").open("a") as log:
             return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
 
-    def said(self, number: int) -> str:
+    def log_of(self, number: int) -> str:
         """What a node has logged."""
         return (self._directory / f"node-{number}.log").read_text()
 

@@ -76,14 +76,14 @@ class Member:
         """Ask the member to close cleanly, and wait for its end."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._gone()
+        self._reap()
 
     def kill(self) -> None:
         """Kill it with SIGKILL."""
         self._process.kill()
-        self._gone()
+        self._reap()
 
-    def _gone(self) -> None:
+    def _reap(self) -> None:
         self._process.wait(PATIENCE_S)
         self._reader.join(PATIENCE_S)
         for pipe in (self._process.stdin, self._process.stdout):
@@ -160,11 +160,11 @@ class Members:
     def await_whole(self, partitions: int, *members: Member) -> None:
         """Wait until these members own every partition once, and each at least one."""
 
-        def whole() -> bool:
+        def all_partitions_owned() -> bool:
             owned = [number for member in members for number in member.owned or ()]
             return sorted(owned) == list(range(partitions)) and all(m.owned for m in members)
 
-        self.until(whole, f"{len(members)} members share {partitions} partitions")
+        self.until(all_partitions_owned, f"{len(members)} members share {partitions} partitions")
 
     def await_read(self, values: Sequence[str]) -> None:
         """Wait until every record was read by a member."""

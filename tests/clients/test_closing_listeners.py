@@ -42,14 +42,14 @@ class ClosingListener:
 
     def listener(self) -> dict[str, Callable[[Any, list[TopicPartition]], object]]:
         """Return the argument for `subscribe`."""
-        return {f"on_{name}": self._told(name) for name in ("assign", "revoke", "lost")}
+        return {f"on_{name}": self._callback(name) for name in ("assign", "revoke", "lost")}
 
-    def _told(self, name: str) -> Callable[[Any, list[TopicPartition]], object]:
-        def told(member: Any, partitions: list[TopicPartition]) -> object:
+    def _callback(self, name: str) -> Callable[[Any, list[TopicPartition]], object]:
+        def called(member: Any, partitions: list[TopicPartition]) -> object:
             self.told.append(name)
             return self._close(member) if name == self._occasion else None
 
-        return told
+        return called
 
 
 def close_by_a_signal(member: Any) -> None:

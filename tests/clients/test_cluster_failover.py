@@ -39,7 +39,7 @@ def test_a_killed_leader_is_replaced_and_comes_back_without_a_lost_record(tmp_pa
 
 
 def test_a_rolling_restart_gives_up_leaderships_first_and_fails_no_send(tmp_path: Path) -> None:
-    """Of an idempotent producer: librdkafka's others may send the next batch to the new leader
+    """The producer is idempotent: librdkafka's others may send the next batch to the new leader
     while the one before waits at the old one.
     """
     with ClusterProcesses(tmp_path, **SETTINGS) as cluster:
@@ -48,7 +48,7 @@ def test_a_rolling_restart_gives_up_leaderships_first_and_fails_no_send(tmp_path
         for number in cluster.numbers:
             load.await_ack()
             assert cluster.stop(number) == 0
-            assert "stops while it still leads" not in cluster.said(number)
+            assert "stops while it still leads" not in cluster.log_of(number)
             until(partial(cluster.moved_from, number, IDEMPOTENT))
             cluster.start(number)
             until(partial(has_full_isr, cluster, IDEMPOTENT))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clients.wire import Wire
+from clients.wire import RawConnection
 from odradek.log.files import LocalDisk
 from odradek.model.byte_ranges import ByteRange
 from odradek.protocol.api.create_topics import (
@@ -39,7 +39,7 @@ def test_a_broker_on_its_own_thread_keeps_its_share_of_descriptors(disk: LocalDi
     topic = CreatableTopic(
         name="t", num_partitions=PARTITIONS, replication_factor=1, assignments=[], configs=[]
     )
-    with Broker(data_dir=tmp_path, disk=disk) as broker, Wire(broker.bootstrap) as wire:
+    with Broker(data_dir=tmp_path, disk=disk) as broker, RawConnection(broker.bootstrap) as wire:
         wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=9000), 7, CreateTopicsResponse)
         for index in range(PARTITIONS):
             partition = PartitionProduceData(index=index, records=ByteRange(data, 0, len(data)))

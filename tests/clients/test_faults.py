@@ -19,7 +19,7 @@ import pytest
 from cli.processes import ODRADEK, Up
 from clients.asking import create, long_poll, produce, until
 from clients.failing_disk import FailingDisk
-from clients.wire import Wire, request_bytes
+from clients.wire import RawConnection, request_bytes
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID, TopicPartition
 from odradek.protocol.api.api_versions import ApiVersionsRequest
@@ -58,11 +58,11 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
 
 
-def answers(wire: Wire) -> bool:
+def answers(wire: RawConnection) -> bool:
     return bool(wire.ask(MetadataRequest(topics=[]), 9, MetadataResponse).brokers)
 
 
-def end_offset(wire: Wire, topic: str) -> tuple[int, int]:
+def end_offset(wire: RawConnection, topic: str) -> tuple[int, int]:
     """Return (error code, high watermark) of partition 0."""
     partition = ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)
     request = ListOffsetsRequest(
@@ -74,7 +74,9 @@ def end_offset(wire: Wire, topic: str) -> tuple[int, int]:
     return answer.error_code, answer.offset
 
 
-def fetched(wire: Wire, topic: str, max_bytes: int = MIB, offset: int = 0) -> tuple[int, int]:
+def fetched(
+    wire: RawConnection, topic: str, max_bytes: int = MIB, offset: int = 0
+) -> tuple[int, int]:
     """Return (error code, bytes of records) of partition 0."""
     partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
     request = FetchRequest(
@@ -94,10 +96,10 @@ def test_without_descriptors_it_serves_its_clients_and_recovers(tmp_path: Path) 
     few = ("sh", "-c", 'ulimit -n 96; exec "$@"', "sh", *ODRADEK)
     with Up("--port", "0", "--data-dir", str(tmp_path), command=few) as up:
         pid = up.process.pid
-        with Wire(up.bootstrap) as wire:
+        with RawConnection(up.bootstrap) as wire:
             topics = [f"topic-{number}" for number in range(30)]
             assert set(create(wire, *((name, 1) for name in topics))) == {0}
-            crowd = [Wire(up.bootstrap) for _ in range(120)]
+            crowd = [RawConnection(up.bootstrap) for _ in range(120)]
             assert until(lambda: any(member.hung_up() for member in crowd))
             for name in topics:
                 assert produce(wire, name) == 0
@@ -110,7 +112,7 @@ def test_without_descriptors_it_serves_its_clients_and_recovers(tmp_path: Path) 
                 member.socket.close()
 
             def newcomer_is_served() -> bool:
-                with Wire(up.bootstrap) as other:
+                with RawConnection(up.bootstrap) as other:
                     other.send(request_bytes(MetadataRequest(topics=[]), 9))
                     return other.frame() is not None
 
@@ -121,7 +123,7 @@ def test_without_descriptors_it_serves_its_clients_and_recovers(tmp_path: Path) 
 # A full disk.
 
 
-def delete(wire: Wire, topic: str) -> int:
+def delete(wire: RawConnection, topic: str) -> int:
     state = DeleteTopicState(name=topic, topic_id=ZERO_UUID)
     request = DeleteTopicsRequest(topics=[state], timeout_ms=10_000)
     return int(wire.ask(request, 6, DeleteTopicsResponse).responses[0].error_code)
@@ -150,7 +152,7 @@ def test_a_full_disk_refuses_only_appends_until_there_is_space(
 ) -> None:
     large = build([(None, os.urandom(700_000), [], 1_700_000_000_000)])
     with Up("--port", "0", "--data-dir", str(tmp_path), command=small_volume) as up:
-        with Wire(up.bootstrap) as wire:
+        with RawConnection(up.bootstrap) as wire:
             assert create(wire, ("greedy", 1), ("modest", 1)) == [0, 0]
             assert produce(wire, "modest") == 0
             acknowledged = 0
@@ -190,7 +192,7 @@ def settings() -> dict[str, int]:
 def broker(tmp_path: Path, disk: FailingDisk, settings: dict[str, int]) -> Iterator[Broker]:
     """A broker with topics `one` and `two`, one record in each."""
     with Broker(data_dir=tmp_path, disk=disk, settings=settings) as running:
-        with Wire(running.bootstrap) as wire:
+        with RawConnection(running.bootstrap) as wire:
             assert create(wire, ("one", 1), ("two", 1)) == [0, 0]
             assert (produce(wire, "one"), produce(wire, "two")) == (0, 0)
         yield running
@@ -200,7 +202,7 @@ def broker(tmp_path: Path, disk: FailingDisk, settings: dict[str, int]) -> Itera
 def test_after_a_failed_fsync_nothing_is_acknowledged_until_a_restart(
     broker: Broker, disk: FailingDisk, tmp_path: Path
 ) -> None:
-    with Wire(broker.bootstrap) as wire:
+    with RawConnection(broker.bootstrap) as wire:
         disk.sync_error = errno.EIO
         assert produce(wire, "one") == STORAGE_ERROR
         disk.sync_error = 0
@@ -210,7 +212,7 @@ def test_after_a_failed_fsync_nothing_is_acknowledged_until_a_restart(
         assert fetched(wire, "two")[0] == STORAGE_ERROR
         assert answers(wire)
     broker.stop()
-    with Broker(data_dir=tmp_path) as again, Wire(again.bootstrap) as wire:
+    with Broker(data_dir=tmp_path) as again, RawConnection(again.bootstrap) as wire:
         error, one = end_offset(wire, "one")
         assert error == 0 and one in (1, 2)
         assert end_offset(wire, "two") == (0, 1)
@@ -222,7 +224,7 @@ def test_after_a_failed_fsync_nothing_is_acknowledged_until_a_restart(
 def test_only_appends_without_space_are_refused(
     broker: Broker, disk: FailingDisk, error: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Wire(broker.bootstrap) as wire:
+    with RawConnection(broker.bootstrap) as wire:
         disk.append_error, disk.only = error, topic_directory(broker, "one")
         assert {produce(wire, "one") for _ in range(20)} == {STORAGE_ERROR}
         assert len(caplog.records) == 1
@@ -235,10 +237,10 @@ def test_only_appends_without_space_are_refused(
 def test_fetches_of_an_unreadable_partition_fail_and_others_are_served(
     broker: Broker, disk: FailingDisk
 ) -> None:
-    with Wire(broker.bootstrap) as wire:
+    with RawConnection(broker.bootstrap) as wire:
         disk.read_error, disk.only = errno.EIO, topic_directory(broker, "one")
         for ask in (fetch_all("one"), by_timestamp("one")):
-            with Wire(broker.bootstrap) as reader:
+            with RawConnection(broker.bootstrap) as reader:
                 reader.send(ask)
                 frame = reader.frame()
                 assert frame is None or b"\x00\x38" in frame, "an error, or no answer"
@@ -268,13 +270,13 @@ def test_a_client_that_never_reads_50_mb_is_closed_and_no_file_stays_pinned(
     broker: Broker, disk: FailingDisk
 ) -> None:
     large = build([(None, os.urandom(1_000_000), [], 1_700_000_000_000)])
-    with Wire(broker.bootstrap) as wire:
+    with RawConnection(broker.bootstrap) as wire:
         assert answers(wire), "a first request must be small"
         for _ in range(50):
             assert produce(wire, "one", 0, large) == 0
         assert until(lambda: broker.node.replicas.flusher.idle)
         pinned = disk.pins
-        with Wire(broker.bootstrap) as silent:
+        with RawConnection(broker.bootstrap) as silent:
             partition = FetchPartition(
                 partition=0, fetch_offset=0, partition_max_bytes=50 * 1_000_000
             )
@@ -294,7 +296,7 @@ def test_a_client_that_never_reads_50_mb_is_closed_and_no_file_stays_pinned(
 
 @pytest.mark.parametrize("settings", [IMPATIENT], ids=["impatient"])
 def test_a_client_with_an_incomplete_request_is_closed(broker: Broker) -> None:
-    with Wire(broker.bootstrap) as slow:
+    with RawConnection(broker.bootstrap) as slow:
         for byte in request_bytes(MetadataRequest(topics=[]), 9)[:7]:
             slow.send(bytes([byte]))
         assert slow.closed_by_peer()
@@ -304,10 +306,10 @@ def test_a_long_poll_of_a_client_that_disconnects_leaves_nothing(broker: Broker)
     purgatory = broker.node.replicas.fetch_purgatory
     ask = long_poll("one", 2**31 - 1)
     ask.topics[0].partitions[0].fetch_offset = 1
-    with Wire(broker.bootstrap) as stays:
+    with RawConnection(broker.bootstrap) as stays:
         stays.send(request_bytes(ask, 12))
         for _ in range(20):
-            with Wire(broker.bootstrap) as goes:
+            with RawConnection(broker.bootstrap) as goes:
                 goes.send(request_bytes(ask, 12) * 10)
                 assert until(lambda: purgatory.num_delayed > 1)
             assert until(lambda: purgatory.num_delayed == 1)
@@ -317,14 +319,14 @@ def test_a_long_poll_of_a_client_that_disconnects_leaves_nothing(broker: Broker)
 @pytest.mark.parametrize("setting", ["max.connections", "max.connections.per.ip"])
 def test_connections_above_the_limit_are_closed_at_once(setting: str) -> None:
     with Broker(settings={setting: 2}) as broker:
-        with Wire(broker.bootstrap) as one, Wire(broker.bootstrap) as two:
+        with RawConnection(broker.bootstrap) as one, RawConnection(broker.bootstrap) as two:
             assert answers(one) and answers(two)
-            with Wire(broker.bootstrap) as three:
+            with RawConnection(broker.bootstrap) as three:
                 assert three.closed_by_peer()
             assert answers(one)
 
         def served() -> bool:
-            with Wire(broker.bootstrap) as other:
+            with RawConnection(broker.bootstrap) as other:
                 other.send(request_bytes(MetadataRequest(topics=[]), 9))
                 return other.frame() is not None
 
@@ -356,7 +358,7 @@ def test_client_input_cannot_start_a_log_line(
         (FetchRequest(max_wait_ms=0, min_bytes=0, isolation_level=9, topics=[]), 12),
     ]
     for request, version in requests:
-        with Wire(broker.bootstrap) as wire:
+        with RawConnection(broker.bootstrap) as wire:
             wire.send(request_bytes(request, version, client_id=HOSTILE))
             wire.send(b"\0\0\0\x0e\x7f\x7f\0\0\0\0\0\0\0\4a\nb\n")
             wire.drain()

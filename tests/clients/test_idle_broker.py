@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from clients.asking import create, long_poll, produce
-from clients.wire import Wire
+from clients.wire import RawConnection
 from odradek.network.reactor import Reactor
 from odradek.protocol.api.fetch import FetchResponse
 from odradek.testing.broker import Broker
@@ -19,7 +19,7 @@ before. Mostly there are six.
 
 
 def test_while_a_fetch_waits_the_reactor_sleeps(tmp_path: Path) -> None:
-    with Broker(data_dir=tmp_path) as broker, Wire(broker.bootstrap, timeout=60) as wire:
+    with Broker(data_dir=tmp_path) as broker, RawConnection(broker.bootstrap, timeout=60) as wire:
         reactor = broker.node.env.network
         assert isinstance(reactor, Reactor)
         create(wire, ("t", 1))

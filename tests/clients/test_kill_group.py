@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cli.processes import Up
-from clients.wire import Wire
+from clients.wire import RawConnection
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.api.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -30,7 +30,7 @@ JOIN, SYNC, HEARTBEAT = 9, 5, 4
 
 
 def ask(bootstrap: str, request: Any, version: int, expect: type[T]) -> T:
-    with Wire(bootstrap, timeout=120) as wire:
+    with RawConnection(bootstrap, timeout=120) as wire:
         return wire.ask(request, version, expect)
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from cli.processes import ODRADEK, Up
 from clients.asking import BATCH, create, long_poll, produce, records_in, until
-from clients.wire import Wire, request_bytes
+from clients.wire import RawConnection, request_bytes
 from odradek.protocol.api.fetch import FetchResponse
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
 
@@ -59,11 +59,11 @@ def test_2000_idle_long_polls_cost_little_and_wake_one_by_one(
 ) -> None:
     with Up("--port", "0", "--data-dir", str(tmp_path)) as up:
         pid = up.process.pid
-        with ExitStack() as opened, Wire(up.bootstrap) as wire:
+        with ExitStack() as opened, RawConnection(up.bootstrap) as wire:
             assert create(wire, ("quiet", 1), ("awaited", 1)) == [0, 0]
             assert produce(wire, "awaited") == 0
             before, files = pss_bytes(pid), descriptors(pid)
-            crowd = [opened.enter_context(Wire(up.bootstrap)) for _ in range(CROWD)]
+            crowd = [opened.enter_context(RawConnection(up.bootstrap)) for _ in range(CROWD)]
             for member in crowd:
                 member.send(request_bytes(long_poll("quiet"), 12))
             assert until(lambda: descriptors(pid) == files + CROWD), "accepting takes a while"
@@ -87,7 +87,7 @@ def test_2000_idle_long_polls_cost_little_and_wake_one_by_one(
         assert up.stop() == 0
 
 
-def readable(wires: list[Wire]) -> list[Wire]:
+def readable(wires: list[RawConnection]) -> list[RawConnection]:
     """Return the connections that have received something."""
     with selectors.DefaultSelector() as selector:
         for wire in wires:
@@ -102,7 +102,7 @@ def test_more_partitions_than_descriptors_can_be_written_and_read(
     per_topic = PARTITIONS // 4
     topics = [(f"topic-{number}", per_topic) for number in range(4)]
     told = [f"{PARTITIONS} partitions within 1,024 descriptors"]
-    with Up(*arguments, command=FEW_DESCRIPTORS) as up, Wire(up.bootstrap, 120) as wire:
+    with Up(*arguments, command=FEW_DESCRIPTORS) as up, RawConnection(up.bootstrap, 120) as wire:
         began = time.monotonic()
         for topic in topics:
             assert create(wire, topic) == [0]
@@ -114,7 +114,10 @@ def test_more_partitions_than_descriptors_can_be_written_and_read(
         assert up.stop(signal.SIGTERM) == 0
     for ended in ("stopped", "killed"):
         began = time.monotonic()
-        with Up(*arguments, command=FEW_DESCRIPTORS) as up, Wire(up.bootstrap, 120) as wire:
+        with (
+            Up(*arguments, command=FEW_DESCRIPTORS) as up,
+            RawConnection(up.bootstrap, 120) as wire,
+        ):
             told.append(f"started in {time.monotonic() - began:.1f} s")
             answer = wire.ask(MetadataRequest(topics=None), 9, MetadataResponse)
             assert sum(len(topic.partitions) for topic in answer.topics) == PARTITIONS
@@ -127,7 +130,7 @@ def test_more_partitions_than_descriptors_can_be_written_and_read(
 
 
 def test_repeated_metadata_of_all_topics_holds_no_memory(tmp_path: Path) -> None:
-    with Up("--port", "0", "--data-dir", str(tmp_path)) as up, Wire(up.bootstrap) as wire:
+    with Up("--port", "0", "--data-dir", str(tmp_path)) as up, RawConnection(up.bootstrap) as wire:
         assert set(create(wire, *((f"topic-{number}", 2) for number in range(100)))) == {0}
         ask = request_bytes(MetadataRequest(topics=None), 12)
         for _ in range(100):

@@ -14,7 +14,7 @@ import pytest
 import odradek
 import odradek.aio
 from odradek.client.errors import ProducerFenced
-from odradek.client.processing import Pace
+from odradek.client.processing import TransactionLimit
 from odradek.testing.broker import Broker
 
 PARTITIONS = 4
@@ -225,7 +225,7 @@ def test_records_that_a_transaction_has_no_time_for_are_read_for_the_next_one(
         producer.send_many(source, [b"%d" % number for number in range(10)])
     called = 0
     stop: Any = asyncio.Event() if awaits else threading.Event()
-    monkeypatch.setattr(Pace, "is_over", property(lambda pace: called % 3 == 0))
+    monkeypatch.setattr(TransactionLimit, "is_over", property(lambda pace: called % 3 == 0))
 
     def function(record: Any) -> int:
         nonlocal called

@@ -13,7 +13,7 @@ from odradek.protocol.frame import decode_response_header, request_parts, respon
 T = TypeVar("T")
 
 
-class Wire:
+class RawConnection:
     """One connection. `closed_by_peer` waits until the broker closes it."""
 
     def __init__(self, bootstrap: str, timeout: float = 60) -> None:
@@ -21,7 +21,7 @@ class Wire:
         self.socket = socket.create_connection((host, int(port)), timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def __enter__(self) -> Wire:
+    def __enter__(self) -> RawConnection:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from clients.asking import produce
-from clients.wire import Wire, request_bytes
+from clients.wire import RawConnection, request_bytes
 from fuzz.batches import any_batch
 from fuzz.budget import seeds
 from fuzz.mutations import mutated
@@ -51,7 +51,7 @@ def fuzzed(tmp_path: Path) -> Iterator[Broker]:
         assert broker.bugs == 0
 
 
-def create(wire: Wire, name: str, **configs: str) -> None:
+def create(wire: RawConnection, name: str, **configs: str) -> None:
     topic = CreatableTopic(
         name=name,
         num_partitions=2,
@@ -66,7 +66,7 @@ def create(wire: Wire, name: str, **configs: str) -> None:
     assert answer.topics[0].error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS), answer.topics[0]
 
 
-def vocabulary(wire: Wire) -> Vocabulary:
+def vocabulary(wire: RawConnection) -> Vocabulary:
     """Return topics for the requests; created again after a DeleteTopics."""
     for name in TOPICS:
         create(
@@ -98,11 +98,11 @@ def hostile_request(random: Random, words: Vocabulary) -> tuple[str, bytes]:
 
 
 def test_the_broker_outlives_every_request(fuzzed: Broker) -> None:
-    with Wire(fuzzed.bootstrap) as other:
+    with RawConnection(fuzzed.bootstrap) as other:
         words = vocabulary(other)
         for name, random in seeds(700, "requests"):
             what, frame = hostile_request(random, words)
-            with Wire(fuzzed.bootstrap) as wire:
+            with RawConnection(fuzzed.bootstrap) as wire:
                 wire.try_to_send(frame)
                 wire.done_sending()
                 wire.drain()
@@ -117,11 +117,11 @@ def test_invalid_requests_on_one_connection_close_it_after_the_valid_responses(
     fuzzed: Broker,
 ) -> None:
     good = request_bytes(MetadataRequest(topics=[]), 9)
-    with Wire(fuzzed.bootstrap) as other:
+    with RawConnection(fuzzed.bootstrap) as other:
         words = vocabulary(other)
         for name, random in seeds(60, "pipelines"):
             frames = [hostile_request(random, words)[1] for _ in range(random.randrange(1, 12))]
-            with Wire(fuzzed.bootstrap) as wire:
+            with RawConnection(fuzzed.bootstrap) as wire:
                 assert wire.ask(MetadataRequest(topics=[]), 9, MetadataResponse).brokers, name
                 wire.try_to_send(good + b"".join(frames))
                 wire.done_sending()
@@ -130,7 +130,7 @@ def test_invalid_requests_on_one_connection_close_it_after_the_valid_responses(
             words = vocabulary(other)
 
 
-def end_offset(wire: Wire, topic: str) -> int:
+def end_offset(wire: RawConnection, topic: str) -> int:
     asked = ListOffsetsTopic(
         name=topic,
         partitions=[ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)],
@@ -146,7 +146,7 @@ def log_bytes(directory: Path) -> int:
 
 
 def test_a_log_grows_only_by_acknowledged_records(fuzzed: Broker, tmp_path: Path) -> None:
-    with Wire(fuzzed.bootstrap) as wire:
+    with RawConnection(fuzzed.bootstrap) as wire:
         create(wire, "logged")
         assert produce(wire, "logged") == 0
         for name, random in seeds(400, "produced"):

@@ -130,7 +130,7 @@ class Group:
         return [*wanted, "missing"] if self.chance.random() < 0.05 else wanted
 
     def case(self) -> Case:
-        """Return the input of the next rebalance; `settle` applies its result."""
+        """Return the input of the next rebalance; `rebalance` applies its result."""
         topics = [*self.topics, "missing"]
         return {
             "a": self.assignor.name,
@@ -156,7 +156,7 @@ class Group:
         owned_runs = runs_of(owned, topics)
         return [member.id, member.instance_id, wanted, owned_runs, generation, user_data]
 
-    def settle(self, case: Case) -> None:
+    def rebalance(self, case: Case) -> None:
         """Give the members their assignments (some miss them), then change the group at random."""
         shares = self.assignor.assign(partitions_per_topic(case), subscriptions(case))
         self.generation += 1
@@ -268,7 +268,7 @@ def cases(groups: int, rounds: int) -> Iterator[Case]:
                 case = group.case()
                 if not java_errs(case):
                     yield case
-                group.settle(case)
+                group.rebalance(case)
         for seed in range(groups * 2 if sticky else 0):
             case = lopsided(seed, assignor)
             if not java_errs(case):

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from clients.wire import Wire
+from clients.wire import RawConnection
 from interop.apache_kafka import LOG_LEVEL, class_path, tool
 from odradek.protocol.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -154,7 +154,7 @@ class KafkaCluster:
     # Waiting
 
     def _ask(self, request: Any, version: int, expect: type[T]) -> T:
-        with Wire(f"127.0.0.1:{self.ports[OBSERVER]}", TIMEOUT_S) as wire:
+        with RawConnection(f"127.0.0.1:{self.ports[OBSERVER]}", TIMEOUT_S) as wire:
             return wire.ask(request, version, expect)
 
     def _alive(self) -> set[int]:

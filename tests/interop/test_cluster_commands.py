@@ -21,7 +21,7 @@ PATIENCE_S = 60
 
 @pytest.fixture
 def admin(three_kafkas: ApacheKafkaCluster) -> Iterator[Admin]:
-    """Of the cluster, which has no topics but its own."""
+    """An admin client of the cluster, whose topics it deletes first."""
     with Admin(brokers=three_kafkas.bootstrap) as admin:
         for topic in admin.topics():
             admin.delete_topic(topic.name)

@@ -51,10 +51,10 @@ def topic(run: Run) -> str:
     return name
 
 
-def until(settled: Callable[[], bool]) -> None:
+def until(condition: Callable[[], bool]) -> None:
     """Repeat until the condition holds: Kafka's brokers learn of changes a moment later."""
     deadline = time.monotonic() + PATIENCE_S
-    while not settled():
+    while not condition():
         assert time.monotonic() < deadline
 
 

@@ -114,9 +114,9 @@ def log_of(broker: Broker, topic: str) -> Path:
     return Path(broker.node.replicas.by_name[topic, 0].log.directory)
 
 
-def until(settled: Callable[[], bool], what: str) -> None:
+def until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + WAIT_S
-    while not settled():
+    while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.05)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clients.wire import Wire
+from clients.wire import RawConnection
 from interop.apache_kafka import ApacheKafka
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreateTopicsResponse
@@ -51,6 +51,6 @@ def outcome(answer: EnvelopeResponse) -> tuple[str, list[tuple[str, str]], int]:
 @pytest.mark.parametrize("name", CASES)
 def test_an_envelope_gets_the_answer_of_kafkas_controller(kafka: ApacheKafka, name: str) -> None:
     envelope: EnvelopeRequest = CASES[name]
-    with Wire(f"127.0.0.1:{kafka.controller_port}") as wire:
+    with RawConnection(f"127.0.0.1:{kafka.controller_port}") as wire:
         theirs = wire.ask(envelope, 0, EnvelopeResponse)
     assert outcome(Controller().ask(envelope)) == outcome(theirs)

@@ -135,10 +135,10 @@ def calls_of(
     second = start(group, "b")
     group.await_whole(PARTITIONS, first, second)
 
-    def told() -> bool:
+    def assigned_often_enough() -> bool:
         return sum(what == "assigned" for what, _ in first.calls) >= rebalances
 
-    group.until(told, f"the first is told of {rebalances} assignments")
+    group.until(assigned_often_enough, f"the first is told of {rebalances} assignments")
     first.close()
     second.close()
     return [first.calls, second.calls]

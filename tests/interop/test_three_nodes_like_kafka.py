@@ -15,7 +15,7 @@ import pytest
 
 from cli.processes import Up, data_dir
 from interop.apache_kafka_cluster import SETTINGS, ApacheKafkaCluster
-from interop.differential.comparing import Known, compare, unknown, unused
+from interop.differential.comparing import Deviation, compare, unknown, unused
 from interop.differential.peer import Peer, served_versions
 from interop.differential.scripts import three_nodes
 from interop.test_command_line_tools import FEATURES, TOOLS, WORDS, readable
@@ -24,7 +24,7 @@ from odradek.broker.apis import CLIENT_ROWS
 
 pytestmark = pytest.mark.interop
 
-KNOWN: tuple[Known, ...] = ()
+KNOWN: tuple[Deviation, ...] = ()
 REASONS = {
     "kafka-topics --create --topic four --replication-factor 4": WORDS,
     "kafka-metadata-quorum remove-controller --controller-id 9 --controller-directory-id "
@@ -164,7 +164,7 @@ def test_kafkas_tools_print_the_same_with_both_clusters(
                 results.append(tools.run(TOOLS[tool], given[0], *address, *given[1:]))
             else:
                 results.append(tools.run(TOOLS[tool], *address, *given))
-            three_nodes.settle(peer)
+            three_nodes.await_in_sync(peer)
         label = " ".join((tool, *words))
         same = results[0].code == results[1].code and all(
             readable(mine) == readable(theirs)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clients.wire import Wire
+from clients.wire import RawConnection
 from interop.apache_kafka import ApacheKafka
 from odradek import Admin
 from odradek.model.errors import ErrorCode
@@ -59,16 +59,16 @@ def batch(producer: Producer, sequence: int, transactional: bool = True) -> byte
 class Client:
     """Raw requests about one topic, which is the transactional id and the group, too."""
 
-    def __init__(self, wire: Wire, topic: str) -> None:
+    def __init__(self, wire: RawConnection, topic: str) -> None:
         self.wire = wire
         self.name = topic
         for key_type in (0, 1):
             asked = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[topic])
-            self.settled(
+            self.ask_until_final(
                 lambda asked=asked: wire.ask(asked, 4, FindCoordinatorResponse).coordinators[0]
             )
 
-    def settled(self, ask: Any) -> Any:
+    def ask_until_final(self, ask: Any) -> Any:
         """The first answer that is no retriable error: Kafka's topics may still be made."""
         while ErrorCode((answer := ask()).error_code).retriable:
             """Ask again."""
@@ -76,7 +76,7 @@ class Client:
 
     def init(self) -> Producer:
         request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000)
-        found = self.settled(lambda: self.wire.ask(request, 4, InitProducerIdResponse))
+        found = self.ask_until_final(lambda: self.wire.ask(request, 4, InitProducerIdResponse))
         return found.producer_id, found.producer_epoch
 
     def produce(
@@ -147,7 +147,7 @@ class Client:
             producer_epoch=producer[1],
             group_id=self.name,
         )
-        answer = self.settled(lambda: self.wire.ask(request, 3, AddOffsetsToTxnResponse))
+        answer = self.ask_until_final(lambda: self.wire.ask(request, 3, AddOffsetsToTxnResponse))
         assert answer.error_code == ErrorCode.NONE
 
     def stable_offset(self) -> int:
@@ -160,7 +160,7 @@ class Client:
             (found,) = self.wire.ask(request, 8, OffsetFetchResponse).groups
             return found.topics[0].partitions[0]
 
-        return self.settled(ask).committed_offset
+        return self.ask_until_final(ask).committed_offset
 
     def end(self, version: int, producer: Producer, committed: bool) -> object:
         """The error, and by how much the epoch was bumped."""
@@ -170,7 +170,7 @@ class Client:
             producer_epoch=producer[1],
             committed=committed,
         )
-        found = self.settled(lambda: self.wire.ask(request, version, EndTxnResponse))
+        found = self.ask_until_final(lambda: self.wire.ask(request, version, EndTxnResponse))
         bumped = found.producer_epoch - producer[1] if found.producer_id >= 0 else None
         return ErrorCode(found.error_code).name, bumped
 
@@ -182,7 +182,7 @@ def answers(bootstrap: str) -> dict[str, object]:
         admin.create_topic(topic, partitions=3)
         # Until each partition has a leader that knows it is one.
         admin.end_offsets([TopicPartition(topic, number) for number in range(3)])
-    with Wire(bootstrap) as wire:
+    with RawConnection(bootstrap) as wire:
         client = Client(wire, topic)
         producer = client.init()
         producer_id, epoch = producer
@@ -258,7 +258,7 @@ def late_offsets(bootstrap: str) -> tuple[str, int]:
     with Admin(brokers=bootstrap) as admin:
         admin.create_topic(topic, partitions=1)
         admin.end_offsets([TopicPartition(topic, 0)])
-    with Wire(bootstrap) as old, Wire(bootstrap) as wire:
+    with RawConnection(bootstrap) as old, RawConnection(bootstrap) as wire:
         first, client = Client(old, topic), Client(wire, topic)
         producer = client.init()
         client.add_offsets(producer)

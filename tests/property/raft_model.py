@@ -76,7 +76,7 @@ def voter(key: ReplicaKey) -> Voter:
 
 
 @dataclass
-class Machine:
+class RaftMachine:
     """A replica and its disk."""
 
     key: ReplicaKey
@@ -119,7 +119,7 @@ class Quorum:
         keys = [ReplicaKey(n, UUID(int=n << 8)) for n in range(1, voters + observers + 1)]
         self.first_voters = first = VoterSet(voter(key) for key in keys[:voters])
         self.machines = {
-            key.id: Machine(key, ElectionState(), OffsetAndEpoch(0, 0), first) for key in keys
+            key.id: RaftMachine(key, ElectionState(), OffsetAndEpoch(0, 0), first) for key in keys
         }
         self.cut: set[tuple[int, int]] = set()
         self.leaders: dict[int, int] = {}
@@ -156,7 +156,7 @@ class Quorum:
 
     # Replicas
 
-    def start(self, machine: Machine) -> None:
+    def start(self, machine: RaftMachine) -> None:
         machine.life += 1
         log = LogState(machine.snapshot_voters, machine.snapshot)
         log.load(machine.batches)
@@ -173,7 +173,7 @@ class Quorum:
         machine.core = core
         self.perform(machine, core.start(self.now))
 
-    def crash(self, machine: Machine) -> None:
+    def crash(self, machine: RaftMachine) -> None:
         machine.core = None
         machine.life += 1
         keep = self.random.randint(machine.durable_end, machine.end)
@@ -182,11 +182,11 @@ class Quorum:
             if other is not machine:
                 self.later(other, self.random.randint(1, 10), Disconnected(machine.key.id))
 
-    def step(self, machine: Machine, event: Event) -> None:
+    def step(self, machine: RaftMachine, event: Event) -> None:
         if machine.core is not None:
             self.perform(machine, machine.core.step(self.now, event))
 
-    def later(self, machine: Machine, delay_ms: int, event: Event) -> None:
+    def later(self, machine: RaftMachine, delay_ms: int, event: Event) -> None:
         """Give a replica an event, unless its process ends before."""
         life = machine.life
 
@@ -196,11 +196,11 @@ class Quorum:
 
         self.at(delay_ms, arrive)
 
-    def perform(self, machine: Machine, effects: Iterable[Effect]) -> None:
+    def perform(self, machine: RaftMachine, effects: Iterable[Effect]) -> None:
         for effect in effects:
             self._perform(machine, effect)
 
-    def _perform(self, machine: Machine, effect: Effect) -> None:
+    def _perform(self, machine: RaftMachine, effect: Effect) -> None:
         match effect:
             case SaveElection(state):
                 self._save(machine, state)
@@ -221,7 +221,9 @@ class Quorum:
                     self._check_leader(machine, epoch)
 
     def _write(
-        self, machine: Machine, effect: Append | Flush | Truncate | InstallSnapshot | WriteSnapshot
+        self,
+        machine: RaftMachine,
+        effect: Append | Flush | Truncate | InstallSnapshot | WriteSnapshot,
     ) -> None:
         core = machine.core
         assert core is not None
@@ -248,7 +250,7 @@ class Quorum:
                     voters = self.voters_at(snapshot.offset)
                     self.later(machine, 5, SnapshotFetched(snapshot, voters))
 
-    def _flush(self, machine: Machine, truncations: int) -> None:
+    def _flush(self, machine: RaftMachine, truncations: int) -> None:
         end, life, cut_back = machine.end, machine.life, machine.truncations
 
         def flushed() -> None:
@@ -259,7 +261,7 @@ class Quorum:
 
         self.at(self.random.randint(0, 8), flushed)
 
-    def _records(self, machine: Machine, effect: ReplyRecords) -> RaftFetchResponse:
+    def _records(self, machine: RaftMachine, effect: ReplyRecords) -> RaftFetchResponse:
         offset = effect.request.fetch_offset
         batches = [batch for batch in machine.batches if batch.base_offset >= offset]
         return RaftFetchResponse(
@@ -272,7 +274,7 @@ class Quorum:
         )
 
     @staticmethod
-    def _piece(machine: Machine, effect: ReplySnapshot) -> FetchSnapshotResponse:
+    def _piece(machine: RaftMachine, effect: ReplySnapshot) -> FetchSnapshotResponse:
         request, epoch, leader_id = effect.request, effect.epoch, effect.leader_id
         if request.snapshot != machine.snapshot:
             return FetchSnapshotResponse(RaftError.NONE, epoch, leader_id, missing=True)
@@ -293,7 +295,7 @@ class Quorum:
     def _reaches(self, source: int, target: int) -> bool:
         return (source, target) not in self.cut or self.now >= self.faults.until_ms
 
-    def _send(self, machine: Machine, send: Send) -> None:
+    def _send(self, machine: RaftMachine, send: Send) -> None:
         if isinstance(send.request, RaftFetchRequest):
             assert send.request.fetch_offset <= machine.durable_end, "acknowledged, not on disk"
         target = send.to.replica_id or send.to.endpoints[0].port
@@ -306,7 +308,9 @@ class Quorum:
         token = (machine, machine.life, send, answered)
         self.later(other, delay, Received(token, send.request))
 
-    def later_once(self, machine: Machine, delay_ms: int, event: Event, done: list[bool]) -> None:
+    def later_once(
+        self, machine: RaftMachine, delay_ms: int, event: Event, done: list[bool]
+    ) -> None:
         """Give a replica the first of several events that exclude each other."""
         life = machine.life
 
@@ -317,7 +321,7 @@ class Quorum:
 
         self.at(delay_ms, arrive)
 
-    def _reply(self, machine: Machine, token: object, response: RaftResponse) -> None:
+    def _reply(self, machine: RaftMachine, token: object, response: RaftResponse) -> None:
         if not isinstance(token, tuple):
             if response.error is RaftError.NONE:
                 self.changed += 1
@@ -330,24 +334,24 @@ class Quorum:
 
     # Rules
 
-    def _save(self, machine: Machine, state: ElectionState) -> None:
+    def _save(self, machine: RaftMachine, state: ElectionState) -> None:
         assert state.epoch >= machine.election.epoch, "an epoch went back"
         if state.voted is not None:
             known = self.votes.setdefault((machine.key, state.epoch), state.voted)
             assert known == state.voted, "two votes in one epoch"
         machine.election = state
 
-    def _check_leader(self, machine: Machine, epoch: int) -> None:
+    def _check_leader(self, machine: RaftMachine, epoch: int) -> None:
         known = self.leaders.setdefault(epoch, machine.key.id)
         assert known == machine.key.id, f"two leaders in epoch {epoch}"
         self._check_prefix(machine, self.committed)
 
-    def _check_prefix(self, machine: Machine, prefix: list[RaftBatch]) -> None:
+    def _check_prefix(self, machine: RaftMachine, prefix: list[RaftBatch]) -> None:
         """Everything committed is in this log, or in its snapshot."""
         kept = [batch for batch in prefix if batch.end_offset > machine.snapshot.offset]
         assert machine.batches[: len(kept)] == kept, "a committed record is missing"
 
-    def _check_committed(self, machine: Machine, high_watermark: int) -> None:
+    def _check_committed(self, machine: RaftMachine, high_watermark: int) -> None:
         known = self.committed[-1].end_offset if self.committed else 0
         for batch in machine.batches:
             if known <= batch.base_offset and batch.end_offset <= high_watermark:
@@ -369,7 +373,7 @@ class Quorum:
     # What happens to it
 
     @property
-    def leader(self) -> Machine | None:
+    def leader(self) -> RaftMachine | None:
         """The live leader of the highest epoch."""
         leading = [m for m in self.machines.values() if m.core is not None and m.core.is_leader]
         return max(leading, key=lambda m: m.election.epoch) if leading else None
@@ -385,7 +389,7 @@ class Quorum:
                 except NotLeader:
                     raise AssertionError("a leader refused records of its epoch") from None
 
-    def snapshot(self, machine: Machine) -> None:
+    def snapshot(self, machine: RaftMachine) -> None:
         """Take a snapshot of what this replica knows to be committed."""
         core = machine.core
         if core is None or core.log.high_watermark <= core.log.start.offset:
@@ -429,7 +433,7 @@ class Quorum:
             self.snapshot(machine)
         self.at(self.random.randint(1, 40), self.make_trouble)
 
-    def _restart(self, machine: Machine) -> None:
+    def _restart(self, machine: RaftMachine) -> None:
         if machine.core is None:
             self.start(machine)
 

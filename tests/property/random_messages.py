@@ -33,7 +33,7 @@ INTEGERS = {
     "I": (0, 2**32 - 1),
 }
 CHARACTERS = "az09.-_ \x00\x7f\x80éß\u07ff\u0800√\ud7ff\ue000\uffff\U00010000𐍈\U0010ffff"
-"""Of one to four bytes in UTF-8, the first and the last of each length too."""
+"""Characters of one to four bytes in UTF-8, the first and the last of each length too."""
 LENGTHS = (0, 0, 1, 2, 3, 5, 12)
 LONG = (40, 126, 127, 128, 300)
 """The length of a compact text or array of 127 bytes has two bytes."""

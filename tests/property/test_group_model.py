@@ -117,7 +117,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.stage.run_until_idle()
 
     @rule()
-    def settles(self) -> None:
+    def runs_until_idle(self) -> None:
         self.stage.run_until_idle()
 
     @precondition(lambda self: not self.stage.disk.full)

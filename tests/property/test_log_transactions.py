@@ -185,7 +185,7 @@ class Lives:
         elif what < 76:
             log.flush(checkpoint=self.chance.chance(300))
         elif what < 84:
-            ends = [header.next_offset for header in batches(whole(log))]
+            ends = [header.next_offset for header in batches(log_bytes(log))]
             self.commit(
                 log, self.chance.pick([0, *(end for end in ends if end <= log.flushed_offset)])
             )
@@ -271,7 +271,7 @@ class Lives:
         self.commit(log, 0)
 
     def clean(self, directory: LogDirectory, log: Log) -> None:
-        """A pass as the broker makes it, whole or dropped."""
+        """A pass as the broker makes it, log_bytes or dropped."""
         log.roll(0)
         log.flush(checkpoint=True)
         self.commit(log, log.log_end_offset)
@@ -302,7 +302,7 @@ class Lives:
     # Checks
 
     def check(self, log: Log) -> None:
-        data = whole(log)
+        data = log_bytes(log)
         replay = Replay()
         for header in batches(data):
             replay.add(data, header)
@@ -349,14 +349,14 @@ class Lives:
         decided = log.producers.transactions.first_undecided
         held = {
             record.offset
-            for header in batches(whole(log))
+            for header in batches(log_bytes(log))
             if not header.is_control
-            for record in records_of(whole(log), header)
+            for record in records_of(log_bytes(log), header)
         }
         assert {at for at in self.history.records if at >= decided} <= held
 
 
-def whole(log: Log) -> bytes:
+def log_bytes(log: Log) -> bytes:
     result = log.read(0, 1 << 30, log.log_end_offset)
     data = b"".join(piece.read() for piece in result.slices)
     result.release()

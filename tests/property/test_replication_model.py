@@ -43,10 +43,10 @@ def counting_the_leader_alone(broken: pytest.MonkeyPatch) -> None:
 def telling_the_log_end_as_durable(broken: pytest.MonkeyPatch) -> None:
     position = FetchState.position
 
-    def told(state: FetchState) -> tuple[int, ...]:
+    def log_end_position(state: FetchState) -> tuple[int, ...]:
         return *position(state)[:4], state.followed.log_end_offset
 
-    broken.setattr(FetchState, "position", told)
+    broken.setattr(FetchState, "position", log_end_position)
 
 
 def counting_what_is_not_flushed(broken: pytest.MonkeyPatch) -> None:

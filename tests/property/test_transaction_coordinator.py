@@ -16,7 +16,7 @@ from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.transaction.add_partitions import (
     NO_CONNECTION,
-    TransactionalProducer,
+    ProducerIdentity,
     add_partitions,
 )
 from odradek.coordinator.transaction.end_txn import complete, end_error, end_txn, timed_out
@@ -139,7 +139,7 @@ class TransactionalIds(RuleBasedStateMachine):
 
     @rule(data=st.data(), partition=st.sampled_from(PARTITIONS), version=st.sampled_from([0, 2]))
     def add(self, data: st.DataObject, partition: TopicPartition, version: int) -> None:
-        of = TransactionalProducer("id", *self.known(data))
+        of = ProducerIdentity("id", *self.known(data))
         before = self.shard.get("id")
         error = self.run(
             lambda shard, result, reply: add_partitions(
@@ -151,7 +151,7 @@ class TransactionalIds(RuleBasedStateMachine):
 
     @rule(data=st.data(), committed=st.booleans(), bumps=st.booleans())
     def end(self, data: st.DataObject, committed: bool, bumps: bool) -> None:
-        of = TransactionalProducer("id", *self.known(data))
+        of = ProducerIdentity("id", *self.known(data))
         before = self.shard.get("id")
 
         def operation(shard: TransactionShard, result: OperationResult, reply: Any) -> None:
@@ -170,7 +170,7 @@ class TransactionalIds(RuleBasedStateMachine):
             assert self.run(operation, end_error) == answer, "the request again"
 
     def only_the_present_one_changes(
-        self, before: TransactionMetadata | None, of: TransactionalProducer, error: ErrorCode
+        self, before: TransactionMetadata | None, of: ProducerIdentity, error: ErrorCode
     ) -> bool:
         """Check that nothing changed unless the request came from the present producer; True if
         something did.

@@ -13,7 +13,7 @@ import pytest
 from odradek.config.producer import ProducerConfig
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer
 from odradek.timing.threaded import ThreadedDelayedOperation
-from seeds.wheel_places import Place, RecordingTask, levels, place_of, started
+from seeds.wheel_places import RecordingTask, WheelPlace, levels, place_of, started
 
 # -- levels and buckets ----------------------------------------------------------------------------
 
@@ -30,14 +30,14 @@ def test_bucket_1_holds_0_to_1_ms_which_is_now_and_bucket_2_holds_1_to_2_ms() ->
     timer = SystemTimer(0)
     now, next_one = started(timer, 0, 1)
     assert place_of(timer, now) is None and now.is_due
-    assert place_of(timer, next_one) == Place(level=1, bucket=1, begins_ms=1, ends_ms=2)
+    assert place_of(timer, next_one) == WheelPlace(level=1, bucket=1, begins_ms=1, ends_ms=2)
 
 
 def test_a_task_of_18_and_a_half_ms_belongs_into_the_19th_bucket_of_the_first_level() -> None:
     """Deadlines are whole milliseconds: 18.5 ms lies in the bucket of 18 ms, [18, 19)."""
     timer = SystemTimer(0)
     (task,) = started(timer, int(18.5))
-    assert place_of(timer, task) == Place(level=1, bucket=19 - 1, begins_ms=18, ends_ms=19)
+    assert place_of(timer, task) == WheelPlace(level=1, bucket=19 - 1, begins_ms=18, ends_ms=19)
 
 
 def test_a_task_of_123_ms_goes_into_the_7th_bucket_of_the_second_level_not_the_6th() -> None:
@@ -45,7 +45,7 @@ def test_a_task_of_123_ms_goes_into_the_7th_bucket_of_the_second_level_not_the_6
     120 ms: 123 ms is in the 7th, [120, 140), which is number 6 only if one counts from 0."""
     timer = SystemTimer(0)
     (task,) = started(timer, 123)
-    assert place_of(timer, task) == Place(level=2, bucket=7 - 1, begins_ms=120, ends_ms=140)
+    assert place_of(timer, task) == WheelPlace(level=2, bucket=7 - 1, begins_ms=120, ends_ms=140)
     assert levels(timer)[1].buckets[6 - 1].is_empty
 
 
@@ -66,8 +66,8 @@ def tasks(timer: SystemTimer) -> list[RecordingTask]:
 def test_at_t0_task_1_is_on_level_0_and_tasks_2_and_3_are_in_bucket_1_of_level_1(
     timer: SystemTimer, tasks: list[RecordingTask]
 ) -> None:
-    assert place_of(timer, tasks[0]) == Place(1, 19, 19, 20)
-    assert place_of(timer, tasks[1]) == place_of(timer, tasks[2]) == Place(2, 1, 20, 40)
+    assert place_of(timer, tasks[0]) == WheelPlace(1, 19, 19, 20)
+    assert place_of(timer, tasks[1]) == place_of(timer, tasks[2]) == WheelPlace(2, 1, 20, 40)
 
 
 def test_at_t18_nothing_has_happened(timer: SystemTimer, tasks: list[RecordingTask]) -> None:
@@ -81,7 +81,7 @@ def test_at_t19_task_1_runs_and_level_1_has_not_moved(
     assert timer.advance_clock(19) == 1
     assert tasks[0].ran_at_ms == [19]
     assert levels(timer)[1].current_time_ms == 0
-    assert place_of(timer, tasks[1]) == place_of(timer, tasks[2]) == Place(2, 1, 20, 40)
+    assert place_of(timer, tasks[1]) == place_of(timer, tasks[2]) == WheelPlace(2, 1, 20, 40)
 
 
 def test_at_t20_level_1_moves_by_one_task_2_runs_and_task_3_descends_to_bucket_1_not_21(
@@ -96,7 +96,7 @@ def test_at_t20_level_1_moves_by_one_task_2_runs_and_task_3_descends_to_bucket_1
     assert levels(timer)[1].current_time_ms == 20
     assert tasks[1].ran_at_ms == [20]
     assert len(timer.timing_wheel.buckets) == 20
-    assert place_of(timer, tasks[2]) == Place(1, 21 % 20, 21, 22)
+    assert place_of(timer, tasks[2]) == WheelPlace(1, 21 % 20, 21, 22)
 
 
 def test_at_t21_task_3_runs(timer: SystemTimer, tasks: list[RecordingTask]) -> None:

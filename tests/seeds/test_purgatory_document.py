@@ -23,7 +23,7 @@ from odradek.replication.partition import Isolation, Partition
 from odradek.replication.produce import DelayedProduce, ProduceStatus
 from odradek.timing import DelayedOperation, DelayedOperationPurgatory, SystemTimer
 from seeds.led_partitions import LedPartitions
-from seeds.wheel_places import Place, levels, place_of, started, wake_ups
+from seeds.wheel_places import WheelPlace, levels, place_of, started, wake_ups
 
 # -- TimingWheel -----------------------------------------------------------------------------------
 
@@ -34,9 +34,9 @@ def test_tasks_10_12_and_15_ms_after_t_share_the_list_of_bucket_2_and_none_20_ms
     timer, t = SystemTimer(0), 40
     inside = started(timer, t, t + 10, t + 15, t + 12, t + 19)
     before, after = started(timer, t - 1, t + 20)
-    assert {place_of(timer, task) for task in inside} == {Place(2, 2, t, t + 20)}
-    assert place_of(timer, before) == Place(2, 1, t - 20, t)
-    assert place_of(timer, after) == Place(2, 3, t + 20, t + 40)
+    assert {place_of(timer, task) for task in inside} == {WheelPlace(2, 2, t, t + 20)}
+    assert place_of(timer, before) == WheelPlace(2, 1, t - 20, t)
+    assert place_of(timer, after) == WheelPlace(2, 3, t + 20, t + 40)
 
 
 def test_with_the_hand_at_3_ms_the_wheel_spans_3_to_23_ms() -> None:
@@ -44,7 +44,7 @@ def test_with_the_hand_at_3_ms_the_wheel_spans_3_to_23_ms() -> None:
     timer = SystemTimer(ct)
     timer.advance_clock(ct + 3)
     last, beyond = started(timer, 19, 20)
-    assert place_of(timer, last) == Place(1, 2, ct + 22, ct + 23)
+    assert place_of(timer, last) == WheelPlace(1, 2, ct + 22, ct + 23)
     assert len(levels(timer)) == 2
     place = place_of(timer, beyond)
     assert place is not None and place.level == 2, "ct+23 ms itself is no longer of this wheel"
@@ -65,7 +65,7 @@ def test_a_bucket_stands_for_20_ms_later_on_the_next_turn_unlike_the_bucket_2_of
     bucket = timer.timing_wheel.buckets[counted_from_1 - 1]
     (task,) = started(timer, first_turn[0])
     assert task.task_list is bucket
-    assert place_of(timer, task) == Place(
+    assert place_of(timer, task) == WheelPlace(
         1, counted_from_1 - 1, ct + first_turn[0], ct + first_turn[1]
     )
     timer.advance_clock(ct + 3)
@@ -79,12 +79,12 @@ def test_a_task_of_445_ms_descends_at_400_and_440_ms() -> None:
     is bucket 1 counted from 0, the third is bucket 2 counted from 0: one of them counts from 1."""
     timer = SystemTimer(0)
     (task,) = started(timer, 445)
-    assert place_of(timer, task) == Place(3, 1, 400, 800)
+    assert place_of(timer, task) == WheelPlace(3, 1, 400, 800)
     timer.advance_clock(400)
     assert task.expiration_ms - timer.now_ms == 45
-    assert place_of(timer, task) == Place(2, 2, 440, 460)
+    assert place_of(timer, task) == WheelPlace(2, 2, 440, 460)
     timer.advance_clock(440)
-    assert place_of(timer, task) == Place(1, 5, 445, 446)
+    assert place_of(timer, task) == WheelPlace(1, 5, 445, 446)
     timer.advance_clock(445)
     assert task.ran_at_ms == [445]
 
@@ -184,8 +184,8 @@ def delayed_produce(
     answers: list[list[ErrorCode]] = []
     statuses = [led.produce_status(p, b"3", b"4") for p in partitions]
 
-    def respond(settled: Sequence[ProduceStatus]) -> None:
-        answers.append([ErrorCode(status.response.error_code) for status in settled])
+    def respond(statuses: Sequence[ProduceStatus]) -> None:
+        answers.append([ErrorCode(status.response.error_code) for status in statuses])
 
     operation = DelayedProduce(timeout_ms, statuses, respond)
     keys = [partition.topic_partition for partition in partitions]

@@ -12,7 +12,7 @@ from odradek.config.producer import ProducerConfig
 from odradek.timing import SystemTimer, TimingWheel
 from odradek.timing.timer_task import TaskCounter
 from odradek.timing.timing_wheel import DelayQueue
-from seeds.wheel_places import Place, levels, place_of, started, wake_ups
+from seeds.wheel_places import WheelPlace, levels, place_of, started, wake_ups
 
 # -- one wheel: tickMs = 1 ms, wheelSize = 20, interval = 20 ms ------------------------------------
 
@@ -26,7 +26,7 @@ def test_a_wheel_of_20_buckets_of_1_ms_spans_20_ms() -> None:
 def test_a_task_of_2_ms_goes_into_bucket_2_and_runs_when_the_hand_is_there() -> None:
     timer = SystemTimer(0)
     (task,) = started(timer, 2)
-    assert place_of(timer, task) == Place(level=1, bucket=2, begins_ms=2, ends_ms=3)
+    assert place_of(timer, task) == WheelPlace(level=1, bucket=2, begins_ms=2, ends_ms=3)
     timer.advance_clock(1)
     assert task.ran_at_ms == []
     timer.advance_clock(2)
@@ -41,8 +41,8 @@ def test_at_2_ms_a_task_of_8_ms_goes_into_bucket_10_and_one_of_19_ms_into_the_re
     bucket_1 = earlier.task_list
     timer.advance_clock(2)
     eight, nineteen = started(timer, 8, 19)
-    assert place_of(timer, eight) == Place(1, 10, 10, 11)
-    assert place_of(timer, nineteen) == Place(1, 1, 21, 22)
+    assert place_of(timer, eight) == WheelPlace(1, 10, 10, 11)
+    assert place_of(timer, nineteen) == WheelPlace(1, 1, 21, 22)
     assert nineteen.task_list is bucket_1, "the bucket that held the task of 1 ms"
     assert len(levels(timer)) == 1, "the span moves with the hand: no second level is needed"
     assert wake_ups(timer) == [10, 21]
@@ -54,7 +54,7 @@ def test_the_wheel_always_takes_what_lies_between_the_hand_and_the_hand_plus_20_
     for now_ms in (0, 2, 7, 20, 33):
         timer.advance_clock(now_ms)
         last, first_beyond = started(timer, 19, 20)
-        assert place_of(timer, last) == Place(1, (now_ms + 19) % 20, now_ms + 19, now_ms + 20)
+        assert place_of(timer, last) == WheelPlace(1, (now_ms + 19) % 20, now_ms + 19, now_ms + 20)
         beyond = place_of(timer, first_beyond)
         assert beyond is not None and beyond.level == 2
 
@@ -72,7 +72,7 @@ def test_the_second_level_ticks_by_20_ms_and_the_third_by_400_ms_of_20_buckets_e
 def test_a_task_of_350_ms_goes_into_bucket_17_of_the_second_level() -> None:
     timer = SystemTimer(0)
     (task,) = started(timer, 350)
-    assert place_of(timer, task) == Place(2, 17, 340, 360)
+    assert place_of(timer, task) == WheelPlace(2, 17, 340, 360)
     assert wake_ups(timer) == [340, 350]
     assert task.ran_at_ms == [350]
 
@@ -80,7 +80,7 @@ def test_a_task_of_350_ms_goes_into_bucket_17_of_the_second_level() -> None:
 def test_tasks_of_446_450_455_and_473_ms_share_bucket_1_of_the_third_level_due_at_400_ms() -> None:
     timer = SystemTimer(0)
     tasks = started(timer, 446, 450, 455, 473)
-    assert {place_of(timer, task) for task in tasks} == {Place(3, 1, 400, 800)}
+    assert {place_of(timer, task) for task in tasks} == {WheelPlace(3, 1, 400, 800)}
     assert timer.next_deadline_ms() == 400
 
 
@@ -89,19 +89,19 @@ def test_tasks_of_446_450_455_and_473_ms_share_bucket_1_of_the_third_level_due_a
     [
         # "50 ms are left: into [40 ms, 60 ms)", "10 ms are left: into [10 ms, 11 ms)": both counted
         # from the time of the descent, 400 ms and 440 ms. The others are by the same rule.
-        (450, Place(2, 2, 440, 460), Place(1, 10, 450, 451)),
-        (446, Place(2, 2, 440, 460), Place(1, 6, 446, 447)),
-        (455, Place(2, 2, 440, 460), Place(1, 15, 455, 456)),
-        (473, Place(2, 3, 460, 480), Place(1, 13, 473, 474)),
+        (450, WheelPlace(2, 2, 440, 460), WheelPlace(1, 10, 450, 451)),
+        (446, WheelPlace(2, 2, 440, 460), WheelPlace(1, 6, 446, 447)),
+        (455, WheelPlace(2, 2, 440, 460), WheelPlace(1, 15, 455, 456)),
+        (473, WheelPlace(2, 3, 460, 480), WheelPlace(1, 13, 473, 474)),
     ],
 )
 def test_a_task_of_400_to_800_ms_descends_at_400_ms_and_again_before_it_runs(
-    delay_ms: int, level_2: Place, level_1: Place
+    delay_ms: int, level_2: WheelPlace, level_1: WheelPlace
 ) -> None:
     timer = SystemTimer(0)
     (task,) = started(timer, delay_ms)
     timer.advance_clock(399)
-    assert place_of(timer, task) == Place(3, 1, 400, 800)
+    assert place_of(timer, task) == WheelPlace(3, 1, 400, 800)
     timer.advance_clock(400)
     assert place_of(timer, task) == level_2
     timer.advance_clock(level_2.begins_ms)
@@ -175,8 +175,8 @@ def test_tasks_of_200_and_840_ms_wake_the_timer_at_200_and_840_and_to_descend_at
     empty, and 639 empty ones more to 840 ms. By these figures it means each millisecond."""
     timer = SystemTimer(0)
     first, second = started(timer, 200, 840)
-    assert place_of(timer, first) == Place(2, 10, 200, 220)
-    assert place_of(timer, second) == Place(3, 2, 800, 1200)
+    assert place_of(timer, first) == WheelPlace(2, 10, 200, 220)
+    assert place_of(timer, second) == WheelPlace(3, 2, 800, 1200)
     assert wake_ups(timer) == [200, 800, 840]
     assert (first.ran_at_ms, second.ran_at_ms) == ([200], [840])
     empty_advances = (200 - 1) + (840 - 200 - 1)

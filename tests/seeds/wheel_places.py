@@ -7,7 +7,7 @@ from typing import NamedTuple
 from odradek.timing import SystemTimer, TimerTask, TimingWheel
 
 
-class Place(NamedTuple):
+class WheelPlace(NamedTuple):
     """Level counted from 1 and bucket counted from 0, as the documents mostly do."""
 
     level: int
@@ -35,14 +35,14 @@ def started(timer: SystemTimer, *delays_ms: int) -> list[RecordingTask]:
     return tasks
 
 
-def place_of(timer: SystemTimer, task: TimerTask) -> Place | None:
+def place_of(timer: SystemTimer, task: TimerTask) -> WheelPlace | None:
     """The bucket that holds the task; None if the task is on no wheel."""
     level, wheel = 1, timer.timing_wheel
     while True:
         for number, bucket in enumerate(wheel.buckets):
             if task.task_list is bucket:
                 begins_ms = bucket.expiration_ms
-                return Place(level, number, begins_ms, begins_ms + wheel.tick_ms)
+                return WheelPlace(level, number, begins_ms, begins_ms + wheel.tick_ms)
         if wheel.overflow_wheel is None:
             return None
         level, wheel = level + 1, wheel.overflow_wheel

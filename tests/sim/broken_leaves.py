@@ -108,7 +108,7 @@ def answers_before_the_followers(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_lost_leadership_for_success(patch: pytest.MonkeyPatch) -> None:
-    """Who waits for an acknowledgement gets it when this broker stops leading."""
+    """A producer that waits for an acknowledgement gets it when this broker stops leading."""
     updated = produce.update_produce_status
 
     def update(status: ProduceStatus) -> None:

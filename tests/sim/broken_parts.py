@@ -35,7 +35,7 @@ if __name__ == "__main__":
 from odradek.log import recovery, scan
 from odradek.model.env import File
 from odradek.testing.machine import Wiring, real_broker
-from odradek.testing.process import Pace
+from odradek.testing.process import DelayRanges
 from odradek.testing.quorum.quorum_world import QuorumWorld
 from odradek.testing.scheduler import MS
 from odradek.testing.sim import run_seed
@@ -71,7 +71,7 @@ class BrokenPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Detection:
     """What found a broken part."""
 
     seed: int
@@ -80,7 +80,7 @@ class Found:
     seconds: float
 
 
-def find(part: BrokenPart, first: int = 0, most_seeds: int = MOST_SEEDS) -> Found | None:
+def find(part: BrokenPart, first: int = 0, most_seeds: int = MOST_SEEDS) -> Detection | None:
     """Run worlds with this part until one has a violation; None if none has."""
     began = time.process_time()
     with pytest.MonkeyPatch.context() as patch:
@@ -89,7 +89,7 @@ def find(part: BrokenPart, first: int = 0, most_seeds: int = MOST_SEEDS) -> Foun
             report = run_seed(part.world(seed)).report
             if report is not None and report.violations:
                 took = time.process_time() - began
-                return Found(seed, seed - first + 1, report.violations[0], took)
+                return Detection(seed, seed - first + 1, report.violations[0], took)
     return None
 
 
@@ -129,7 +129,9 @@ LOST_DISKS = (
     *(at(6_000, "lost disk", 300, 3), at(6_100, "kill", 700, 1)),
 )
 """The one that could elect another leader dies before the empty one is back."""
-SLOW_DISKS = Pace(delay_ns=(10 * MS, 60 * MS), slow_delay_ns=(100 * MS, 300 * MS), slow_rate=100)
+SLOW_DISKS = DelayRanges(
+    delay_ns=(10 * MS, 60 * MS), slow_delay_ns=(100 * MS, 300 * MS), slow_rate=100
+)
 
 NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 CLUSTER_OF_THREE = {
@@ -151,7 +153,7 @@ def cluster(
     *faults: FaultPlan,
     replicas: int = 3,
     min_isr: int = 2,
-    pace: Pace | None = None,
+    pace: DelayRanges | None = None,
     operations: Sequence[str] = (),
     dies: bool = False,
     recorded_voters: bool = False,
@@ -208,7 +210,7 @@ def transactional(
     linger_rate: int = 50,
     give_up_rate: int = 300,
     timeout_ms: int = 1_500,
-    pace: Pace | None = None,
+    pace: DelayRanges | None = None,
     settings: Mapping[str, str] = NO_SETTINGS,
     levels: LevelsPlan = NEWEST_LEVEL,
     watches_offsets: bool = False,

@@ -149,23 +149,23 @@ def run_broken(name: str, seed: int) -> Outcome[World]:
     return run(seed, BREAKS[name].brokers, adjust=of_newest_level)
 
 
-class Found(NamedTuple):
+class Detection(NamedTuple):
     """The first world with a violation: its seed, and what was found."""
 
     seed: int
     violation: str
 
 
-def find(name: str, first: int = 0, most_seeds: int = MOST_SEEDS) -> Found | None:
+def find(name: str, first: int = 0, most_seeds: int = MOST_SEEDS) -> Detection | None:
     """Run worlds with this broken part until one has a violation; None if none has."""
     with pytest.MonkeyPatch.context() as patch:
         BREAKS[name].patch(patch)
         for seed in range(first, first + most_seeds):
             outcome = run_broken(name, seed)
             if outcome.report is None:
-                return Found(seed, str(outcome.error))
+                return Detection(seed, str(outcome.error))
             if outcome.report.violations:
-                return Found(seed, outcome.report.violations[0])
+                return Detection(seed, outcome.report.violations[0])
     return None
 
 

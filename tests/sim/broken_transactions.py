@@ -17,7 +17,7 @@ from odradek.coordinator.transaction import (
     markers,
     transaction_shard,
 )
-from odradek.coordinator.transaction.init_producer_id import Granted
+from odradek.coordinator.transaction.init_producer_id import GrantedProducerId
 from odradek.coordinator.transaction.markers import TransactionEnd, TransactionMarkers
 from odradek.coordinator.transaction.transaction_metadata import LAST_EPOCH, TransactionMetadata
 from odradek.coordinator.transaction.transaction_shard import TransactionShard
@@ -112,10 +112,10 @@ def gives_the_epoch_of_the_last_producer(patch: pytest.MonkeyPatch) -> None:
 
     def grant(
         shard: TransactionShard, metadata: TransactionMetadata | None, request: Any
-    ) -> Granted | ErrorCode:
+    ) -> GrantedProducerId | ErrorCode:
         if metadata is None:
             return grants(shard, metadata, request)
-        return Granted(metadata.producer_id, metadata.producer_epoch, -1)
+        return GrantedProducerId(metadata.producer_id, metadata.producer_epoch, -1)
 
     patch.setattr(init_producer_id, "grant", grant)
 
@@ -146,7 +146,7 @@ def takes_requests_of_zombies(patch: pytest.MonkeyPatch) -> None:
 
 
 def ends_without_a_new_epoch(patch: pytest.MonkeyPatch) -> None:
-    """Of transaction version 2 a producer's transactions have the same epoch."""
+    """A producer's transactions of version 2 all have the same epoch."""
     ends = TransactionMetadata.ending
 
     def ending(
@@ -164,9 +164,9 @@ def begins_near_the_last_epoch(patch: pytest.MonkeyPatch) -> None:
 
     def grant(
         shard: TransactionShard, metadata: TransactionMetadata | None, request: Any
-    ) -> Granted | ErrorCode:
+    ) -> GrantedProducerId | ErrorCode:
         granted = grants(shard, metadata, request)
-        if isinstance(granted, Granted) and metadata is None:
+        if isinstance(granted, GrantedProducerId) and metadata is None:
             return granted._replace(epoch=LAST_EPOCH - 3)
         return granted
 

@@ -21,7 +21,7 @@ from odradek.protocol.api.produce import (
 )
 from odradek.replication.partition import Partition
 from odradek.testing.machine import PORT, SimMachine, host_of
-from odradek.testing.probes import unsettled
+from odradek.testing.probes import missing_until_healed
 from odradek.testing.process import SimProcess
 from odradek.testing.scheduler import MS, SimClock
 from odradek.testing.workload.schedule import Schedule
@@ -52,7 +52,7 @@ class LiveCluster:
         self.scheduler = self.world.scheduler
         for machine in self.world.machines:
             machine.boot()
-        self.until(lambda: not unsettled(self.world.machines))
+        self.until(lambda: not missing_until_healed(self.world.machines))
         self.process = SimProcess(self.scheduler, "client", SimClock(self.scheduler))
         self.network = self.world.fabric.network(self.process, "client")
         self._wires: dict[tuple[int, int], WireClient] = {}
@@ -64,9 +64,9 @@ class LiveCluster:
             assert self.scheduler.now_ns < end_ns, "it did not happen in time"
             self.scheduler.run(self.scheduler.now_ns + 10 * MS)
 
-    def settle(self) -> None:
+    def await_healed(self) -> None:
         """Run until all partitions are led, and all replicas in sync."""
-        self.until(lambda: not unsettled(self.world.machines))
+        self.until(lambda: not missing_until_healed(self.world.machines))
 
     def machine(self, number: int) -> SimMachine:
         return self.world.machines[number - 1]
@@ -114,7 +114,7 @@ class LiveCluster:
         while response is None:  # The connection may be one to a process that was killed since.
             response = self.ask(self.controller, request, 7, CreateTopicsResponse)
         assert response.topics[0].error_code == 0
-        self.settle()
+        self.await_healed()
 
     def produce(self, name: str, values: list[bytes]) -> None:
         """Produce one batch for each value, acknowledged by all replicas."""

@@ -78,7 +78,7 @@ def live_cluster() -> LiveCluster:
 
     for kind in (GROUP, TRANSACTION):
         cluster.until(partial(is_found, kind))
-    cluster.settle()
+    cluster.await_healed()
     return cluster
 
 
@@ -265,7 +265,7 @@ class Producer:
         return self.coordinator, request, ADD_VERSION, AddOffsetsToTxnResponse, error_of_response
 
     def offset_request(self, offset: int) -> Send:
-        """Of partition 0 of its topic."""
+        """A TxnOffsetCommit of partition 0 of its topic."""
         partition = TxnOffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata=""
         )
@@ -351,7 +351,7 @@ def reading_client(cluster: LiveCluster, name: str) -> ClusterClient:
 
 def committed_values(cluster: LiveCluster, name: str, partitions: int) -> list[bytes]:
     """Return what a reader of committed records gets, sorted, when no transaction is open."""
-    cluster.settle()
+    cluster.await_healed()
     cluster.until(lambda: not open_transactions(cluster.world.machines))
     client = reading_client(cluster, name)
     observed = TransactionHistory()

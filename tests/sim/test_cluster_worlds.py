@@ -22,7 +22,7 @@ SEEDS = range(1, 201)
 
 
 @dataclass(frozen=True)
-class Run:
+class WorldRun:
     """What is kept of a run: 200 whole ones would take much memory."""
 
     kept: bool
@@ -36,10 +36,10 @@ def outcome_of(seed: int) -> Outcome[World]:
 
 
 @cache
-def run_of(seed: int) -> Run:
+def run_of(seed: int) -> WorldRun:
     outcome = outcome_of(seed)
     text = "" if outcome.kept else "\n".join([summary(outcome), *explain(outcome)])
-    return Run(outcome.kept, text, outcome.world.plan, outcome.world.scheduler.sites)
+    return WorldRun(outcome.kept, text, outcome.world.plan, outcome.world.scheduler.sites)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

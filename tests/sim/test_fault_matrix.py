@@ -132,7 +132,7 @@ def damaged_replica(damage: Callable[[SimDisk], None]) -> None:
     machine.disk.sync_file(f"{DATA_DIRECTORY}/{DURABLE_ENDS_FILE}")
     damage(machine.disk)
     machine.boot()
-    cluster.settle()
+    cluster.await_healed()
     assert cluster.partition(machine.number, "t").log.log_end_offset == 20
     assert replicas_match(replica_logs(cluster.world.machines)) == []
 

@@ -59,7 +59,7 @@ def cluster() -> LiveCluster:
 
 def state(cluster: LiveCluster) -> list[object]:
     """What no refused request may change: of each node the quorum, metadata and partition."""
-    cluster.settle()
+    cluster.await_healed()
     found: list[object] = []
     for machine in cluster.world.machines:
         node, partition = cluster.node(machine.number), cluster.partition(machine.number, "t")
@@ -207,7 +207,7 @@ def leads_elsewhere(cluster: LiveCluster, dead: int) -> bool:
 
 def until_all_have(cluster: LiveCluster, end: int) -> None:
     """Run until all replicas have so many records, and know them to be committed."""
-    cluster.settle()
+    cluster.await_healed()
     replicas = [cluster.partition(number, "t") for number in (1, 2, 3)]
     cluster.until(lambda: all(each.high_watermark == end for each in replicas))
 

@@ -270,13 +270,13 @@ def test_row_42_sequences_are_judged_alike_by_a_leader_and_by_those_after_it() -
         ("the last one again", 2, 0, 1, ErrorCode.NONE, 9),
     ]
     for lose in (SimMachine.kill, SimMachine.power_loss):
-        cluster.settle()
+        cluster.await_healed()
         machine = cluster.machine(cluster.leader("t"))
         lose(machine)
         cluster.until(partial(has_another_leader, cluster, "t", machine.number))
         check_sequences(cluster, "t", duplicates)
         machine.boot()
-    cluster.settle()
+    cluster.await_healed()
     leader = cluster.partition(cluster.leader("t"), "t")
     cluster.until(lambda: leader.log.producers.entry(1) is None, 3_600_000)
     check_sequences(cluster, "t", [("an expired producer", 1, 1, 77, ErrorCode.NONE, 10)])
@@ -373,7 +373,7 @@ def test_row_44_a_coordinator_that_is_lost_in_every_state_is_replaced(
 ) -> None:
     topic = f"row-44-{lose.__name__}"
     cluster.create(topic, partitions=PARTITIONS)
-    cluster.settle()
+    cluster.await_healed()
     new = same_coordinator(cluster, topic)
     producers = [(state, next(new)) for state in ENDING_LAST for _ in range(2)]
     lost = producers[0][1].coordinator
@@ -397,7 +397,7 @@ def test_row_44_a_coordinator_that_is_lost_in_every_state_is_replaced(
         if not was_committed:
             expected.add(f"{producer.id} second".encode())
     cluster.until(lambda: cluster.machine(lost).running)
-    cluster.settle()
+    cluster.await_healed()
     if lose is pause and held is not None:
         held.release()
     cluster.scheduler.run(cluster.scheduler.now_ns + SECOND)

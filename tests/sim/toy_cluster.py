@@ -5,7 +5,7 @@ whatever happens to links and machines. Storage never fails and outlives every b
 leader has every record. What brokers know of leaders is old for a while: Metadata may name one that
 has lost its leadership. A broker that does not lead answers NOT_LEADER_OR_FOLLOWER.
 
-`DividedCluster` is broken: brokers that lost their leadership go on answering, each in an epoch of
+`DividedToy` is broken: brokers that lost their leadership go on answering, each in an epoch of
 its own making.
 """
 
@@ -40,7 +40,7 @@ FAILOVER_NS = 400 * MS
 
 @dataclass
 class Led:
-    """Who leads a partition, in which epoch."""
+    """The leader of a partition and its epoch."""
 
     number: int
     epoch: int = 0

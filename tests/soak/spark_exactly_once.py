@@ -46,8 +46,8 @@ from soak.spark_kills import (
     PATIENCE_S,
     VICTIMS,
     Broker,
-    Driver,
     Numbers,
+    SparkDriver,
     Violation,
     kill,
     until,
@@ -92,7 +92,7 @@ ROWS = (
 AT_RANDOM = ("any process", "broker", "worker")
 
 
-class QueryDriver(Driver):
+class QueryDriver(SparkDriver):
     """A driver, which is given one job after the other."""
 
     program = "exactly_once_query.py"
@@ -203,7 +203,7 @@ class Surroundings:
         self.drivers.renew()
 
 
-class Run:
+class QueryRun:
     """One query, and those who kill it."""
 
     def __init__(
@@ -517,7 +517,7 @@ def main(
         for number in range(seed, seed + runs):
             directory = home / f"run-{number}"
             directory.mkdir()
-            run = Run(number, ROWS[number % len(ROWS)], kills, around, directory)
+            run = QueryRun(number, ROWS[number % len(ROWS)], kills, around, directory)
             began = time.monotonic()
             verdict = "good"
             try:

@@ -163,7 +163,7 @@ class Numbers(threading.Thread):
             raise Violation(f"the producer: {left} unacknowledged, {self.failures[:3]}")
 
 
-class Driver:
+class SparkDriver:
     """The Spark driver, and what its processes are."""
 
     program = "spark_queries.py"
@@ -174,7 +174,7 @@ class Driver:
         self.process: subprocess.Popen[str] | None = None
         self.said: list[dict[str, Any]] = []
         self.sessions: list[int] = []
-        """Of the driver, and of those before it."""
+        """The process sessions of the driver and of those before it."""
 
     def start(self) -> None:
         """Begin a process, whose session has all that it starts."""
@@ -278,7 +278,7 @@ def until(condition: Callable[[], bool], seconds: float, pause: float = 0.02) ->
 
 
 @dataclass
-class Run:
+class JobRun:
     """One broker, one producer, one job, and those who kill them."""
 
     seed: int
@@ -299,7 +299,7 @@ class Run:
         self.broker = Broker(self.directory)
         self.broker.start()
         numbers = Numbers(self.broker.bootstrap)
-        self.driver = Driver(
+        self.driver = SparkDriver(
             self.directory,
             {
                 "directory": str(self.directory),
@@ -437,7 +437,7 @@ class Run:
         }
 
 
-def check_parquet(run: Run, numbers: Numbers) -> None:
+def check_parquet(run: JobRun, numbers: Numbers) -> None:
     with pa.OSFile(str(run.directory / "found.arrow")) as file:
         rows = pa.ipc.open_file(file).read_all().to_pylist()
     run.found["in"] = len(numbers.acked)
@@ -448,7 +448,7 @@ def check_parquet(run: Run, numbers: Numbers) -> None:
     compare("Parquet", counts, set(run.expected(numbers, "parquet").items()))
 
 
-def check_topic(run: Run, numbers: Numbers) -> None:
+def check_topic(run: JobRun, numbers: Numbers) -> None:
     """Counts the copies by their headers, each of which must be of one row."""
     rows: dict[tuple[bytes | None, ...], int] = {}
     copies = 0
@@ -516,7 +516,7 @@ def read_back(bootstrap: str) -> Iterator[tuple[bytes, list[tuple[str, bytes]]]]
 COLUMNS = ("seed", "from", "s", "killed", "driver", "query", "in", "parquet", "topic", "copies", "")
 
 
-def line_of(run: Run, verdict: str) -> list[str]:
+def line_of(run: JobRun, verdict: str) -> list[str]:
     killed = ", ".join(f"{count} {name}" for name, count in sorted(run.killed.items()))
     driver = run.driver
     figures = [str(run.found.get(name, "-")) for name in ("in", "parquet", "topic", "copies")]
@@ -556,7 +556,7 @@ def main(
     for number in range(seed, seed + runs):
         directory = Path(tempfile.mkdtemp(prefix=f"odradek-soak-{number}-"))
         config = dict(setting.split("=", 1) for setting in settings)
-        run = Run(number, kills, master, config, directory)
+        run = JobRun(number, kills, master, config, directory)
         verdict = "good"
         try:
             run.execute()

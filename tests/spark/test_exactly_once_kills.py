@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from soak.spark_exactly_once import Run, surroundings
+from soak.spark_exactly_once import QueryRun, surroundings
 
 LOSSES = (
     "attempt killed",
@@ -28,7 +28,7 @@ def around(tmp_path_factory):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_each_row_is_committed_once_whatever_is_lost(around, tmp_path, loss):
-    run = Run(LOSSES.index(loss), loss, 1, around, tmp_path)
+    run = QueryRun(LOSSES.index(loss), loss, 1, around, tmp_path)
     run.execute()
     assert run.records
     assert sum(run.lost.values()) == 1

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from pyspark.errors import PySparkException
 
-from clients.wire import Wire
+from clients.wire import RawConnection
 from odradek.client.errors import KafkaError as KafkaClientError
 from odradek.protocol.api.update_features import (
     FeatureUpdateKey,
@@ -310,7 +310,7 @@ def test_ends_over_a_connection_older_than_the_writers_commit_at_once(monkeypatc
     """A coordinator refuses them before transaction version 2: they might be late ones."""
     update = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)
     with Broker() as broker:
-        with Wire(broker.bootstrap) as wire:
+        with RawConnection(broker.bootstrap) as wire:
             wire.ask(UpdateFeaturesRequest(feature_updates=[update]), 2, UpdateFeaturesResponse)
         query = Query(Topics(broker.bootstrap).create())
         for batch_id in range(3):

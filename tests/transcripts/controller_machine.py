@@ -80,7 +80,7 @@ class ControllerMachine:
             if self.do_register([str(broker_id), *words], values):
                 self.beating.add(broker_id)
                 self.cluster.beat(broker_id)
-                self.settle()
+                self.run_due_steps()
 
     def do_register(self, words: list[str], values: dict[str, str]) -> bool:
         broker_id = int(words[0])
@@ -92,7 +92,7 @@ class ControllerMachine:
             log_dirs=[directory(broker_id, int(values.get("disk", 0)))],
             previous_epoch=-1 if before is None or "clean" not in words else before.epoch,
         )
-        self.settle()
+        self.run_due_steps()
         if error:
             self.lines.append(f"{broker_id} <- {ErrorCode(error).name}")
         return not error
@@ -107,7 +107,7 @@ class ControllerMachine:
             stop="stop" in words,
             offline=failed,
         )
-        self.settle()
+        self.run_due_steps()
         state = "fenced" if response.is_fenced else "unfenced"
         if response.error_code:
             state = ErrorCode(response.error_code).name
@@ -125,7 +125,7 @@ class ControllerMachine:
         name, number = place(words[0])
         request = self.cluster.alteration(ids(words[1]), name, number)
         (outcome,) = self.cluster.alter(request)
-        self.settle()
+        self.run_due_steps()
         if outcome.error_code:
             self.lines.append(f"{request.broker_id} <- {ErrorCode(outcome.error_code).name}")
 
@@ -159,7 +159,7 @@ class ControllerMachine:
     def do_unregister(self, words: list[str], values: dict[str, str]) -> None:
         (broker_id,) = numbers(words)
         error = self.cluster.unregister(broker_id)
-        self.settle()
+        self.run_due_steps()
         self.lines.append(f"<- {ErrorCode(error).name}")
 
     def do_silent(self, words: list[str], values: dict[str, str]) -> None:
@@ -182,12 +182,12 @@ class ControllerMachine:
 
     def do_takeover(self, words: list[str], values: dict[str, str]) -> None:
         self.cluster.take_over()
-        self.settle()
+        self.run_due_steps()
 
     # Effects
 
-    def settle(self) -> None:
-        self.cluster.settle()
+    def run_due_steps(self) -> None:
+        self.cluster.run_due_steps()
         self.tell()
 
     def tell(self) -> None:
@@ -200,13 +200,13 @@ class ControllerMachine:
                 name = self.cluster.image.topics_by_id[record.topic_id].name
                 changed[name, record.partition_id] = None
             else:
-                self.lines += told(record)
+                self.lines += transcript_lines(record)
         for name, number in changed:
             partition = self.cluster.partition(name, number)
             self.lines.append(f"{name}-{number}: {described(partition)}")
 
 
-def told(record: object) -> Iterable[str]:
+def transcript_lines(record: object) -> Iterable[str]:
     if isinstance(record, RegisterBrokerRecord):
         yield f"register {record.broker_id} in epoch {record.broker_epoch}"
     elif isinstance(record, UnregisterBrokerRecord):

@@ -33,7 +33,7 @@ from odradek.broker.long_requests import (
     LONG_FRAME_BYTES,
     METADATA_KEY,
     PART_ELEMENTS,
-    SPLITS,
+    REQUEST_ELEMENTS,
     LongRequest,
     creates_many,
     has_long_answer,
@@ -160,7 +160,7 @@ class Dispatcher:
             self._check_fetch(len(frame))
             self._begin_long_fetch(context, position)
         elif not found.of_controller or not self._is_taken(context, position):
-            is_long = len(frame) > LONG_FRAME_BYTES and header.api_key in SPLITS
+            is_long = len(frame) > LONG_FRAME_BYTES and header.api_key in REQUEST_ELEMENTS
             if not is_long or header.api_key == PRODUCE_KEY:
                 request = found.read(frame, position)
                 is_long = self._is_long(header, request, is_long)
@@ -223,7 +223,7 @@ class Dispatcher:
         found = context.route
         failed = found.api.failed
         frame = context.exchange.frame
-        if len(frame) <= LONG_FRAME_BYTES or found.api.key not in SPLITS:
+        if len(frame) <= LONG_FRAME_BYTES or found.api.key not in REQUEST_ELEMENTS:
             context.respond(failed(found.read(frame, position), error))
             return
         context.route = Route(

@@ -41,11 +41,11 @@ LOOK_MS = 60_000
 MARGIN_MS = 300_000
 """Beyond the longest timeout: as long as `kafka-transactions.sh find-hanging` waits."""
 PARTITIONS_AT_ONCE = 1_000
-CANDIDATES_MAX = 1_000
+OVERDUE_MAX = 1_000
 ANSWER_MS = 10_000
 
 
-class Candidate(NamedTuple):
+class OverdueTransaction(NamedTuple):
     """A transaction that has been open for too long; equal if nothing was written to it."""
 
     key: TopicPartition
@@ -60,20 +60,20 @@ class HangingTransactions:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._unknown: set[Candidate] = set()
-        """The candidates that no coordinator knew at the last look."""
+        self._unknown: set[OverdueTransaction] = set()
+        """The overdue transactions that no coordinator knew at the last look."""
         self.aborted = 0
 
     def look(self) -> None:
         """Begin a look, which goes on in the loop."""
         partitions = iter(list(self._broker.replicas))
-        found: list[Candidate] = []
+        found: list[OverdueTransaction] = []
 
         def some() -> None:
             piece = list(islice(partitions, PARTITIONS_AT_ONCE))
             for partition in piece:
-                found.extend(islice(self._late(partition), CANDIDATES_MAX - len(found)))
-            if piece and len(found) < CANDIDATES_MAX:
+                found.extend(islice(self._late(partition), OVERDUE_MAX - len(found)))
+            if piece and len(found) < OVERDUE_MAX:
                 self._broker.env.call_soon(some)
             elif found:
                 self._ask(found)
@@ -82,15 +82,15 @@ class HangingTransactions:
 
         some()
 
-    def _late(self, partition: Partition) -> Iterator[Candidate]:
+    def _late(self, partition: Partition) -> Iterator[OverdueTransaction]:
         if partition.availability():
             return
         limit_ms = self._broker.config.transaction_max_timeout_ms + MARGIN_MS
         now_ms = self._broker.clock.monotonic_ms()
         for entry in partition.log.producers.late_transactions(now_ms, limit_ms):
-            yield candidate(partition.topic_partition, entry)
+            yield overdue_transaction(partition.topic_partition, entry)
 
-    def _ask(self, found: list[Candidate]) -> None:
+    def _ask(self, found: list[OverdueTransaction]) -> None:
         """Ask all brokers whether they know the transactions."""
         # Imported here: hardly any broker ever needs it.
         from odradek.protocol.api.list_transactions import ListTransactionsRequest
@@ -136,20 +136,20 @@ class HangingTransactions:
         topic = self._broker.image.topic(TRANSACTION_STATE)
         return topic is None or all(each.leader >= 0 for each in topic.partitions.values())
 
-    def _decide(self, unknown: list[Candidate]) -> None:
+    def _decide(self, unknown: list[OverdueTransaction]) -> None:
         """Abort those that were unknown at the last look too."""
         before, self._unknown = self._unknown, set(unknown)
         for each in unknown:
             if each in before:
                 self._abort(each)
 
-    def _abort(self, hanging: Candidate) -> None:
+    def _abort(self, hanging: OverdueTransaction) -> None:
         broker, key = self._broker, hanging.key
         partition = broker.replicas.by_name.get(key)
         if partition is None or partition.availability():
             return
         entry = partition.log.producers.entry(hanging.producer_id)
-        if entry is None or candidate(key, entry) != hanging:
+        if entry is None or overdue_transaction(key, entry) != hanging:
             return
         # No coordinator has the epoch -1, which an entry without a marker has.
         coordinator_epoch = max(0, entry.coordinator_epoch)
@@ -166,7 +166,7 @@ class HangingTransactions:
             broker.replicas.appended(partition)
         self._ended(hanging, error)
 
-    def _ended(self, hanging: Candidate, error: ErrorCode) -> None:
+    def _ended(self, hanging: OverdueTransaction, error: ErrorCode) -> None:
         """Count and log an abort. One that was refused is tried again at the next look."""
         if error is not ErrorCode.NONE:
             log.warning(
@@ -186,9 +186,9 @@ class HangingTransactions:
         )
 
 
-def candidate(key: TopicPartition, entry: ProducerStateEntry) -> Candidate:
+def overdue_transaction(key: TopicPartition, entry: ProducerStateEntry) -> OverdueTransaction:
     """The open transaction of a producer."""
-    return Candidate(
+    return OverdueTransaction(
         key,
         entry.producer_id,
         entry.producer_epoch,

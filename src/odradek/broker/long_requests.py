@@ -10,10 +10,10 @@ hold the broker for seconds. The frame of such a request has more than `LONG_FRA
                                                      encoded in slices ◄────────┘
 
 A *part* is a request of the same kind with some of the elements, which the API's handler handles
-like any other. That is possible where elements are independent of each other: `SPLITS` has these
-APIs, with the arrays of request and response. The parts are handled in order; their responses may
-come later, and are merged in that order. Two parts of a request do not see each other's elements:
-an element that is listed twice, far apart, gets two results.
+like any other. That is possible where elements are independent of each other: `REQUEST_ELEMENTS`
+has these APIs, with the arrays of request and response. The parts are handled in order; their
+responses may come later, and are merged in that order. Two parts of a request do not see each
+other's elements: an element that is listed twice, far apart, gets two results.
 
 Where elements belong together (one member's protocols, one commit, which is all or nothing), or
 nobody needs so many, the protocol limits their number instead (`primitives.UNDIVIDED_OBJECTS_MAX`);
@@ -82,7 +82,7 @@ def weight_of_created(topic: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class RequestElements:
     """Where the elements of a request are, from the outer array to the inner, and the arrays of
     their results. `elements` are in a part; an element without inner ones counts as `weigh` says.
     """
@@ -93,44 +93,48 @@ class Split:
     weigh: Callable[[Any], int] = one_element
 
 
-TOPICS_AND_PARTITIONS: Final = Split(("topics", "partitions"), ("topics", "partitions"))
+TOPICS_AND_PARTITIONS: Final = RequestElements(("topics", "partitions"), ("topics", "partitions"))
 RESOURCES: Final = 5
 """A resource has some dozen settings."""
 CREATED: Final = 20
 """A topic that is created has records of its own."""
 
-SPLITS: dict[int, tuple[Split, ...]] = {
-    0: (Split(("topic_data", "partition_data"), ("responses", "partition_responses")),),
+REQUEST_ELEMENTS: dict[int, tuple[RequestElements, ...]] = {
+    0: (RequestElements(("topic_data", "partition_data"), ("responses", "partition_responses")),),
     2: (TOPICS_AND_PARTITIONS,),
-    3: (Split(("topics",), ("topics",)),),
+    3: (RequestElements(("topics",), ("topics",)),),
     8: (),
     9: (
-        Split(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")),
-        Split(("topics", "partition_indexes"), ("topics", "partitions")),
+        RequestElements(
+            ("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")
+        ),
+        RequestElements(("topics", "partition_indexes"), ("topics", "partitions")),
     ),
-    10: (Split(("coordinator_keys",), ("coordinators",)),),
-    15: (Split(("groups",), ("groups",)),),
-    19: (Split(("topics",), ("topics",), CREATED, weight_of_created),),
+    10: (RequestElements(("coordinator_keys",), ("coordinators",)),),
+    15: (RequestElements(("groups",), ("groups",)),),
+    19: (RequestElements(("topics",), ("topics",), CREATED, weight_of_created),),
     20: (
-        Split(("topics",), ("responses",), CREATED),
-        Split(("topic_names",), ("responses",), CREATED),
+        RequestElements(("topics",), ("responses",), CREATED),
+        RequestElements(("topic_names",), ("responses",), CREATED),
     ),
     21: (TOPICS_AND_PARTITIONS,),
     23: (TOPICS_AND_PARTITIONS,),
-    32: (Split(("resources",), ("results",), RESOURCES),),
-    33: (Split(("resources",), ("responses",), RESOURCES),),
-    37: (Split(("topics",), ("results",), CREATED),),
-    42: (Split(("groups_names",), ("results",)),),
+    32: (RequestElements(("resources",), ("results",), RESOURCES),),
+    33: (RequestElements(("resources",), ("responses",), RESOURCES),),
+    37: (RequestElements(("topics",), ("results",), CREATED),),
+    42: (RequestElements(("groups_names",), ("results",)),),
     43: (
-        Split(("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),
+        RequestElements(
+            ("topic_partitions", "partitions"), ("replica_election_results", "partition_result")
+        ),
     ),
-    44: (Split(("resources",), ("responses",), RESOURCES),),
-    45: (Split(("topics", "partitions"), ("responses", "partitions")),),
+    44: (RequestElements(("resources",), ("responses",), RESOURCES),),
+    45: (RequestElements(("topics", "partitions"), ("responses", "partitions")),),
     47: (TOPICS_AND_PARTITIONS,),
     56: (TOPICS_AND_PARTITIONS,),
-    61: (Split(("topics", "partition_indexes"), ("topics", "partitions")),),
+    61: (RequestElements(("topics", "partition_indexes"), ("topics", "partitions")),),
 }
-"""By API key: the first split whose outer array is not empty applies; without any, the request is
+"""By API key: the first entry whose outer array is not empty applies; without any, the request is
 one part.
 """
 
@@ -169,13 +173,14 @@ def limited(key: int, version: int, broker: Broker, request: Any) -> Slices:
     return named if named is not None else (yield from within_creation_limit(broker, request))
 
 
-def split_of(split: Split, key: int, image: MetadataImage) -> Split:
-    """Return the split of a request: topics with many partitions are fewer in a part."""
+def bounded(shape: RequestElements, key: int, image: MetadataImage) -> RequestElements:
+    """Return where the elements of a request are: topics with many partitions are fewer in a
+    part."""
     if key != METADATA_KEY:
-        return split
+        return shape
     mean = image.partition_count() // max(1, len(image.topics))
-    elements = max(1, min(split.elements, ANSWER_PARTITIONS // max(1, mean)))
-    return Split(split.request, split.response, elements)
+    elements = max(1, min(shape.elements, ANSWER_PARTITIONS // max(1, mean)))
+    return RequestElements(shape.request, shape.response, elements)
 
 
 def refusal(key: int, broker: Broker, request: Any) -> Handle | None:
@@ -195,22 +200,22 @@ def refusal(key: int, broker: Broker, request: Any) -> Handle | None:
 # -- parts -----------------------------------------------------------------------------------------
 
 
-def parts_of(request: Any, split: Split) -> Iterator[Any]:
-    """Return requests with at most `split.elements` elements each, in order.
+def parts_of(request: Any, shape: RequestElements) -> Iterator[Any]:
+    """Return requests with at most `shape.elements` elements each, in order.
 
     An outer element without inner ones counts as an element. The request is consumed: to free all
     of its elements at the end would take as long as some slices.
     """
     part: list[Any] = []
-    left = split.elements
-    array = getattr(request, split.request[0])
-    for element, size in pieces(array, split.request[1:], left, split.weigh):
+    left = shape.elements
+    array = getattr(request, shape.request[0])
+    for element, size in pieces(array, shape.request[1:], left, shape.weigh):
         if size > left and part:
-            yield with_array(request, split.request[0], part)
-            part, left = [], split.elements
+            yield with_array(request, shape.request[0], part)
+            part, left = [], shape.elements
         part.append(element)
         left -= size
-    yield with_array(request, split.request[0], part)
+    yield with_array(request, shape.request[0], part)
 
 
 def pieces(
@@ -311,11 +316,11 @@ class LongRequest:
             yield from self._write()
 
     def _parts(self, request: Any) -> Iterator[Any]:
-        for split in SPLITS[self.context.header.api_key]:
-            if getattr(request, split.request[0]):
-                self._arrays = split.response
+        for shape in REQUEST_ELEMENTS[self.context.header.api_key]:
+            if getattr(request, shape.request[0]):
+                self._arrays = shape.response
                 key = self.context.header.api_key
-                return parts_of(request, split_of(split, key, self._broker.image))
+                return parts_of(request, bounded(shape, key, self._broker.image))
         return iter((request,))
 
     def _handle_part(self, part: Any, handle: Handle) -> None:

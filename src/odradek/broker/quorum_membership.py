@@ -42,13 +42,13 @@ logger = logging.getLogger(__name__)
 
 RETRY_MS: Final = 1_000
 TIMEOUT_MS: Final = 10_000
-VOTERS_BY_THEMSELVES: Final = 3
+AUTO_JOIN_VOTERS_MAX: Final = 3
 """So many nodes become voters without being asked for."""
 
 Change = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
 
 
-def wanted_change(
+def next_voter_change(
     me: Voter, voters: VoterSet, *, joins: bool, brokers: int, cluster_id: str, epoch: int
 ) -> Change | None:
     """Return what a node asks for, None for nothing. `me`: its key and where others reach it.
@@ -80,7 +80,7 @@ def wanted_change(
             voter_id=present.key.id,
             voter_directory_id=present.key.directory_id,
         )
-    if not len(voters) < VOTERS_BY_THEMSELVES <= brokers:
+    if not len(voters) < AUTO_JOIN_VOTERS_MAX <= brokers:
         return None
     return AddRaftVoterRequest(
         cluster_id=cluster_id,
@@ -120,7 +120,7 @@ class QuorumMembership:
         core = broker.metadata.raft.core
         if self._closed or self._call is not None or core.leader_id is None:
             return
-        change = wanted_change(
+        change = next_voter_change(
             self._me,
             core.log.voters,
             joins=self._joins,

@@ -70,7 +70,7 @@ class DelayedMarkers(DelayedByPartition[MarkerStatus]):
         status.result.error_code = error
 
 
-class Requested(NamedTuple):
+class RequestedMarker(NamedTuple):
     """One marker of one partition, and where its result goes."""
 
     marker: WritableTxnMarker
@@ -93,7 +93,7 @@ class MarkerWriter:
         self._from_client = from_client
         self._timeout_ms = timeout_ms
         self._respond = respond
-        self._requested: list[Requested] = []
+        self._requested: list[RequestedMarker] = []
         self._response = WriteTxnMarkersResponse(
             markers=[results_of(marker, self._requested) for marker in request.markers]
         )
@@ -168,7 +168,9 @@ class MarkerWriter:
         self._respond(self._response)
 
 
-def results_of(marker: WritableTxnMarker, requested: list[Requested]) -> WritableTxnMarkerResult:
+def results_of(
+    marker: WritableTxnMarker, requested: list[RequestedMarker]
+) -> WritableTxnMarkerResult:
     """The results of a marker, to be filled in; adds its partitions to `requested`."""
     topics = []
     for topic in marker.topics:
@@ -176,7 +178,7 @@ def results_of(marker: WritableTxnMarker, requested: list[Requested]) -> Writabl
         for index in topic.partition_indexes:
             result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=NONE)
             results.append(result)
-            requested.append(Requested(marker, TopicPartition(topic.name, index), result))
+            requested.append(RequestedMarker(marker, TopicPartition(topic.name, index), result))
         topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
     return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)
 

@@ -87,14 +87,14 @@ def operation_of_txn_offset_commit(version: int) -> TransactionSupportedOperatio
     return GENERIC_ERROR_SUPPORTED if version > 3 else DEFAULT_ERROR
 
 
-class Verified(NamedTuple):
+class VerificationResult(NamedTuple):
     """The result: partitions whose batch is refused, and the guards of the others that need one."""
 
     errors: Errors
     guards: dict[TopicPartition, VerificationGuard]
 
 
-VERIFIED: Final = Verified({}, {})
+VERIFIED: Final = VerificationResult({}, {})
 
 
 class TransactionalBatches(NamedTuple):
@@ -132,7 +132,10 @@ class PendingVerification:
     )
 
     def __init__(
-        self, batches: TransactionalBatches, answered: Callable[[Verified], None], now_ms: int
+        self,
+        batches: TransactionalBatches,
+        answered: Callable[[VerificationResult], None],
+        now_ms: int,
     ) -> None:
         self.batches = batches
         self.answered = answered
@@ -142,7 +145,7 @@ class PendingVerification:
         """True if a guard was void when the coordinator had answered."""
         self.errors: Errors = {}
         self.guards: dict[TopicPartition, VerificationGuard] = {}
-        self.verified: Verified | None = None
+        self.verified: VerificationResult | None = None
 
     def take_guards(self) -> None:
         """Take the guards of the partitions where the transaction is not open."""
@@ -181,21 +184,23 @@ class TransactionVerification:
         return sum(map(len, self._waiting.values()))
 
     def verify(
-        self, batches: TransactionalBatches, answered: Callable[[Verified], None]
-    ) -> Verified | None:
+        self, batches: TransactionalBatches, answered: Callable[[VerificationResult], None]
+    ) -> VerificationResult | None:
         """Return the result if it is known at once; else None, and `answered` gets it.
 
         A batch with an error in it must not be appended; one with a guard only with it.
         """
         if batches.producer_id < 0:  # Nobody would end what it begins; Kafka takes it all the same.
-            return Verified(dict.fromkeys(batches.keys, ErrorCode.INVALID_PRODUCER_ID_MAPPING), {})
+            return VerificationResult(
+                dict.fromkeys(batches.keys, ErrorCode.INVALID_PRODUCER_ID_MAPPING), {}
+            )
         if batches.verify_only and not self._broker.replicas.verifies_transactions:
             return VERIFIED
         verification = PendingVerification(batches, answered, self._broker.timer.now_ms)
         verification.take_guards()
         queue = self._waiting.get(batches.producer_id)
         if not verification.guards and queue is None:
-            return Verified(verification.errors, {})
+            return VerificationResult(verification.errors, {})
         if queue is None:
             queue = self._waiting[batches.producer_id] = deque()
         queue.append(verification)
@@ -284,7 +289,9 @@ class TransactionVerification:
             key = partition.topic_partition
             if key in refused and not any(key in each.guards for each in queue):
                 partition.end_verification(producer_id, refused[key])
-        verification.verified = Verified({**verification.errors, **errors}, verification.guards)
+        verification.verified = VerificationResult(
+            {**verification.errors, **errors}, verification.guards
+        )
         answers = []
         while queue and (verified := queue[0].verified) is not None:
             answers.append(partial(queue.popleft().answered, verified))

@@ -44,7 +44,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSettings:
+class ClientFileSettings:
     """The settings for a client's constructor, by the names they were given, with
     `bootstrap.servers`."""
 
@@ -136,7 +136,7 @@ def cluster_option(kind: str, *names: str, **more: Any) -> Callable[[F], F]:
     )
 
 
-def cluster_settings(ctx: click.Context) -> ClusterSettings:
+def cluster_settings(ctx: click.Context) -> ClientFileSettings:
     """Return the settings from the options of this call, the files and the environment."""
     given: dict[str, Sequence[str]] = ctx.obj or {}
     found = (os.environ.get(name) for name in BROKER_VARIABLES)
@@ -150,7 +150,7 @@ def cluster_settings(ctx: click.Context) -> ClusterSettings:
     settings = merge_layers(*layers)
     check_utf8(*settings, *settings.values())
     check_settings(settings)
-    return ClusterSettings(settings)
+    return ClientFileSettings(settings)
 
 
 def merge_layers(*layers: Mapping[str, str]) -> dict[str, str]:
@@ -222,7 +222,7 @@ API_TIMEOUT_MS = "10000"
 
 
 @contextmanager
-def admin(cluster: ClusterSettings, *, beside_consumer: bool = False) -> Iterator[Admin]:
+def admin(cluster: ClientFileSettings, *, beside_consumer: bool = False) -> Iterator[Admin]:
     """Open an admin client for one command, with a shorter timeout than the default. With
     `beside_consumer` it gets only the settings of admin clients; the consumer then warns of
     settings without effect.
@@ -239,7 +239,7 @@ def admin(cluster: ClusterSettings, *, beside_consumer: bool = False) -> Iterato
 
 @contextmanager
 def producer(
-    cluster: ClusterSettings, flags: Mapping[str, str]
+    cluster: ClientFileSettings, flags: Mapping[str, str]
 ) -> Iterator[Producer[bytes | str, bytes | str]]:
     """Open a producer for one command; `flags` take precedence over `-X`."""
     from odradek import Producer
@@ -251,7 +251,7 @@ def producer(
 
 @contextmanager
 def consumer(
-    cluster: ClusterSettings, defaults: Mapping[str, str], flags: Mapping[str, str]
+    cluster: ClientFileSettings, defaults: Mapping[str, str], flags: Mapping[str, str]
 ) -> Iterator[Consumer[bytes, bytes]]:
     """Open a consumer for one command; `flags` take precedence over `-X`, which does over
     `defaults`."""

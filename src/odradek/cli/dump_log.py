@@ -127,7 +127,7 @@ def sections(path: str, records: RecordEntry | None) -> Iterator[Iterator[Entry]
         yield entries(("timestamp", "offset"), dump.time_index(disk, path))
     elif path.endswith(".txnindex"):
         yield (
-            lined({"version": version, **aborted._asdict()})
+            text_entry({"version": version, **aborted._asdict()})
             for version, aborted in dump.transaction_index(disk, path)
         )
     else:
@@ -146,7 +146,7 @@ def entries(names: tuple[str, str], found: list[tuple[int, int]]) -> Iterator[En
         yield Entry(" ".join(f"{name}: {value}" for name, value in fields.items()), fields)
 
 
-def lined(fields: dict[str, Any]) -> Entry:
+def text_entry(fields: dict[str, Any]) -> Entry:
     """Return an entry whose text has the fields by the names of Kafka's tool."""
     names = (re.sub("_([a-z])", lambda found: found[1].upper(), name) for name in fields)
     pairs = zip(names, fields.values(), strict=True)
@@ -165,7 +165,7 @@ def producer_entry(row: SnapshotEntry) -> Entry:
         "last_offset": row.last_offset,
         "offset_delta": row.offset_delta,
     }
-    return lined(fields)
+    return text_entry(fields)
 
 
 def marker_entry(marker: dump.Marker) -> Entry:
@@ -212,7 +212,7 @@ def transaction_entry(record: Record) -> Entry:
                 for number in topic.partition_ids
             ],
         }
-    line = lined(fields)
+    line = text_entry(fields)
     return Entry(f"| {line.text}", fields)
 
 

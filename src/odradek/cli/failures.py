@@ -26,7 +26,7 @@ from odradek.client import errors
 from odradek.config.setting import ConfigError
 
 if TYPE_CHECKING:
-    from odradek.cli.clients import ClusterSettings
+    from odradek.cli.clients import ClientFileSettings
 
 NOT_FOUND = (
     errors.UnknownTopicOrPartition,
@@ -131,7 +131,7 @@ class PrintedWarnings(logging.Handler):
 
 
 @contextmanager
-def report_errors(cluster: ClusterSettings) -> Iterator[None]:
+def report_errors(cluster: ClientFileSettings) -> Iterator[None]:
     """Print a client's warnings and its error, and exit with the error's code; of several errors,
     with the first one's."""
     warnings = PrintedWarnings()
@@ -151,7 +151,7 @@ def report_errors(cluster: ClusterSettings) -> Iterator[None]:
 
 def print_errors(
     failed: Sequence[errors.KafkaError | ConfigError],
-    cluster: ClusterSettings,
+    cluster: ClientFileSettings,
     warnings: PrintedWarnings,
     outcome: str = "",
 ) -> None:

@@ -26,8 +26,8 @@ from odradek.client.processing import (
     AGAIN_S,
     MAX_FAILURES,
     VALUE_CONVERTER,
-    Pace,
     Plan,
+    TransactionLimit,
     arrow_columns,
     awaited_outputs_of,
     letter_of,
@@ -49,10 +49,12 @@ log = logging.getLogger(__name__)
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
-def pace_of(reader: PollLoop, writer: ProducerCore, max_records: int) -> Pace:
+def pace_of(reader: PollLoop, writer: ProducerCore, max_records: int) -> TransactionLimit:
     """Return the pace of transactions of this producer."""
     timeout_ms = writer.transactions_or_error.transaction.timeout_ms
-    return Pace(max_records, timeout_ms, reader.driver.time, reader.max_poll_interval_ms)
+    return TransactionLimit(
+        max_records, timeout_ms, reader.driver.time, reader.max_poll_interval_ms
+    )
 
 
 class ProcessLoop:
@@ -66,7 +68,7 @@ class ProcessLoop:
         writer: ProducerCore,
         wait: Wait,
         write: Callable[[Any], Awaitable[int]],
-        pace: Pace,
+        pace: TransactionLimit,
         pause: Callable[[float], Awaitable[object]],
     ) -> None:
         self.pace = pace
@@ -143,7 +145,11 @@ Send = Callable[[ProducerRecord | SerializedRecord], Awaitable[object]]
 
 
 async def write_records(
-    function: Callable[[Any], Any], send: Send, plan: Plan, pace: Pace, buffer: RecordBuffer
+    function: Callable[[Any], Any],
+    send: Send,
+    plan: Plan,
+    pace: TransactionLimit,
+    buffer: RecordBuffer,
 ) -> int:
     """Await the function for each record, and send what it returns, until the transaction is to get
     no more. Returns the number of these records."""

@@ -9,8 +9,8 @@ while records are read, finds none open. So each input's outputs, its dead lette
 committed together, by the member that owns its partition, or the next owner reads it again.
 
 After half of its timeout, or of `max.poll.interval.ms`, a transaction gets no more records
-(`Pace`): it commits those that it has, and the others are read again for the next one. So a
-function that is slow makes transactions small. Neither the coordinator of transactions nor the
+(`TransactionLimit`): it commits those that it has, and the others are read again for the next one.
+So a function that is slow makes transactions small. Neither the coordinator of transactions nor the
 group loses patience, unless a single call takes so long; then the error, or the warning before
 another attempt, says so.
 """
@@ -128,7 +128,7 @@ def dead_letter_topic_of(on_error: str) -> str | None:
     return error_handler(on_error)[1]
 
 
-class Pace:
+class TransactionLimit:
     """Bounds the records of a transaction: it gets none after half of its time, and no more are
     read for it than the last ones let expect. `now` returns seconds. Its time is its timeout, or
     `max_poll_interval_ms` if that is shorter: nothing is polled while it is open."""

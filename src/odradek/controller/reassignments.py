@@ -124,18 +124,18 @@ class _Reassignment:
     def _moved(self, partition: PartitionRegistration, replicas: Sequence[int]) -> PartitionChange:
         check_assignment(self.image, replicas, None)
         if not self.any_factor:
-            present = len({*partition.replicas, *partition.adding_replicas})
-            present -= len(partition.removing_replicas)
-            if present != len(replicas):
+            factor = len({*partition.replicas, *partition.adding_replicas})
+            factor -= len(partition.removing_replicas)
+            if factor != len(replicas):
                 raise ApiError(
                     ErrorCode.INVALID_REPLICATION_FACTOR,
-                    f"The replication factor is changed from {present} to {len(replicas)}",
+                    f"The replication factor is changed from {factor} to {len(replicas)}",
                 )
         removing = tuple(sorted({*partition.replicas}.difference(replicas)))
         # A replica that a reassignment under way adds is added still, if it stays: if the old list
         # were kept, a replica could be added and removed at once, and neither would ever end.
-        settled = {*partition.replicas}.difference(partition.adding_replicas)
-        adding = tuple(sorted({*replicas}.difference(settled)))
+        present = {*partition.replicas}.difference(partition.adding_replicas)
+        adding = tuple(sorted({*replicas}.difference(present)))
         return replace(
             PartitionChange.of(partition),
             replicas=(*replicas, *removing),

@@ -220,7 +220,7 @@ def unregister(
         )
     if len(image.brokers) == 1:
         raise ApiError(ErrorCode.POLICY_VIOLATION, f"Broker {broker.id} is the only broker.")
-    yield from pass_over(image, config, Needed(broker.id))
+    yield from pass_over(image, config, NeededBrokerCheck(broker.id))
     yield from leaving(image, Departure(broker.id, clean=False, log_dirs=None), config)
     present = image.brokers.get(broker.id)
     if present is not None and present.epoch == broker.epoch:
@@ -229,7 +229,7 @@ def unregister(
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class NeededBrokerCheck:
     """Finds the first partition that needs a broker which is to be removed."""
 
     broker_id: int

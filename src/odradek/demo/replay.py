@@ -1,8 +1,8 @@
 """Produces the flights with Odradek's own producer.
 
-`replay` sends as fast as the broker accepts them, as columns of many flights; with a `Pace` it
-sends each flight at its time on a faster clock, and counts the delivery callbacks. It returns when
-all flights are acknowledged, and raises `DeliveryFailed` if one was refused.
+`replay` sends as fast as the broker accepts them, as columns of many flights; with a `ReplaySpeed`
+it sends each flight at its time on a faster clock, and counts the delivery callbacks. It returns
+when all flights are acknowledged, and raises `DeliveryFailed` if one was refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DeliveryFailed(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ReplaySpeed:
     """A faster clock: `hours_per_second` hours of 2013 pass in each second."""
 
     hours_per_second: float
@@ -66,7 +66,7 @@ def create_topics(bootstrap: str, topics: dict[str, int]) -> None:
 
 def due_events(
     events: Sequence[Event],
-    pace: Pace,
+    pace: ReplaySpeed,
     stopped: threading.Event,
     now: Callable[[], float] = time.monotonic,
 ) -> Iterator[Event]:
@@ -87,7 +87,7 @@ def replay(
     events: Sequence[Event],
     *,
     progress: Callable[[int], None],
-    pace: Pace | None = None,
+    pace: ReplaySpeed | None = None,
     stopped: threading.Event | None = None,
 ) -> int:
     """Produce `events` in order, keyed by carrier; return the number acknowledged.

@@ -216,7 +216,7 @@ class DemoRun:
         with self.stages.timed("warmed up"):
             sent = self.warm_up(first, queries)
         if not self.stopped.is_set():
-            pace = replay.Pace(self.settings.hours_per_second)
+            pace = replay.ReplaySpeed(self.settings.hours_per_second)
             with self.stages.timed("followed"):
                 sent += watch(
                     self.locations.bootstrap, rest, pace, self.stopped, queries, self.stderr_console

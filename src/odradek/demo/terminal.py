@@ -135,7 +135,7 @@ class QueryFailed(RuntimeError):
 def watch(
     bootstrap: str,
     events: Sequence[Event],
-    pace: replay.Pace,
+    pace: replay.ReplaySpeed,
     stopped: threading.Event,
     queries: Mapping[str, StreamingQuery],
     stderr_console: Console,

@@ -238,7 +238,7 @@ class HttpConnection:
         self._interest(read=False)
         self._server.want_turn(self)
 
-    def turn(self) -> None:
+    def run_step(self) -> None:
         """Do one step: parse what has arrived, or produce the next slice of the response."""
         if self._response is None:
             self._take_request()

@@ -153,7 +153,7 @@ class HttpServer:
         if connection.closed:
             return
         try:
-            connection.turn()
+            connection.run_step()
         except Exception as error:
             self.bug(f"serving HTTP to {connection}", error)
             connection.close("a bug")

@@ -23,14 +23,14 @@ ADDRESSES_MAX = 1_000
 OTHERS = "other addresses"
 
 
-class Spoken:
+class LastViolationLine:
     """The last line about an address and kind, and the connections without a line since."""
 
-    __slots__ = ("at_ms", "unsaid")
+    __slots__ = ("at_ms", "unlogged")
 
     def __init__(self, at_ms: int) -> None:
         self.at_ms = at_ms
-        self.unsaid = 0
+        self.unlogged = 0
 
 
 class ViolationLog:
@@ -38,27 +38,27 @@ class ViolationLog:
 
     def __init__(self, timer: SystemTimer) -> None:
         self._timer = timer
-        self._spoken: dict[tuple[str, str], Spoken] = {}
+        self._last_lines: dict[tuple[str, str], LastViolationLine] = {}
 
     def closed(self, peer: tuple[str, int], kind: str, reason: str) -> None:
         """Log a closed connection, unless there was a line of its kind in the interval."""
         now_ms = self._timer.now_ms
         key = peer[0], kind
-        last = self._spoken.get(key)
-        if last is None and len(self._spoken) >= ADDRESSES_MAX:
+        last = self._last_lines.get(key)
+        if last is None and len(self._last_lines) >= ADDRESSES_MAX:
             self._forget(now_ms)
-            if len(self._spoken) >= ADDRESSES_MAX:
+            if len(self._last_lines) >= ADDRESSES_MAX:
                 key = OTHERS, kind
-                last = self._spoken.get(key)
+                last = self._last_lines.get(key)
         if last is not None and now_ms - last.at_ms < INTERVAL_MS:
-            last.unsaid += 1
+            last.unlogged += 1
             return
-        more = f" (and {last.unsaid} more like it before)" if last and last.unsaid else ""
-        self._spoken[key] = Spoken(now_ms)
+        more = f" (and {last.unlogged} more like it before)" if last and last.unlogged else ""
+        self._last_lines[key] = LastViolationLine(now_ms)
         log.warning("closed the connection of %s: %s%s", address_text(*peer), reason, more)
 
     def _forget(self, now_ms: int) -> None:
         """Forget lines that are older than the interval."""
-        self._spoken = {
-            key: last for key, last in self._spoken.items() if now_ms - last.at_ms < INTERVAL_MS
+        self._last_lines = {
+            key: last for key, last in self._last_lines.items() if now_ms - last.at_ms < INTERVAL_MS
         }

@@ -80,7 +80,7 @@ class IsrListener(Protocol):
         ...
 
 
-class Sender(Protocol):
+class ControllerSender(Protocol):
     """Sends one request to the active controller."""
 
     def __call__(
@@ -99,7 +99,7 @@ class AlterPartitionManager:
         self,
         node_id: int,
         broker_epoch: Callable[[], int],
-        send: Sender,
+        send: ControllerSender,
         call_later: Callable[[int, Callable[[], None]], object],
     ) -> None:
         """`call_later(ms, function)`: a timer."""

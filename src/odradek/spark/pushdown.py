@@ -6,8 +6,9 @@
     offset      =, <=>, <, <=, >, >=, IN           where ranges start and end
     timestamp   =, <=>, >, >=, IN                  where ranges start
 
-Several filters are one conjunction. Spark applies all of them to the rows once more, so narrowing
-only has to keep every record that matches: `IN` on offsets becomes the range between its ends.
+Several filters are one conjunction. Spark applies all of them to the rows once more, so
+`ReadFilters` only has to keep every record that matches: `IN` on offsets becomes the range between
+its ends.
 
 A lower bound on timestamps is resolved by the broker: every record before the first one that is
 young enough is too old, in whatever order timestamps are. An upper bound is not used. Behind the
@@ -53,7 +54,7 @@ MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 @dataclass
-class Narrowing:
+class ReadFilters:
     """The filters of one read."""
 
     filters: list[Filter] = field(default_factory=list)
@@ -113,12 +114,12 @@ class PushFilters:
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
 
-    def __init__(self, narrowing: Narrowing) -> None:
-        self.narrowing = narrowing
+    def __init__(self, read_filters: ReadFilters) -> None:
+        self.read_filters = read_filters
 
     def __call__(self, filters: list[Filter]) -> list[Filter]:
         """Keep the filters; return all of them, since Spark must apply them."""
-        self.narrowing.filters = list(filters)
+        self.read_filters.filters = list(filters)
         return filters
 
 

@@ -22,7 +22,7 @@ from odradek.spark.connections import FetchOptions, admin_of, borrow_consumer
 from odradek.spark.frozen_modules import freeze_loaded_modules
 from odradek.spark.offsets import OffsetRange, Offsets, plan_ranges
 from odradek.spark.options import ReadOptions
-from odradek.spark.pushdown import Narrowing, PushFilters
+from odradek.spark.pushdown import PushFilters, ReadFilters
 from odradek.spark.topics import Topics
 from odradek.spark.worker_socket import enlarge_send_buffer
 
@@ -125,18 +125,18 @@ class BatchReader(VersionCheckedPickle, DataSourceReader):
 
     def __init__(self, options: ReadOptions) -> None:
         self.options = options
-        self.narrowing = Narrowing()
+        self.read_filters = ReadFilters()
 
     @property
     def pushFilters(self) -> PushFilters:
-        return PushFilters(self.narrowing if self.options.filter_pushdown else Narrowing())
+        return PushFilters(self.read_filters if self.options.filter_pushdown else ReadFilters())
 
     def partitions(self) -> list[InputPartition]:
         topics = Topics(admin_of(self.options.client), self.options)
         start = topics.start(topics.partitions())
-        start, end = self.narrowing.by_position(start, topics.end(list(start)))
+        start, end = self.read_filters.by_position(start, topics.end(list(start)))
         self.check_range(topics, start, end)
-        start = self.narrowing.by_time(topics, start, end)
+        start = self.read_filters.by_time(topics, start, end)
         return list(plan(self.options, start, end))
 
     def check_range(self, topics: Topics, start: Offsets, end: Offsets) -> None:

@@ -21,7 +21,7 @@ then only `acks=all` is a promise, and brokers may learn late that a topic was d
 - *in real time*: a batch invoked after another was acknowledged has the higher offset;
 - *one value per offset*: two reads never disagree;
 - *high watermark*: never goes back for one reader of one broker, never below what is read;
-- no *surprises*: see `testing.history.Surprise`.
+- no *surprises*: see `testing.history.UnexpectedAnswer`.
 
 `Removals` judges what is missing. These records may be missing at the end:
 

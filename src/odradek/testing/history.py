@@ -124,7 +124,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Surprise:
+class UnexpectedAnswer:
     """An answer that a correct broker does not give.
 
     `lost`: it no longer has what it had (allowed only with `log.durability=os` after a power
@@ -142,7 +142,7 @@ class History:
     sends: list[Send] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
-    surprises: list[Surprise] = field(default_factory=list)
+    surprises: list[UnexpectedAnswer] = field(default_factory=list)
     trims: list[Trim] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
     topic_deletions: dict[str, TopicDeletion] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class History:
         return bisect_right(self.loss_times, at_ns)
 
     def surprise(self, kind: str, text: str) -> None:
-        self.surprises.append(Surprise(kind, text))
+        self.surprises.append(UnexpectedAnswer(kind, text))
 
     def fault(self, at_ns: int, kind: str) -> None:
         self.faults.append(Fault(at_ns, kind))

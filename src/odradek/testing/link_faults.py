@@ -171,19 +171,19 @@ class LinkFaults:
         """Cut and mend these ways in turn until it is undone."""
         scheduler, state = self.fabric.scheduler, {"over": False, "cut": False}
 
-        def turn() -> None:
+        def toggle() -> None:
             if state["over"] or (self.healed and not set(ways) <= set(self.lasting_ways)):
                 return
             (self.fabric.ways.mend if state["cut"] else self.fabric.ways.cut)(ways)
             state["cut"] = not state["cut"]
-            scheduler.after(chance.between(20, 900) * MS, "nemesis", "flap", turn)
+            scheduler.after(chance.between(20, 900) * MS, "nemesis", "flap", toggle)
 
         def undo() -> None:
             state["over"] = True
             if state["cut"]:
                 self.fabric.ways.mend(ways)
 
-        turn()
+        toggle()
         return undo
 
     def _swizzle(self, chance: SplitMix64, length_ns: int) -> Undo:

@@ -35,7 +35,7 @@ from odradek.testing.disk import DiskFaults, Mount, SimDisk
 from odradek.testing.history import Fault, History
 from odradek.testing.network import Fabric, SimNetwork
 from odradek.testing.prng import SplitMix64
-from odradek.testing.process import Pace, SimOffload, SimProcess
+from odradek.testing.process import DelayRanges, SimOffload, SimProcess
 from odradek.testing.scheduler import Scheduler, SimClock, SimulationError
 from odradek.testing.workload.schedule import Schedule
 from odradek.timing import SystemTimer
@@ -88,7 +88,7 @@ class SimMachine:
     fabric: Fabric
     history: History
     wiring: Wiring
-    pace: Pace = field(default_factory=Pace)
+    pace: DelayRanges = field(default_factory=DelayRanges)
     number: int = 1
     host: str = field(init=False)
     disk: SimDisk = field(init=False)
@@ -171,7 +171,7 @@ class SimMachine:
         self.kill()
         self.restart(self._chance.between(200, 2000) * 1_000_000)
 
-    def set_pace(self, pace: Pace) -> None:
+    def set_pace(self, pace: DelayRanges) -> None:
         """Set the speed of the workers, and so of the disk's fsyncs, from now on."""
         self.pace = pace
         if self._offload is not None:

@@ -32,7 +32,7 @@ from odradek.testing.disk import SimDisk
 from odradek.testing.history import Fault
 from odradek.testing.machine import DATA_DIRECTORY, SimMachine
 from odradek.testing.prng import SplitMix64
-from odradek.testing.process import Pace
+from odradek.testing.process import DelayRanges
 from odradek.testing.scheduler import MS
 from odradek.testing.transport import Link
 from odradek.testing.workload.schedule import CLUSTER_FAULTS, LINK_FAULTS, FaultPlan
@@ -42,7 +42,9 @@ OTHERS = LINK_FAULTS + CLUSTER_FAULTS
 MAX_SKEW_MS = 3_000_000
 """Less than the hour by which a record's timestamp may be ahead of the broker's clock."""
 MAX_DRIFT_PPM = 50_000
-SLOW_PACE = Pace(delay_ns=(20 * MS, 400 * MS), slow_delay_ns=(400 * MS, 2_500 * MS), slow_rate=300)
+SLOW_PACE = DelayRanges(
+    delay_ns=(20 * MS, 400 * MS), slow_delay_ns=(400 * MS, 2_500 * MS), slow_rate=300
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +58,7 @@ class Nemesis:
     crash_client: Callable[[int], None] = lambda number: None
     damaged: Callable[[TopicIdPartition], None] = lambda key: None
     """Called when a durable byte of this partition was changed."""
-    _normal_pace: Pace = field(init=False)
+    _normal_pace: DelayRanges = field(init=False)
 
     def __post_init__(self) -> None:
         self._normal_pace = self.machine.pace
@@ -110,7 +112,7 @@ class Nemesis:
         machine = self.machine
         machine.faults.heal()
         machine.faults.crash_after_effects = None
-        machine.set_pace(Pace())
+        machine.set_pace(DelayRanges())
         machine.clock.set_drift(0)
         machine.fabric.link = Link()
         self.power_after_acks = None

@@ -5,7 +5,7 @@ A broker of a simulation is the real `Node`, whose partitions are read here, or 
 observations that `testing.rules` judges. Bytes are read from the machine's disk, past the faults
 that are injected into it.
 
-`unsettled` says what a cluster that has healed still lacks.
+`missing_until_healed` says what a cluster that has healed still lacks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from odradek.testing.machine import DATA_DIRECTORY, SimMachine
 from odradek.testing.rules import (
     CommittedRecord,
     InSyncReplica,
-    Leadership,
+    LeadershipClaim,
     ReplicaLog,
     Watermark,
     committed_logs_match,
@@ -114,7 +114,7 @@ def newest_image(nodes: Mapping[int, Node]) -> MetadataImage | None:
     return max(logs, key=lambda each: each.committed_offset).committed if logs else None
 
 
-def unsettled(machines: Sequence[SimMachine], lost: Sequence[int] = ()) -> list[str]:
+def missing_until_healed(machines: Sequence[SimMachine], lost: Sequence[int] = ()) -> list[str]:
     """Return what is missing until every partition is led, all its replicas are in sync, and every
     broker has the same metadata. `lost`: the machines that nobody counts on.
     """
@@ -221,7 +221,7 @@ class Observer:
     every: int = EVERY
     """The number of events between two looks at one machine."""
     machines: list[SimMachine] = field(default_factory=list)
-    leaderships: list[Leadership] = field(default_factory=list)
+    leaderships: list[LeadershipClaim] = field(default_factory=list)
     watermarks: list[Watermark] = field(default_factory=list)
     stable_offsets: list[Watermark] = field(default_factory=list)
     """The last stable offsets of leaders in their epoch, as watermarks."""
@@ -260,7 +260,7 @@ class Observer:
             at_ns = self.now_ns()
             if known is None or known[0] != view.epoch:
                 self.leaderships.append(
-                    Leadership(at_ns, view.name, view.epoch, machine.host, machine.boots)
+                    LeadershipClaim(at_ns, view.name, view.epoch, machine.host, machine.boots)
                 )
             place = at_ns, view.name, view.epoch, machine.host, machine.boots
             self.watermarks.append(Watermark(*place, view.high_watermark))

@@ -21,8 +21,8 @@ Offloaded work (`SimOffload`) takes a while and ends in no particular order:
 
 Between `submit` and the run nothing has happened; between the run and `done` it has, but the owner
 does not know. A crash may fall into either gap. Delays are drawn for each piece of work, so pieces
-overtake each other as on a pool of threads; a slow disk is a `Pace` with long delays. `work` runs
-on the only thread there is, so this cannot show races between a worker and the owner.
+overtake each other as on a pool of threads; a slow disk is a `DelayRanges` with long delays. `work`
+runs on the only thread there is, so this cannot show races between a worker and the owner.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class DelayRanges:
     """The range of each of the two delays: lowest and highest, in nanoseconds."""
 
     delay_ns: tuple[int, int] = (20_000, 2_000_000)
@@ -171,7 +171,7 @@ class SimOffload:
 
     process: SimProcess
     chance: SplitMix64
-    pace: Pace = field(default_factory=Pace)
+    pace: DelayRanges = field(default_factory=DelayRanges)
     pending: int = 0
 
     def submit(

@@ -28,7 +28,7 @@ METADATA = "__cluster_metadata-0"
 
 
 @dataclass(frozen=True, slots=True)
-class Leadership:
+class LeadershipClaim:
     """A node that says that it leads a partition in an epoch. A process is a node's `boot`."""
 
     at_ns: int
@@ -108,9 +108,9 @@ class CommittedRecord:
     content: object
 
 
-def one_leader_per_epoch(seen: Iterable[Leadership]) -> list[str]:
+def one_leader_per_epoch(seen: Iterable[LeadershipClaim]) -> list[str]:
     """Return the leaderships of an epoch that another node, or another process, had already."""
-    first: dict[tuple[str, int], Leadership] = {}
+    first: dict[tuple[str, int], LeadershipClaim] = {}
     found = []
     for each in seen:
         known = first.setdefault((each.partition, each.epoch), each)

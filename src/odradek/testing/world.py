@@ -52,11 +52,11 @@ from odradek.testing.network import Fabric
 from odradek.testing.probes import (
     Observer,
     led_partitions,
+    missing_until_healed,
     newest_image,
     nodes_of,
     open_transactions,
     replica_logs,
-    unsettled,
 )
 from odradek.testing.rules import DurableAck, acks_are_on_platters, replicas_match
 from odradek.testing.scheduler import MS, SECOND, WALL_START_MS, Scheduler
@@ -238,7 +238,10 @@ class World:
             self._client_hosts,
         )
         self.cluster = ClusterFaults(
-            self.scheduler, self.machines, self.links, lambda: not unsettled(self.machines)
+            self.scheduler,
+            self.machines,
+            self.links,
+            lambda: not missing_until_healed(self.machines),
         )
 
     def _client_hosts(self) -> list[str]:
@@ -334,7 +337,7 @@ class World:
         self.transaction_engines.calm_down()
         stuck = self._until_work_is_done(self._work_limit_ns())
         if not stuck and self._is_cluster:
-            stuck = self._cluster_settles()
+            stuck = self._await_recovery()
         if not stuck and self.transactions:
             stuck = (
                 self._no_transaction_is_open(self.transaction_engines.topics)
@@ -424,10 +427,10 @@ class World:
     def _core(self) -> list[SimMachine]:
         return [machine for machine in self.machines if machine.number not in self._lost]
 
-    def _cluster_settles(self) -> list[str]:
+    def _await_recovery(self) -> list[str]:
         """The cluster becomes whole; if some machine is then lost for ever, the others go on."""
         self.clients.rest()
-        stuck = self._until_settled(())
+        stuck = self._await_healed(())
         if stuck or not self.plan.fates:
             return stuck
         for fate in self.plan.fates:
@@ -445,11 +448,11 @@ class World:
         scripted, engines = self.clients.transactions.producers, self.transaction_engines.producers
         return sum(each.tried for each in scripted) + sum(each.tried for each in engines)
 
-    def _until_settled(self, lost: Sequence[int]) -> list[str]:
+    def _await_healed(self, lost: Sequence[int]) -> list[str]:
         return self._until(
-            lambda: not unsettled(self.machines, lost),
+            lambda: not missing_until_healed(self.machines, lost),
             WHOLE_LIMIT_NS,
-            lambda: unsettled(self.machines, lost),
+            lambda: missing_until_healed(self.machines, lost),
         )
 
     def _no_transaction_is_open(self, topics: Collection[str] | None = None) -> list[str]:

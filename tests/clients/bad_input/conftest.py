@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clients.bad_input.memory import MIB, forget_the_peak, peak_bytes
-from clients.wire import Wire
+from clients.wire import RawConnection
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
 from odradek.testing.broker import Broker
 
@@ -39,7 +39,7 @@ def others_are_served(
     yield
     assert broker.bugs == 0
     began = time.monotonic()
-    with Wire(broker.bootstrap) as other:
+    with RawConnection(broker.bootstrap) as other:
         answer = other.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
     answered_ms, grown = 1000 * (time.monotonic() - began), peak_bytes() - before
     assert [b.node_id for b in answer.brokers] == [1]
@@ -50,9 +50,9 @@ def others_are_served(
 
 
 @pytest.fixture
-def known(broker: Broker) -> Iterator[Wire]:
+def known(broker: Broker) -> Iterator[RawConnection]:
     """A connection that has sent its first request, so that large ones are accepted."""
-    with Wire(broker.bootstrap, 60) as wire:
+    with RawConnection(broker.bootstrap, 60) as wire:
         wire.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
         yield wire
 

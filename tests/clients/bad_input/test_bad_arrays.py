@@ -8,7 +8,7 @@ import pytest
 
 from clients.asking import create, until
 from clients.bad_input.filling import Filling, Sized, error_codes, request_frame
-from clients.wire import Wire
+from clients.wire import RawConnection
 from fuzz.tokens import Token, joined, sized
 from odradek.broker.apis import CLIENT_ROWS, Api
 from odradek.model.errors import ErrorCode
@@ -30,7 +30,7 @@ REFUSED_TWICE = {
 """As in Kafka, except for AlterConfigs, to which Kafka sends no response."""
 
 
-def filling(wire: Wire, version: int, times: int) -> Filling:
+def filling(wire: RawConnection, version: int, times: int) -> Filling:
     """Values about an existing topic."""
     create(wire, (TOPIC, 1))
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
@@ -38,7 +38,7 @@ def filling(wire: Wire, version: int, times: int) -> Filling:
     return Filling(version, times, TOPIC, topic.topic_id)
 
 
-def errors(wire: Wire, row: Api, version: int, times: int) -> set[int]:
+def errors(wire: RawConnection, row: Api, version: int, times: int) -> set[int]:
     request = filling(wire, version, times).message(row.request)
     found: set[int] = set()
 
@@ -52,7 +52,7 @@ def errors(wire: Wire, row: Api, version: int, times: int) -> set[int]:
 
 
 @pytest.fixture
-def wire(known: Wire) -> Wire:
+def wire(known: RawConnection) -> RawConnection:
     """A connection to a broker that coordinates the group of that name."""
 
     def coordinates() -> bool:
@@ -64,7 +64,7 @@ def wire(known: Wire) -> Wire:
 
 
 @pytest.mark.parametrize("row", CLIENT_ROWS, ids=lambda row: row.name)
-def test_arrays_of_any_length_are_answered(wire: Wire, row: Api) -> None:
+def test_arrays_of_any_length_are_answered(wire: RawConnection, row: Api) -> None:
     for version in range(row.min_version, row.max_version + 1):
         for times in (0, 1, 2, 5):
             request = Filling(version, times, "", ZERO_UUID).message(row.request)
@@ -72,7 +72,9 @@ def test_arrays_of_any_length_are_answered(wire: Wire, row: Api) -> None:
 
 
 @pytest.mark.parametrize("row", CLIENT_ROWS, ids=lambda row: row.name)
-def test_the_same_element_twice_is_answered_as_once_or_refused(wire: Wire, row: Api) -> None:
+def test_the_same_element_twice_is_answered_as_once_or_refused(
+    wire: RawConnection, row: Api
+) -> None:
     for version in range(row.min_version, row.max_version + 1):
         once, twice = (errors(wire, row, version, times) for times in (1, 2))
         assert twice == REFUSED_TWICE.get(row.name, once), f"v{version}"
@@ -80,13 +82,13 @@ def test_the_same_element_twice_is_answered_as_once_or_refused(wire: Wire, row: 
 
 @pytest.mark.parametrize("row", CLIENT_ROWS, ids=lambda row: row.name)
 def test_null_where_it_is_not_allowed_closes_the_connection(
-    broker: Broker, wire: Wire, row: Api
+    broker: Broker, wire: RawConnection, row: Api
 ) -> None:
     for version in {row.min_version, row.max_version}:
         tokens = Sized(row.request, version)
         tokens.struct(filling(wire, version, 1).message(row.request))
         for place in tokens.not_nullable:
-            with Wire(broker.bootstrap) as hostile:
+            with RawConnection(broker.bootstrap) as hostile:
                 hostile.send(with_null(row, version, tokens.found, place))
                 assert hostile.closed_by_peer(), f"v{version}, token {place}"
 

@@ -10,7 +10,7 @@ import pytest
 
 from clients.asking import long_poll, produce, records_in
 from clients.bad_input.memory import MIB, resident_bytes
-from clients.wire import Wire
+from clients.wire import RawConnection
 from interop.differential.batches import changed, framed, good, section
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.fetch import FetchResponse
@@ -151,7 +151,10 @@ def window(log: int) -> bytes:
     ids=lambda bad: bad.id,
 )
 def test_a_bad_batch_is_refused_and_leaves_the_log_as_it_was(
-    known: Wire, new_topic: Callable[..., str], log_files: Callable[[str], bytes], bad: InvalidCase
+    known: RawConnection,
+    new_topic: Callable[..., str],
+    log_files: Callable[[str], bytes],
+    bad: InvalidCase,
 ) -> None:
     topic = new_topic()
     assert produce(known, topic, 0, GOOD) == ErrorCode.NONE
@@ -169,7 +172,7 @@ def test_a_bad_batch_is_refused_and_leaves_the_log_as_it_was(
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_repeated_decompression_bombs_hold_no_memory(
-    known: Wire, new_topic: Callable[..., str], codec: CompressionType
+    known: RawConnection, new_topic: Callable[..., str], codec: CompressionType
 ) -> None:
     topic = new_topic()
     bomb = assemble(compress(codec, bytes(20 * MIB)), 1, attributes=codec)
@@ -184,7 +187,7 @@ def test_repeated_decompression_bombs_hold_no_memory(
 
 
 def test_a_large_zstd_window_costs_no_memory_until_filled(
-    known: Wire, new_topic: Callable[..., str]
+    known: RawConnection, new_topic: Callable[..., str]
 ) -> None:
     before = resident_bytes()
     assert produce(known, new_topic(), 0, framed(zstd_frame(window(27)), ZSTD)) == ErrorCode.NONE

@@ -8,7 +8,7 @@ import pytest
 
 from clients.bad_input.filling import Filling, frame, request_frame
 from clients.bad_input.memory import MIB
-from clients.wire import Wire, request_bytes
+from clients.wire import RawConnection, request_bytes
 from odradek.broker.apis import CLIENT_ROWS, Api
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
@@ -27,7 +27,7 @@ from odradek.testing.broker import Broker
 
 
 @pytest.mark.parametrize("row", CLIENT_ROWS, ids=lambda row: row.name)
-def test_bytes_after_a_request_are_skipped_by_every_api(known: Wire, row: Api) -> None:
+def test_bytes_after_a_request_are_skipped_by_every_api(known: RawConnection, row: Api) -> None:
     for version in {row.min_version, row.max_version}:
         request = Filling(version, 0, "", ZERO_UUID).message(row.request)
         known.send(request_frame(row.key, version, encode_bytes(request, version) + b"\0\1\2"))
@@ -40,7 +40,7 @@ def test_a_truncated_request_closes_its_connection(broker: Broker, row: Api) -> 
         request = Filling(version, 1, "name", ZERO_UUID).message(row.request)
         whole = encode_bytes(request, version)
         for size in {len(whole) // 2, len(whole) - 1} if whole else ():
-            with Wire(broker.bootstrap) as wire:
+            with RawConnection(broker.bootstrap) as wire:
                 wire.send(request_frame(row.key, version, whole[:size]))
                 assert wire.closed_by_peer(), f"v{version}, {size} of {len(whole)} bytes"
 
@@ -68,7 +68,7 @@ NONE = tags(0)
     ],
     ids=["in the body", "in an element", "in the header", "large ones"],
 )
-def test_unknown_tagged_fields_are_skipped(known: Wire, rest: bytes) -> None:
+def test_unknown_tagged_fields_are_skipped(known: RawConnection, rest: bytes) -> None:
     known.send(frame(3, 9, rest))
     assert known.answer(MetadataRequest(topics=[]), 9, MetadataResponse).brokers
 
@@ -101,7 +101,7 @@ def test_unknown_tagged_fields_are_skipped(known: Wire, rest: bytes) -> None:
     ],
 )
 def test_too_many_elements_close_the_connection(
-    known: Wire, key: int, version: int, rest: bytes
+    known: RawConnection, key: int, version: int, rest: bytes
 ) -> None:
     known.send(frame(key, version, rest))
     assert known.closed_by_peer()
@@ -118,7 +118,7 @@ def test_too_many_elements_close_the_connection(
 def test_an_unknown_isolation_level_closes_the_connection(
     broker: Broker, request_and_version: tuple[object, int]
 ) -> None:
-    with Wire(broker.bootstrap) as wire:
+    with RawConnection(broker.bootstrap) as wire:
         wire.send(request_bytes(*request_and_version))
         assert wire.closed_by_peer()
 
@@ -130,7 +130,7 @@ def test_a_cursor_at_a_negative_partition_is_refused(
     asked = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name=name)], cursor=Cursor(topic_name=name, partition_index=-5)
     )
-    with Wire(broker.bootstrap) as wire:
+    with RawConnection(broker.bootstrap) as wire:
         answer = wire.ask(asked, 0, DescribeTopicPartitionsResponse)
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_REQUEST]
 
@@ -144,6 +144,6 @@ def test_a_cursor_after_the_last_partition_continues_with_the_next_topic(
         response_partition_limit=1,
         cursor=Cursor(topic_name=first, partition_index=2**31 - 1),
     )
-    with Wire(broker.bootstrap) as wire:
+    with RawConnection(broker.bootstrap) as wire:
         answer = wire.ask(asked, 0, DescribeTopicPartitionsResponse)
     assert [(t.name, len(t.partitions)) for t in answer.topics] == [(first, 0), (second, 1)]

@@ -11,7 +11,7 @@ import pytest
 from clients.asking import long_poll, produce
 from clients.bad_input.filling import frame
 from clients.bad_input.memory import MIB, resident_bytes
-from clients.wire import Wire, request_bytes
+from clients.wire import RawConnection, request_bytes
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
@@ -73,13 +73,13 @@ from odradek.testing.broker import Broker
     ],
 )
 def test_an_invalid_request_closes_its_connection(broker: Broker, sent: bytes) -> None:
-    with Wire(broker.bootstrap) as wire:
+    with RawConnection(broker.bootstrap) as wire:
         wire.send(sent)
         assert wire.closed_by_peer()
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: Broker) -> None:
-    with Wire(broker.bootstrap) as wire:
+    with RawConnection(broker.bootstrap) as wire:
         wire.send(frame(18, 99, b"\x00whatever comes"))
         answer = wire.answer(ApiVersionsRequest(), 0, ApiVersionsResponse)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -87,29 +87,29 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: Bro
 
 
 def test_a_large_first_request_is_refused(broker: Broker) -> None:
-    with Wire(broker.bootstrap) as wire:
+    with RawConnection(broker.bootstrap) as wire:
         wire.send(struct.pack(">i", 100_000))
         assert wire.closed_by_peer()
 
 
 def test_a_frame_sent_byte_by_byte_is_answered(broker: Broker) -> None:
-    with Wire(broker.bootstrap) as wire:
+    with RawConnection(broker.bootstrap) as wire:
         for byte in request_bytes(MetadataRequest(topics=[]), 9):
             wire.send(bytes([byte]))
         answer = wire.answer(MetadataRequest(topics=[]), 9, MetadataResponse)
     assert answer.brokers
 
 
-def test_a_large_stated_length_holds_no_memory(broker: Broker, known: Wire) -> None:
+def test_a_large_stated_length_holds_no_memory(broker: Broker, known: RawConnection) -> None:
     before = resident_bytes()
     known.send(struct.pack(">i", 15 * MIB) + bytes(1000))
-    with Wire(broker.bootstrap) as other:
+    with RawConnection(broker.bootstrap) as other:
         other.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
     assert resident_bytes() - before < 8 * MIB
 
 
 def test_pipelined_requests_are_not_read_while_responses_are_not(
-    broker: Broker, new_topic: Callable[..., str], known: Wire
+    broker: Broker, new_topic: Callable[..., str], known: RawConnection
 ) -> None:
     topic = new_topic()
     assert produce(known, topic, 0, build([(None, bytes(900_000), [], 1_700_000_000_000)])) == 0
@@ -118,5 +118,5 @@ def test_pipelined_requests_are_not_read_while_responses_are_not(
     with contextlib.suppress(BlockingIOError):
         for _ in range(10_000):
             known.socket.send(fetch)
-    with Wire(broker.bootstrap) as other:
+    with RawConnection(broker.bootstrap) as other:
         other.ask(MetadataRequest(topics=[]), 9, MetadataResponse)

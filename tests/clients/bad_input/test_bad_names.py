@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clients.asking import until
-from clients.wire import Wire
+from clients.wire import RawConnection
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
@@ -76,7 +76,7 @@ def test_an_invalid_topic_name_is_refused(broker: Broker, name: str) -> None:
     asked = CreatableTopic(
         name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
     )
-    with Wire(broker.bootstrap) as wire:
+    with RawConnection(broker.bootstrap) as wire:
         answer = wire.ask(CreateTopicsRequest(topics=[asked]), 7, CreateTopicsResponse)
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
 
@@ -85,7 +85,7 @@ def test_a_topic_name_too_long_for_the_message_is_refused(broker: Broker) -> Non
     asked = CreatableTopic(
         name="x" * 32_767, num_partitions=1, replication_factor=1, assignments=[], configs=[]
     )
-    with Wire(broker.bootstrap) as wire:
+    with RawConnection(broker.bootstrap) as wire:
         answer = wire.ask(CreateTopicsRequest(topics=[asked]), 7, CreateTopicsResponse)
     assert answer.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert len(answer.topics[0].error_message or "") < 2_100
@@ -95,7 +95,7 @@ def test_metadata_of_10_000_unknown_topics_creates_none_and_logs_one_line(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = [MetadataRequestTopic(name=f"none-{number}") for number in range(10_000)]
-    with Wire(broker.bootstrap, timeout=60) as wire:
+    with RawConnection(broker.bootstrap, timeout=60) as wire:
         wire.ask(MetadataRequest(topics=[]), 9, MetadataResponse)
         asked = MetadataRequest(topics=names, allow_auto_topic_creation=True)
         for _ in range(3):
@@ -113,7 +113,7 @@ def test_names_that_collide_in_dots_and_underscores_are_refused(
         asked = CreatableTopic(
             name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
         )
-        with Wire(broker.bootstrap) as wire:
+        with RawConnection(broker.bootstrap) as wire:
             answer = wire.ask(CreateTopicsRequest(topics=[asked]), 7, CreateTopicsResponse)
         return ErrorCode(answer.topics[0].error_code)
 
@@ -123,12 +123,12 @@ def test_names_that_collide_in_dots_and_underscores_are_refused(
     assert created("\u043ene.name") == ErrorCode.INVALID_TOPIC_EXCEPTION  # Cyrillic o
 
 
-def coordinator(wire: Wire, group: str) -> ErrorCode:
+def coordinator(wire: RawConnection, group: str) -> ErrorCode:
     request = FindCoordinatorRequest(key=group)
     return ErrorCode(wire.ask(request, 3, FindCoordinatorResponse).error_code)
 
 
-def commit(wire: Wire, group: str, offset: int) -> int:
+def commit(wire: RawConnection, group: str, offset: int) -> int:
     """Commit without membership; return the error code."""
     partition = OffsetCommitRequestPartition(
         partition_index=0, committed_offset=offset, committed_metadata=group[:100]
@@ -143,7 +143,7 @@ def commit(wire: Wire, group: str, offset: int) -> int:
     return int(topic.partitions[0].error_code)
 
 
-def committed(wire: Wire) -> dict[str, tuple[int, str | None]]:
+def committed(wire: RawConnection) -> dict[str, tuple[int, str | None]]:
     """Return the committed offset and metadata of every group."""
     topic = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])
     asked = [OffsetFetchRequestGroup(group_id=group, topics=[topic]) for group in GROUPS]
@@ -154,7 +154,7 @@ def committed(wire: Wire) -> dict[str, tuple[int, str | None]]:
 
 def test_every_group_name_has_offsets_of_its_own(tmp_path: Path) -> None:
     kept = {group: (number, group[:100]) for number, group in enumerate(GROUPS)}
-    with Broker(data_dir=tmp_path) as broker, Wire(broker.bootstrap) as wire:
+    with Broker(data_dir=tmp_path) as broker, RawConnection(broker.bootstrap) as wire:
         wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 9, MetadataResponse)
         assert until(lambda: coordinator(wire, "any") == ErrorCode.NONE)
         for group, (offset, _) in kept.items():
@@ -162,14 +162,14 @@ def test_every_group_name_has_offsets_of_its_own(tmp_path: Path) -> None:
             assert commit(wire, group, offset) == ErrorCode.NONE
         assert committed(wire) == kept
         assert broker.bugs == 0
-    with Broker(data_dir=tmp_path) as broker, Wire(broker.bootstrap) as wire:
+    with Broker(data_dir=tmp_path) as broker, RawConnection(broker.bootstrap) as wire:
         assert until(lambda: committed(wire) == kept)
         listed = wire.ask(ListGroupsRequest(), 4, ListGroupsResponse).groups
         assert sorted(group.group_id for group in listed) == sorted(GROUPS)
         assert broker.bugs == 0
 
 
-def test_a_group_with_an_empty_name_has_offsets_but_no_members(known: Wire) -> None:
+def test_a_group_with_an_empty_name_has_offsets_but_no_members(known: RawConnection) -> None:
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
     join = JoinGroupRequest(
         group_id="",

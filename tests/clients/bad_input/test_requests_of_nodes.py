@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clients.bad_input.filling import Filling, request_frame
-from clients.wire import Wire
+from clients.wire import RawConnection
 from odradek.broker.apis import ROWS, Api
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
@@ -20,14 +20,14 @@ ROWS_OF_NODES = [row for row in ROWS if row.between_nodes]
 def test_a_request_between_nodes_closes_its_connection(broker: Broker, row: Api) -> None:
     for version in range(row.min_version, row.max_version + 1):
         request = Filling(version, 1, "name", ZERO_UUID).message(row.request)
-        with Wire(broker.bootstrap) as wire:
+        with RawConnection(broker.bootstrap) as wire:
             wire.send(request_frame(row.key, version, encode_bytes(request, version)))
             assert wire.closed_by_peer(), f"v{version}"
 
 
 def test_clients_are_not_told_of_requests_between_nodes(broker: Broker) -> None:
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
-    with Wire(broker.bootstrap) as wire:
+    with RawConnection(broker.bootstrap) as wire:
         answer = wire.ask(request, 3, ApiVersionsResponse)
     assert answer.error_code == ErrorCode.NONE
     told = {each.api_key for each in answer.api_keys}

@@ -26,7 +26,7 @@ class Difference(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Known:
+class Deviation:
     """Accepted differences: patterns for step and path, and the values where they matter."""
 
     step: str
@@ -79,11 +79,11 @@ def by(key: str, trees: Sequence[Plain]) -> bool:
     return None not in keys and len(set(keys)) == len(keys)
 
 
-def unknown(differences: Iterable[Difference], known: Sequence[Known]) -> list[Difference]:
+def unknown(differences: Iterable[Difference], known: Sequence[Deviation]) -> list[Difference]:
     """Return the differences that no entry covers."""
     return [each for each in differences if not any(entry.covers(each) for entry in known)]
 
 
-def unused(differences: Sequence[Difference], known: Iterable[Known]) -> list[Known]:
+def unused(differences: Sequence[Difference], known: Iterable[Deviation]) -> list[Deviation]:
     """Return the entries that cover no difference, which should be removed."""
     return [entry for entry in known if not any(entry.covers(each) for each in differences)]

@@ -5,7 +5,7 @@ An entry that covers no difference any more fails the comparison, as an unknown 
 
 from __future__ import annotations
 
-from interop.differential.comparing import ABSENT, Known
+from interop.differential.comparing import ABSENT, Deviation
 
 SAYS_WHY = "The answer says why the batch was refused; Kafka says that in its log only."
 NO_SERVER_ERROR = (
@@ -126,105 +126,107 @@ FORGOTTEN = (
 )
 
 
-def refused_only_here(kind: str, reason: str) -> tuple[Known, ...]:
+def refused_only_here(kind: str, reason: str) -> tuple[Deviation, ...]:
     """Return entries for kinds of batches that Kafka stores: the answers, and the records read
     back.
     """
     step = f"produce-*: *{kind}"
     return (
-        Known(step, "*.error_code", reason, ours="INVALID_RECORD", kafka="NONE"),
-        Known(step, "*.base_offset", reason, ours=-1),
-        Known(f"{step} read back", "*.high_watermark", reason, ours=0),
-        Known(f"{step} read back", "*.last_stable_offset", reason, ours=0),
-        Known(f"{step} read back", "*.records.batches", reason, ours=[]),
+        Deviation(step, "*.error_code", reason, ours="INVALID_RECORD", kafka="NONE"),
+        Deviation(step, "*.base_offset", reason, ours=-1),
+        Deviation(f"{step} read back", "*.high_watermark", reason, ours=0),
+        Deviation(f"{step} read back", "*.last_stable_offset", reason, ours=0),
+        Deviation(f"{step} read back", "*.records.batches", reason, ours=[]),
     )
 
 
-def judged_by_another_rule(kind: str, reason: str) -> tuple[Known, ...]:
+def judged_by_another_rule(kind: str, reason: str) -> tuple[Deviation, ...]:
     """Return entries for such batches where a topic's setting makes Kafka refuse or stamp them."""
     step = f"produce-topics: *{kind}"
     return (
-        Known(step, "*.error_code", reason, ours="INVALID_RECORD", kafka="INVALID_TIMESTAMP"),
-        Known(step, "*.record_errors", reason, ours=[]),
-        Known(step, "*.log_append_time_ms", reason, ours=-1, kafka="<now>"),
+        Deviation(step, "*.error_code", reason, ours="INVALID_RECORD", kafka="INVALID_TIMESTAMP"),
+        Deviation(step, "*.record_errors", reason, ours=[]),
+        Deviation(step, "*.log_append_time_ms", reason, ours=-1, kafka="<now>"),
     )
 
 
-KNOWN: tuple[Known, ...] = (
-    Known("transaction-states: * Ongoing, init, after", "*", OPEN_FOR_OTHERS),
-    Known(
+KNOWN: tuple[Deviation, ...] = (
+    Deviation("transaction-states: * Ongoing, init, after", "*", OPEN_FOR_OTHERS),
+    Deviation(
         "transaction-states: * of the second producer, commit v5, before*", "*", FENCED_STAYS_FENCED
     ),
-    Known(
+    Deviation(
         "transaction-states: * of the second producer, abort v5, before*", "*", FENCED_STAYS_FENCED
     ),
-    Known("transaction-versions: versions end v5, stale", "*", FENCED_STAYS_FENCED),
-    Known("transaction-versions: of a broker v?", "", OF_NODES, kafka="no answer"),
-    Known("transaction-versions: of a broker v?, verify", "*", OF_NODES),
-    Known("transaction-markers: v? commit in transacted", "*", ABORTS_ONLY, kafka="NONE"),
-    Known("transaction-markers: v? abort in transacted", "*", ABORTS_ONLY, kafka="NONE"),
-    Known("produce: null records", "", NULL_RECORDS, kafka="no answer"),
-    Known("produce*", "*.error_message", SAYS_WHY, ours="<text>", kafka=None),
-    Known("produce-batches: *codec ?", "*.error_code", UNKNOWN_CODEC),
-    Known("produce-batches: v[56] codec ?", "*.log_start_offset", CODEC_CHECK_BEFORE_ZSTD),
-    Known("produce-topics: *append-time: unused attribute bits *", "*.attributes", UNUSED_BITS),
-    Known("produce-topics: * log append time bit read back", "*.base_timestamp", KEPT_BASE),
-    Known("produce-topics: * record byte 2 * read back", "*.base_timestamp", KEPT_BASE),
+    Deviation("transaction-versions: versions end v5, stale", "*", FENCED_STAYS_FENCED),
+    Deviation("transaction-versions: of a broker v?", "", OF_NODES, kafka="no answer"),
+    Deviation("transaction-versions: of a broker v?, verify", "*", OF_NODES),
+    Deviation("transaction-markers: v? commit in transacted", "*", ABORTS_ONLY, kafka="NONE"),
+    Deviation("transaction-markers: v? abort in transacted", "*", ABORTS_ONLY, kafka="NONE"),
+    Deviation("produce: null records", "", NULL_RECORDS, kafka="no answer"),
+    Deviation("produce*", "*.error_message", SAYS_WHY, ours="<text>", kafka=None),
+    Deviation("produce-batches: *codec ?", "*.error_code", UNKNOWN_CODEC),
+    Deviation("produce-batches: v[56] codec ?", "*.log_start_offset", CODEC_CHECK_BEFORE_ZSTD),
+    Deviation("produce-topics: *append-time: unused attribute bits *", "*.attributes", UNUSED_BITS),
+    Deviation("produce-topics: * log append time bit read back", "*.base_timestamp", KEPT_BASE),
+    Deviation("produce-topics: * record byte 2 * read back", "*.base_timestamp", KEPT_BASE),
     *(
-        Known(f"produce-batches: v* {codec} {kind}", "*.error_code", NO_SERVER_ERROR)
+        Deviation(f"produce-batches: v* {codec} {kind}", "*.error_code", NO_SERVER_ERROR)
         for codec in ("gzip", "snappy", "lz4", "zstd")
         for kind in ("that is none", "cut")
     ),
-    Known("produce-batches: v* snappy with garbage", "*.error_code", NO_SERVER_ERROR),
-    Known("produce-batches: v* zstd with garbage", "*.error_code", NO_SERVER_ERROR),
+    Deviation("produce-batches: v* snappy with garbage", "*.error_code", NO_SERVER_ERROR),
+    Deviation("produce-batches: v* zstd with garbage", "*.error_code", NO_SERVER_ERROR),
     *refused_only_here("record byte 3 is 0x7f", STRICT_DELTAS),
     *refused_only_here("offset deltas wrong", STRICT_DELTAS),
     *judged_by_another_rule("record byte 3 is 0x7f", STRICT_DELTAS),
     *judged_by_another_rule("offset deltas wrong", STRICT_DELTAS),
     *refused_only_here("gzip with garbage", NO_GARBAGE),
     *refused_only_here("lz4 with garbage", NO_GARBAGE),
-    Known("create-partitions: v? huge", "*", TOO_MANY_PARTITIONS, kafka="UNKNOWN_SERVER_ERROR"),
-    Known("create-partitions: v? huge", "*", TOO_MANY_PARTITIONS, ours="<text>"),
-    Known("alter-topic-configs: v? *'retention.ms', 7, *", "*", NO_SUCH_OPERATION),
-    Known("describe-configs: *", "results*.configs.*", NOT_HERE, ours=ABSENT),
-    Known("describe-configs: *", "results*.configs.*", OURS_ALONE, kafka=ABSENT),
+    Deviation("create-partitions: v? huge", "*", TOO_MANY_PARTITIONS, kafka="UNKNOWN_SERVER_ERROR"),
+    Deviation("create-partitions: v? huge", "*", TOO_MANY_PARTITIONS, ours="<text>"),
+    Deviation("alter-topic-configs: v? *'retention.ms', 7, *", "*", NO_SUCH_OPERATION),
+    Deviation("describe-configs: *", "results*.configs.*", NOT_HERE, ours=ABSENT),
+    Deviation("describe-configs: *", "results*.configs.*", OURS_ALONE, kafka=ABSENT),
     *(
-        Known("describe-configs: *", f"results*.configs.{name}.*", OF_THIS_NODE)
+        Deviation("describe-configs: *", f"results*.configs.{name}.*", OF_THIS_NODE)
         for name in ("log.dirs", "process.roles", "listeners", "advertised.listeners")
     ),
-    Known("*-configs: *", "*.configs.node.id.synonyms*", DEFAULT_NODE),
-    Known("describe-configs: *", "*.configs.broker.id.synonyms*", DEFAULT_NODE),
-    Known("describe-configs: *'described-unknown'", "*.error_message", NO_TEXT, kafka=""),
-    Known("alter-broker-configs: *no.such.setting*", "*", UNKNOWN_BROKER_SETTING),
-    Known("alter-broker-configs: *log.dirs*then", "*.configs.log.dirs.*", OF_THIS_NODE),
-    Known("alter-broker-configs: *", "*.configs.ssl.keystore.location", NOT_HERE, ours=ABSENT),
-    Known("alter-other-configs: *v1 all", "config_resources", NO_LOGGERS),
-    Known("alter-other-configs: *v1 ?8?", "config_resources", NO_LOGGERS, ours=[]),
-    Known("api-versions: *", "api_keys.*", NOT_SERVED, ours=ABSENT),
-    Known("api-versions: *", "api_keys.18.max_version", NEWER),
-    Known("api-versions: *", "api_keys.42.max_version", NEWER),
-    Known("api-versions: *", "*_features.*", FEATURES, ours=ABSENT),
-    Known("api-versions: *", "supported_features.metadata.version.min_version", FEATURES),
-    Known("offset-for-leader-epoch: v? 1 epoch -2 current *", "*", NEGATIVE_EPOCH),
-    Known("replace-configs: twice", "", RESOURCE_TWICE, kafka="no answer"),
-    Known("frames: client id *", "", STRICT_DECODING, ours="closed", kafka="answered"),
-    Known("bodies: * is 0xff", "", STRICT_DECODING, ours="closed", kafka="answered"),
-    Known("frames: key 18 version *", "", NEWER),
-    Known("metadata: v* null name and no id", "*", NOTHING_NAMED),
-    Known("describe-configs: *", "*.background.threads.*", WORKERS),
-    Known("describe-configs: *", "*.controller.listener.names.*", OF_THIS_NODE),
-    Known("describe-configs: *", "*.controller.quorum.bootstrap.servers.*", OF_THIS_NODE),
+    Deviation("*-configs: *", "*.configs.node.id.synonyms*", DEFAULT_NODE),
+    Deviation("describe-configs: *", "*.configs.broker.id.synonyms*", DEFAULT_NODE),
+    Deviation("describe-configs: *'described-unknown'", "*.error_message", NO_TEXT, kafka=""),
+    Deviation("alter-broker-configs: *no.such.setting*", "*", UNKNOWN_BROKER_SETTING),
+    Deviation("alter-broker-configs: *log.dirs*then", "*.configs.log.dirs.*", OF_THIS_NODE),
+    Deviation("alter-broker-configs: *", "*.configs.ssl.keystore.location", NOT_HERE, ours=ABSENT),
+    Deviation("alter-other-configs: *v1 all", "config_resources", NO_LOGGERS),
+    Deviation("alter-other-configs: *v1 ?8?", "config_resources", NO_LOGGERS, ours=[]),
+    Deviation("api-versions: *", "api_keys.*", NOT_SERVED, ours=ABSENT),
+    Deviation("api-versions: *", "api_keys.18.max_version", NEWER),
+    Deviation("api-versions: *", "api_keys.42.max_version", NEWER),
+    Deviation("api-versions: *", "*_features.*", FEATURES, ours=ABSENT),
+    Deviation("api-versions: *", "supported_features.metadata.version.min_version", FEATURES),
+    Deviation("offset-for-leader-epoch: v? 1 epoch -2 current *", "*", NEGATIVE_EPOCH),
+    Deviation("replace-configs: twice", "", RESOURCE_TWICE, kafka="no answer"),
+    Deviation("frames: client id *", "", STRICT_DECODING, ours="closed", kafka="answered"),
+    Deviation("bodies: * is 0xff", "", STRICT_DECODING, ours="closed", kafka="answered"),
+    Deviation("frames: key 18 version *", "", NEWER),
+    Deviation("metadata: v* null name and no id", "*", NOTHING_NAMED),
+    Deviation("describe-configs: *", "*.background.threads.*", WORKERS),
+    Deviation("describe-configs: *", "*.controller.listener.names.*", OF_THIS_NODE),
+    Deviation("describe-configs: *", "*.controller.quorum.bootstrap.servers.*", OF_THIS_NODE),
     *(
-        Known("describe-configs: *", f"*.socket.{name}.buffer.bytes.*", SOCKET_BUFFERS, ours="-1")
+        Deviation(
+            "describe-configs: *", f"*.socket.{name}.buffer.bytes.*", SOCKET_BUFFERS, ours="-1"
+        )
         for name in ("send", "receive")
     ),
-    Known("list-offsets: v* isolation ?, 1 at -3", "*", NO_TIMES),
-    Known("fetch: v* negative max *", "*", NEGATIVE_LIMIT),
-    Known("fetch*", "*.records.cut", WHOLE_BATCHES, ours=0),
+    Deviation("list-offsets: v* isolation ?, 1 at -3", "*", NO_TIMES),
+    Deviation("fetch: v* negative max *", "*", NEGATIVE_LIMIT),
+    Deviation("fetch*", "*.records.cut", WHOLE_BATCHES, ours=0),
     *(
-        Known("quorum: v? *cluster_metadata', ?0?*", f"*.{name}", OWN_LOG)
+        Deviation("quorum: v? *cluster_metadata', ?0?*", f"*.{name}", OWN_LOG)
         for name in ("leader_epoch", "high_watermark", "log_end_offset", "replica_directory_id")
     ),
-    Known("quorum: v2 *", "nodes*", NO_CONTROLLER_LISTENER),
-    Known("group-asked-twice: the older *", "", FORGOTTEN, kafka="no answer"),
+    Deviation("quorum: v2 *", "nodes*", NO_CONTROLLER_LISTENER),
+    Deviation("group-asked-twice: the older *", "", FORGOTTEN, kafka="no answer"),
 )

@@ -50,7 +50,6 @@ CLOSED, SILENCE, NO_ANSWER = "closed", "silence", "no answer"
 PATIENCE_S = 20.0
 SHORT_PATIENCE_S = 1.5
 STILL_WAITING_S = 0.3
-SETTLED_WITHIN_S = 20.0
 PROBE_ID = 0x70726F62
 SYNC_TOPIC = "sync"
 
@@ -224,20 +223,20 @@ class Peer:
         )
         self.until(lambda: self.ask(request, 1).topics[0].partitions[0].error_code == error)
 
-    def until(self, settled: Callable[[], bool]) -> None:
+    def until(self, condition: Callable[[], bool]) -> None:
         """Send a request until the condition holds."""
-        deadline = time.monotonic() + SETTLED_WITHIN_S
-        while not settled():
-            assert time.monotonic() < deadline, f"{self.name} does not settle"
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"{self.name}: the condition does not hold"
             time.sleep(0.005)
 
-    def settled(self, request: Any, version: int, is_settled: Callable[[Any], bool]) -> Any:
+    def ask_until(self, request: Any, version: int, condition: Callable[[Any], bool]) -> Any:
         """Send a request until the condition holds for its answer; return that answer."""
         answers: list[Any] = []
 
         def answered() -> bool:
             answers[:] = [self.ask(request, version)]
-            return is_settled(answers[0])
+            return condition(answers[0])
 
         self.until(answered)
         return answers[0]

@@ -14,7 +14,7 @@ model = importlib.util.module_from_spec(spec)
 sys.modules["scale_model"] = model
 spec.loader.exec_module(model)
 
-KNOWN = model.Known(
+KNOWN = model.UnitPrices(
     read_gb_s=0.5,
     member_heartbeat_us=60,
     connection_kib=4,

@@ -15,7 +15,7 @@ from odradek.broker.long_requests import (
     CREATE_TOPICS_KEY,
     LONG_ANSWER,
     PART_ELEMENTS,
-    SPLITS,
+    REQUEST_ELEMENTS,
     creates_many,
     parts_of,
 )
@@ -265,7 +265,7 @@ def test_topics_with_many_partitions_are_created_in_parts(
     ]
     request = CreateTopicsRequest(topics=topics, timeout_ms=5000)
     assert creates_many(request)
-    (split,) = SPLITS[CREATE_TOPICS_KEY]
+    (split,) = REQUEST_ELEMENTS[CREATE_TOPICS_KEY]
     found = [tuple(topic.name for topic in part.topics) for part in parts_of(request, split)]
     assert found == parts
 
@@ -404,7 +404,7 @@ def test_every_request_with_arrays_is_split_or_limited() -> None:
         api.name
         for api in ROWS
         if any(isinstance(each.type, ArrayOf) for each in fields_of(api.request))
-        and not SPLITS.get(api.key)
+        and not REQUEST_ELEMENTS.get(api.key)
         and UNDIVIDED_OBJECTS_MAX.get(api.request.__name__, 200_000) > 20_000
         and api.key != fetch
     ]
@@ -472,7 +472,7 @@ def elements(struct: Any, path: tuple[str, ...]) -> Iterator[Any]:
 def test_parts_have_few_elements_and_together_all_in_order(kind: str) -> None:
     request, version, _ = REQUESTS[kind]
     key = next(row.key for row in MESSAGES.values() if row.request is type(request))
-    split = SPLITS[key][0]
+    split = REQUEST_ELEMENTS[key][0]
     consumed = decode(type(request), version, encode_bytes(request, version))
     parts = [list(elements(part, split.request)) for part in parts_of(consumed, split)]
     assert max(map(len, parts)) <= split.elements
@@ -506,7 +506,7 @@ def number_of(request: Any) -> int:
     if isinstance(request, OffsetFetchRequest):
         return 0
     key = next(row.key for row in MESSAGES.values() if row.request is type(request))
-    path = SPLITS[key][0].request
+    path = REQUEST_ELEMENTS[key][0].request
     for depth in range(1, len(path) + 1):
         counted += len(list(elements(request, path[:depth])))
     return counted // SLICE_ELEMENTS

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from odradek.broker.quorum_membership import wanted_change
+from odradek.broker.quorum_membership import next_voter_change
 from odradek.protocol.api.add_raft_voter import AddRaftVoterRequest
 from odradek.protocol.api.remove_raft_voter import RemoveRaftVoterRequest
 from odradek.protocol.api.update_raft_voter import UpdateRaftVoterRequest
@@ -26,7 +26,7 @@ def voter(number: int, port: int = CLUSTER_PORT, disk: int = 0) -> Voter:
 def wanted(
     me: Voter, *voters: Voter, joins: bool = True, brokers: int = 3
 ) -> AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest | None:
-    return wanted_change(
+    return next_voter_change(
         me, VoterSet(voters), joins=joins, brokers=brokers, cluster_id="c", epoch=5
     )
 

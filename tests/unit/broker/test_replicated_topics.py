@@ -7,7 +7,7 @@ import pytest
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.api.metadata import MetadataRequest
-from odradek.testing.process import Pace
+from odradek.testing.process import DelayRanges
 from odradek.testing.scheduler import MS
 from unit.broker.replicated_nodes import SECOND, ReplicatedNodes
 
@@ -395,7 +395,7 @@ def test_a_replica_joins_the_isr_only_when_its_log_start_would_survive_a_power_f
         if machine.process is not None:
             machine.process.observe = look
     slow = 300 * MS
-    nodes.machines[3].set_pace(Pace((slow, slow), (slow, slow)))
+    nodes.machines[3].set_pace(DelayRanges((slow, slow), (slow, slow)))
     nodes.boot(3)
     nodes.until(lambda: bool(joined))
     assert joined == [8]

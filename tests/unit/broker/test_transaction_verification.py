@@ -12,7 +12,7 @@ from odradek.broker.transaction_verification import (
     CONCURRENT_WAIT_MS,
     TransactionalBatches,
     TransactionVerification,
-    Verified,
+    VerificationResult,
     operation_of_produce,
     operation_of_txn_offset_commit,
 )
@@ -139,7 +139,7 @@ class Stage:
         self.soon: list[Callable[[], None]] = []
         self.partitions = {number: Partition(number) for number in range(3)}
         self.verification = TransactionVerification(cast("Any", self))
-        self.answered: list[tuple[str, Verified]] = []
+        self.answered: list[tuple[str, VerificationResult]] = []
         self.raises: set[str] = set()
 
     def call_soon(self, function: Callable[[], None]) -> None:
@@ -157,11 +157,11 @@ class Stage:
         producer_id: int = 7,
         epoch: int = 0,
         operation: Any = TV2,
-    ) -> Verified | None:
+    ) -> VerificationResult | None:
         partitions = [(cast("Any", self.partitions[each]), 10 * each) for each in numbers or (0,)]
         batches = TransactionalBatches(transactional_id, producer_id, epoch, partitions, operation)
 
-        def answered(verified: Verified) -> None:
+        def answered(verified: VerificationResult) -> None:
             if name in self.raises:
                 raise ZeroDivisionError
             self.answered.append((name, verified))
@@ -177,14 +177,14 @@ class Stage:
         return found
 
 
-def refused(verified: Verified) -> dict[int, str]:
+def refused(verified: VerificationResult) -> dict[int, str]:
     return {key.partition: error.name for key, error in verified.errors.items()}
 
 
 def test_open_transaction_asks_nobody() -> None:
     stage = Stage()
     stage.partitions[0].found = None
-    assert stage.verify() == Verified({}, {})
+    assert stage.verify() == VerificationResult({}, {})
     assert stage.transactions.asked == []
     assert stage.partitions[0].started == [(7, 0, 0, True)]
 
@@ -195,7 +195,7 @@ def test_first_batch_waits_for_the_coordinator_and_gets_the_guard() -> None:
     assert stage.transactions.asked == [("id", 7, 0, False, [stage.key(0)])]
     assert stage.answered == []
     stage.transactions.answers.pop()({})
-    assert stage.answered == [("first", Verified({}, {stage.key(0): stage.guard(0)}))]
+    assert stage.answered == [("first", VerificationResult({}, {stage.key(0): stage.guard(0)}))]
     assert len(stage.verification) == 0
 
 
@@ -209,7 +209,7 @@ def test_older_clients_are_verified_only() -> None:
 def test_nothing_is_verified_for_older_clients_when_it_is_switched_off() -> None:
     stage = Stage()
     stage.verifies_transactions = False
-    assert stage.verify(operation=TV1) == Verified({}, {})
+    assert stage.verify(operation=TV1) == VerificationResult({}, {})
     assert stage.verify(operation=TV2) is None, "a partition must still be added"
 
 
@@ -273,7 +273,7 @@ def test_concurrent_end_is_waited_for_with_a_new_guard() -> None:
     after_the_marker = stage.partitions[0].found = VerificationGuard(0, 0, True)
     ended()
     stage.transactions.answers.pop()({})
-    assert stage.answered == [("first", Verified({}, {stage.key(0): after_the_marker}))]
+    assert stage.answered == [("first", VerificationResult({}, {stage.key(0): after_the_marker}))]
 
 
 def test_answer_that_the_marker_before_has_overtaken_is_asked_for_once_more() -> None:
@@ -285,7 +285,7 @@ def test_answer_that_the_marker_before_has_overtaken_is_asked_for_once_more() ->
     stage.transactions.answers.pop()({})
     assert stage.answered == []
     stage.transactions.answers.pop()({})
-    assert stage.answered == [("first", Verified({}, {stage.key(0): after_the_marker}))]
+    assert stage.answered == [("first", VerificationResult({}, {stage.key(0): after_the_marker}))]
 
 
 def test_guard_that_is_void_again_is_left_to_the_append() -> None:
@@ -296,7 +296,7 @@ def test_guard_that_is_void_again_is_left_to_the_append() -> None:
         stage.partitions[0].found = VerificationGuard(0, 0, True)
         stage.transactions.answers.pop()({})
     assert stage.transactions.answers == []
-    assert stage.answered == [("first", Verified({}, {stage.key(0): void}))]
+    assert stage.answered == [("first", VerificationResult({}, {stage.key(0): void}))]
 
 
 def test_end_that_takes_longer_than_the_limit_is_concurrent_transactions() -> None:

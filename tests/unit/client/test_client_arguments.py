@@ -145,13 +145,13 @@ def test_a_record_of_another_client_can_be_committed() -> None:
 
 
 def test_an_object_with_the_fields_of_a_record_can_be_committed() -> None:
-    class Seen(NamedTuple):
+    class RecordFields(NamedTuple):
         topic: str
         partition: int
         offset: int
 
-    assert offsets_of(Seen("t", 0, 5)) == {FIRST: OffsetAndMetadata(6)}
-    assert assignment_of([Seen("t", 0, 5)]) == ([FIRST], {}, {})
+    assert offsets_of(RecordFields("t", 0, 5)) == {FIRST: OffsetAndMetadata(6)}
+    assert assignment_of([RecordFields("t", 0, 5)]) == ([FIRST], {}, {})
 
 
 def test_integers_of_other_libraries_are_accepted() -> None:

@@ -227,7 +227,7 @@ thread.close(lambda: None)
 LEAVING = """
 from odradek.client.blocking.engine_thread import EngineThread, at_exit
 
-class Face:
+class Api:
     def __init__(self, name):
         self.name = name
         self.thread = EngineThread(name)
@@ -238,11 +238,11 @@ class Face:
         self.thread.close(lambda: None)
         print("closed", self.name)
 
-faces = [Face(name) for name in ("first", "second", "third")]
-faces[1].take_back()
-Face("forgotten").thread.close(lambda: None)
+apis = [Api(name) for name in ("first", "second", "third")]
+apis[1].take_back()
+Api("forgotten").thread.close(lambda: None)
 
-class Failing(Face):
+class Failing(Api):
     def close(self):
         raise LookupError("no")
 
@@ -254,7 +254,7 @@ print("leaving")
 CLOSED_TWICE = """
 from odradek.client.blocking.engine_thread import at_exit
 
-class Face:
+class Api:
     def __init__(self, name):
         self.name = name
         self.take_back = at_exit(self.close)
@@ -262,9 +262,9 @@ class Face:
     def close(self):
         print("closed", self.name)
 
-older = Face("older")
+older = Api("older")
 older.take_back()
-younger = Face("younger")
+younger = Api("younger")
 older.take_back()
 print("leaving")
 """

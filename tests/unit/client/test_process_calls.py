@@ -16,7 +16,7 @@ from odradek.client.blocking import process as blocking
 from odradek.client.consumer.application.poll_loop import run_now
 from odradek.client.errors import CommitFailed, ConfigError, RebalanceInProgress, TransactionFailed
 from odradek.client.process_loop import ProcessLoop, pace_of, table_writer, write_records
-from odradek.client.processing import MAX_FAILURES, Pace
+from odradek.client.processing import MAX_FAILURES, TransactionLimit
 from odradek.client.producer.send_path import SerializedRecord
 from unit.client.test_processing import RAW, plan
 
@@ -92,10 +92,10 @@ def test_the_predecessor_is_fenced_before_the_group_reads_with_awaited_clients(m
         asyncio.run(awaited.process("in", print, group="g", transactional_id="id"))
 
 
-def slow_pace() -> Pace:
+def slow_pace() -> TransactionLimit:
     """Each look at the clock finds a third of a transaction gone."""
     seconds = iter(range(100))
-    pace = Pace(100, 3_000, lambda: next(seconds))
+    pace = TransactionLimit(100, 3_000, lambda: next(seconds))
     pace.begin()
     return pace
 

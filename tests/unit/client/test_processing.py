@@ -18,8 +18,8 @@ from odradek.client.errors import (
     TransactionFailed,
 )
 from odradek.client.processing import (
-    Pace,
     Plan,
+    TransactionLimit,
     arrow_columns,
     may_go_on,
     offsets_after,
@@ -177,10 +177,10 @@ class Clock:
         return self.now_s
 
 
-def paced() -> tuple[Pace, Clock]:
+def paced() -> tuple[TransactionLimit, Clock]:
     """100 records in a transaction at most, which may be open for 10 s."""
     clock = Clock()
-    pace = Pace(100, 10_000, clock)
+    pace = TransactionLimit(100, 10_000, clock)
     pace.begin()
     return pace, clock
 
@@ -218,7 +218,7 @@ def test_a_fatal_error_of_a_transaction_that_took_too_long_says_so():
 
 def test_a_transaction_ends_long_before_the_group_goes_on_without_its_member():
     clock = Clock()
-    pace = Pace(100, 10_000, clock, max_poll_interval_ms=4_000)
+    pace = TransactionLimit(100, 10_000, clock, max_poll_interval_ms=4_000)
     pace.begin()
     clock.now_s = 1.9
     assert not pace.is_over

@@ -254,7 +254,7 @@ def test_the_most_similar_name_may_be_that_of_another_clients_setting(
 
 
 @pytest.mark.parametrize(
-    ("config", "faces"),
+    ("config", "apis"),
     [
         (ProducerConfig, (Producer, AwaitedProducer)),
         (ConsumerConfig, (Consumer, AwaitedConsumer)),
@@ -262,11 +262,11 @@ def test_the_most_similar_name_may_be_that_of_another_clients_setting(
     ],
 )
 def test_arguments_are_the_keywords_of_the_constructors(
-    config: type[ClientSettings], faces: tuple[Any]
+    config: type[ClientSettings], apis: tuple[Any]
 ) -> None:
     found: set[str] = set()
-    for face in faces:
-        for overload in (*get_overloads(face.__init__), face.__init__):
+    for api in apis:
+        for overload in (*get_overloads(api.__init__), api.__init__):
             hints = inspect.signature(overload).parameters
             found |= {name for name, each in hints.items() if each.kind is each.KEYWORD_ONLY}
     if config is ConsumerConfig:

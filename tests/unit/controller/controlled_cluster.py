@@ -1,6 +1,6 @@
 """A cluster as its active controller sees it: brokers that register and send heartbeats.
 
-Records are replayed at once; `settle` takes the controller's steps until nothing is due.
+Records are replayed at once; `run_due_steps` takes the controller's steps until nothing is due.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class ControlledCluster:
         self.largest_part = max(self.largest_part, len(records))
         self.submit(records)
 
-    def settle(self) -> ControlledCluster:
+    def run_due_steps(self) -> ControlledCluster:
         """Take the controller's steps until nothing is due."""
         while self.control.is_busy or self.control.next_ms() <= self.now_ms:
             self.take(self.control.step(self.now_ms))
@@ -110,7 +110,7 @@ class ControlledCluster:
         end_ms = self.now_ms + ms
         while self.control.next_ms() <= end_ms:
             self.now_ms = max(self.now_ms, self.control.next_ms())
-            self.settle()
+            self.run_due_steps()
         self.now_ms = end_ms
 
     # Brokers
@@ -207,13 +207,13 @@ class ControlledCluster:
         """Register a process and let it be unfenced."""
         assert self.register(broker_id, incarnation=incarnation, rack=rack) == 0
         assert not self.beat(broker_id).is_fenced
-        self.settle()
+        self.run_due_steps()
 
     def fence(self, *broker_ids: int) -> None:
-        """Let brokers ask to be fenced, one after another, and settle after each."""
+        """Let brokers ask to be fenced, one after another, and take the due steps after each."""
         for broker_id in broker_ids:
             assert self.beat(broker_id, fence=True).is_fenced
-            self.settle()
+            self.run_due_steps()
 
     def unregister(self, broker_id: int) -> int:
         """Remove a registration; return the error."""

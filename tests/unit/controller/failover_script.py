@@ -107,10 +107,10 @@ class FailoverPeer(Protocol):
     ) -> ListPartitionReassignmentsResponse: ...
 
     def kill(self, broker_id: int) -> None:
-        """Kill a broker; return when the partitions have settled."""
+        """Kill a broker; return when no step is due."""
 
     def stop(self, broker_id: int) -> None:
-        """Stop a broker in order; return when the partitions have settled."""
+        """Stop a broker in order; return when no step is due."""
 
     def start(self, broker_id: int) -> None:
         """Start a broker again; return when it is in all ISRs into which it may come."""

@@ -159,12 +159,12 @@ def test_a_replica_whose_broker_is_not_active_is_ineligible(cluster: ControlledC
     cluster.create("u", {0: [2]})
     cluster.fence(3)
     cluster.beat(2, stop=True)
-    cluster.settle()
+    cluster.run_due_steps()
     for broker_id in (2, 3):
         (outcome,) = cluster.alter(cluster.alteration([1, broker_id]))
         assert outcome.error_code == ErrorCode.INELIGIBLE_REPLICA
     cluster.unregister(2)
-    cluster.settle()
+    cluster.run_due_steps()
     (outcome,) = cluster.alter(cluster.alteration([1, (2, -1)]))
     assert outcome.error_code == ErrorCode.INELIGIBLE_REPLICA
 

@@ -197,7 +197,7 @@ def test_an_unfenced_broker_that_wants_to_be_fenced_and_to_stop_may_stop_at_once
     cluster = ControlledCluster(1, 2).create("t", {0: [2, 1]})
     response = cluster.beat(2, fence=True, stop=True)
     assert (response.is_fenced, response.should_shut_down) == (True, True)
-    assert cluster.settle().partition().leader == 1
+    assert cluster.run_due_steps().partition().leader == 1
 
 
 def test_a_fenced_broker_that_wants_to_stop_may_stop_at_once() -> None:
@@ -219,7 +219,7 @@ def test_a_controlled_shutdown_ends_when_the_active_brokers_have_replayed_it() -
     assert not cluster.beat(1, stop=True).should_shut_down
     cluster.beat(2, at=behind)
     cluster.beat(3, at=behind)
-    cluster.settle()
+    cluster.run_due_steps()
     assert not cluster.beat(1, stop=True).should_shut_down
     cluster.beat(2)
     assert not cluster.beat(1, stop=True).should_shut_down
@@ -230,7 +230,7 @@ def test_a_controlled_shutdown_ends_when_the_active_brokers_have_replayed_it() -
 def test_a_controlled_shutdown_does_not_wait_for_later_records() -> None:
     cluster = ControlledCluster(1, 2).create("t", {0: [1, 2]})
     cluster.beat(1, stop=True)
-    cluster.settle()
+    cluster.run_due_steps()
     moved = cluster.end_offset - 1
     cluster.create("later", {0: [2]})
     cluster.beat(2, at=moved - 1)
@@ -248,7 +248,7 @@ def test_a_controlled_shutdown_waits_for_all_parts_of_the_pass_that_moves_its_le
     assert cluster.partition("t", numbers[-1]).leader == 1
     cluster.beat(2)
     assert not cluster.beat(1, stop=True).should_shut_down
-    cluster.settle()
+    cluster.run_due_steps()
     cluster.beat(2)
     assert cluster.beat(1, stop=True).should_shut_down
     assert cluster.partition("t", numbers[-1]).leader == 2
@@ -266,7 +266,7 @@ def test_a_failed_directory_takes_its_replicas_out_of_their_isrs() -> None:
         change = PartitionChangeRecord(partition_id=number, topic_id=topic, directories=directories)
         cluster.submit([change])
     cluster.beat(2, offline=[both[1]])
-    cluster.settle()
+    cluster.run_due_steps()
     assert cluster.image.brokers[2].log_dirs == (both[0],)
     assert not cluster.image.brokers[2].fenced
     assert [cluster.partition("t", number).isr for number in (0, 1)] == [(2, 1), (1,)]
@@ -275,7 +275,7 @@ def test_a_failed_directory_takes_its_replicas_out_of_their_isrs() -> None:
 def test_a_broker_without_any_directory_left_is_fenced_and_stays_fenced() -> None:
     cluster = ControlledCluster(1, 2).create("t", {0: [2, 1]})
     assert cluster.beat(2, offline=[directory(2)]).is_fenced
-    assert cluster.settle().partition().leader == 1
+    assert cluster.run_due_steps().partition().leader == 1
     assert cluster.beat(2, offline=[directory(2)]).is_fenced
 
 
@@ -300,7 +300,7 @@ def test_fencing_10_000_partitions_takes_bounded_parts() -> None:
         cluster.create(name, {number: [1, 2, 3] for number in range(1000)})
     begin = cluster.end_offset
     cluster.beat(1, fence=True)
-    cluster.settle()
+    cluster.run_due_steps()
     assert cluster.end_offset == begin + 1 + 10_000
     assert cluster.largest_part == RECORDS_PER_PART
     for topic in cluster.image.topics.values():
@@ -329,7 +329,7 @@ def test_a_pass_survives_what_happens_between_its_parts() -> None:
     cluster.take(cluster.control.step(cluster.now_ms)[:0])
     cluster.create("new", {0: [1, 2, 3]})
     cluster.beat(2, fence=True)
-    cluster.settle()
+    cluster.run_due_steps()
     for topic in cluster.image.topics.values():
         for partition in topic.partitions.values():
             assert (partition.leader, partition.isr) == (3, (3,))
@@ -341,9 +341,9 @@ def test_a_repair_after_a_repair_changes_nothing() -> None:
     cluster.fence(1, 2, 3)
     before = cluster.end_offset
     cluster.control.look_again()
-    cluster.settle()
+    cluster.run_due_steps()
     cluster.take_over()
-    cluster.settle()
+    cluster.run_due_steps()
     assert cluster.end_offset == before
 
 
@@ -353,7 +353,7 @@ def test_a_new_controller_goes_on_where_the_one_before_stopped() -> None:
     cluster.beat(1, fence=True)
     cluster.take(cluster.control.step(cluster.now_ms))
     cluster.take_over()
-    cluster.settle()
+    cluster.run_due_steps()
     assert {cluster.partition("t", number).leader for number in numbers} == {2}
 
 
@@ -364,10 +364,10 @@ def test_a_partition_without_leader_is_led_uncleanly_once_its_topic_allows_it() 
     assert cluster.partition().leader == -1
     name = "unclean.leader.election.enable"
     cluster.submit([ConfigRecord(resource_type=2, resource_name="t", name=name, value="true")])
-    cluster.settle()
+    cluster.run_due_steps()
     assert cluster.partition().leader == -1
     cluster.control.look_again()
-    after = cluster.settle().partition()
+    after = cluster.run_due_steps().partition()
     assert (after.leader, after.isr, after.elr, after.leader_recovery_state) == (2, (2,), (), 1)
 
 
@@ -384,7 +384,7 @@ def test_preferred_replicas_lead_again_at_intervals_unless_that_is_off(
     ).create("t", {0: [1, 2]})
     cluster.fence(1)
     cluster.beat(1)
-    cluster.settle()
+    cluster.run_due_steps()
     cluster.in_sync(2, 1)
     cluster.wait(59_000)
     assert cluster.partition().leader == 2
@@ -422,7 +422,7 @@ def test_a_new_incarnation_of_a_leader_gets_no_epoch_in_which_the_one_before_led
     epoch = cluster.processes[1].epoch if clean else -1
     assert cluster.register(1, incarnation=1, previous_epoch=epoch) == 0
     cluster.beat(1)
-    after = cluster.settle().partition()
+    after = cluster.run_due_steps().partition()
     assert after.leader == replicas[-1]
     assert after.leader_epoch > before.leader_epoch
 
@@ -460,7 +460,7 @@ def test_a_new_controller_fences_who_cannot_be_reached_and_was_not_heard_from() 
 def test_a_stopping_broker_does_not_wait_for_heartbeats_of_who_is_known_to_know() -> None:
     cluster = ControlledCluster(1, 2).create("t", {0: [1, 2]})
     cluster.beat(1, stop=True)
-    cluster.settle()
+    cluster.run_due_steps()
     cluster.control.sessions.replayed(2, cluster.end_offset - 1)
     assert cluster.beat(1, stop=True).should_shut_down
 
@@ -468,7 +468,7 @@ def test_a_stopping_broker_does_not_wait_for_heartbeats_of_who_is_known_to_know(
 def test_a_broker_whose_partitions_nobody_else_can_lead_may_stop_at_once() -> None:
     cluster = ControlledCluster(1, 2).create("t", {0: [1]})
     assert cluster.beat(1, stop=True).should_shut_down
-    assert cluster.settle().partition().leader == -1
+    assert cluster.run_due_steps().partition().leader == -1
 
 
 # Unregistering
@@ -480,7 +480,7 @@ def test_an_unregistered_broker_leads_nothing_and_is_in_no_isr_and_no_elr() -> N
     assert cluster.partition().elr == (1,)
     assert cluster.unregister(1) == 0
     assert cluster.image.brokers.keys() == {2}
-    after = cluster.settle().partition()
+    after = cluster.run_due_steps().partition()
     assert (after.leader, after.isr, after.elr, after.replicas) == (2, (2,), (), (1, 2))
 
 
@@ -499,7 +499,7 @@ def test_a_broker_that_a_partition_needs_stays_as_it_is(broker_id: int) -> None:
     cluster = needed()
     offset = cluster.end_offset
     assert cluster.unregister(broker_id) == ErrorCode.POLICY_VIOLATION
-    assert cluster.settle().end_offset == offset
+    assert cluster.run_due_steps().end_offset == offset
     assert not cluster.beat(broker_id).is_fenced
 
 

@@ -159,7 +159,7 @@ class Cluster(RuleBasedStateMachine):
     def beat_and_settle(self, index: int) -> None:
         self.alive.add(self.broker(index))
         self.cluster.beat(self.broker(index))
-        self.cluster.settle()
+        self.cluster.run_due_steps()
 
     @rule(index=ANY, how=st.sampled_from(["clean", "unclean", "unclean", "empty"]))
     def restart(self, index: int, how: str) -> None:
@@ -353,7 +353,7 @@ class Cluster(RuleBasedStateMachine):
         if not hasattr(self, "cluster"):
             return
         cluster = self.cluster
-        cluster.settle()
+        cluster.run_due_steps()
         active = {broker.id for broker in cluster.image.brokers.values() if broker.active}
         for _, partition in cluster.partitions():
             if partition.leader == NO_LEADER:

@@ -44,7 +44,7 @@ def test_who_leaves_below_the_minimum_is_eligible_until_the_isr_is_large_enough(
     cluster.fence(3, 2)
     assert state(cluster) == (1, (1,), (2,))
     cluster.beat(3)
-    cluster.settle()
+    cluster.run_due_steps()
     cluster.in_sync(1, 3)
     assert state(cluster) == (1, (1, 3), ())
 
@@ -61,7 +61,7 @@ def test_a_member_of_the_isr_is_elected_before_an_eligible_one(
 ) -> None:
     cluster.in_sync(1)
     cluster.beat(1, fence=True)
-    cluster.settle()
+    cluster.run_due_steps()
     assert state(cluster) == (2, (2,), (1, 3))
 
 
@@ -72,9 +72,9 @@ def test_the_isr_is_empty_when_nobody_is_left_and_the_eligible_one_that_returns_
     assert state(cluster) == (NO_LEADER, (), (1, 2))
     assert cluster.partition().last_known_elr == (1,)
     cluster.beat(3)
-    assert cluster.settle().partition().leader == NO_LEADER, "3 is not eligible"
+    assert cluster.run_due_steps().partition().leader == NO_LEADER, "3 is not eligible"
     cluster.beat(2)
-    cluster.settle()
+    cluster.run_due_steps()
     assert state(cluster) == (2, (2,), (1,))
     assert cluster.partition().last_known_elr == ()
     assert cluster.partition().leader_recovery_state == 0
@@ -85,7 +85,7 @@ def test_all_that_leave_at_once_below_the_minimum_are_eligible(
 ) -> None:
     for broker_id in (1, 2):
         cluster.beat(broker_id, fence=True)
-    cluster.settle()
+    cluster.run_due_steps()
     assert state(cluster) == (3, (3,), (1, 2))
 
 
@@ -96,14 +96,14 @@ def test_who_leads_alone_and_commits_leaves_nobody_else_eligible() -> None:
     cluster.create("t", {0: [1, 2]})
     for broker_id in (1, 2):
         cluster.beat(broker_id, fence=True)
-    cluster.settle()
+    cluster.run_due_steps()
     assert state(cluster) == (NO_LEADER, (), (1, 2))
     cluster.beat(1)
-    cluster.settle()
+    cluster.run_due_steps()
     assert state(cluster) == (1, (1,), ())
     cluster.fence(1)
     cluster.beat(2)
-    cluster.settle()
+    cluster.run_due_steps()
     assert cluster.partition().leader == NO_LEADER
 
 
@@ -121,7 +121,7 @@ def test_an_administrator_may_elect_a_replica_that_is_neither_in_sync_nor_eligib
 ) -> None:
     cluster.fence(3, 2, 1)
     cluster.beat(3)
-    cluster.settle()
+    cluster.run_due_steps()
     topics = [TopicPartitions(topic="t", partitions=[0])]
     request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=topics)
     decision = elect_leaders(cluster.image, request, cluster.config)
@@ -152,9 +152,9 @@ def test_without_the_feature_the_last_one_in_sync_stays_in_the_isr(
     cluster.fence(3, 2, 1)
     assert state(cluster) == (NO_LEADER, (1,), ())
     cluster.beat(2)
-    assert cluster.settle().partition().leader == NO_LEADER
+    assert cluster.run_due_steps().partition().leader == NO_LEADER
     cluster.beat(1)
-    cluster.settle()
+    cluster.run_due_steps()
     assert state(cluster) == (1, (1,), ())
 
 

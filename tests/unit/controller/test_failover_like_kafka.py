@@ -87,9 +87,9 @@ class Decisions:
 
     def stop(self, broker_id: int) -> None:
         while not self.cluster.beat(broker_id, stop=True).should_shut_down:
-            self.cluster.settle()
+            self.cluster.run_due_steps()
             self._catch_up()
-        self.cluster.settle()
+        self.cluster.run_due_steps()
         self._catch_up()
         self.clean = broker_id
 
@@ -102,7 +102,7 @@ class Decisions:
         )
         assert error == 0
         self.cluster.beat(broker_id)
-        self.cluster.settle()
+        self.cluster.run_due_steps()
         self._catch_up()
 
     def _catch_up(self) -> None:

@@ -162,7 +162,7 @@ def test_steps_after_refused_records_do_not_run() -> None:
 
 
 def test_a_failed_directory_ends_the_shard_and_refuses_all_requests() -> None:
-    """Those that wait for the disk, those that wait for other members, and new ones."""
+    """Requests that wait for the disk, requests that wait for other members, and new ones."""
     stage = Stage(group_initial_rebalance_delay_ms=1000)
     asking = Asking(stage)
     stage.slow = True

@@ -10,7 +10,7 @@ import pytest
 from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.transaction.add_partitions import (
     NO_CONNECTION,
-    TransactionalProducer,
+    ProducerIdentity,
     add_partitions,
     verify_partitions,
 )
@@ -80,8 +80,8 @@ class OneId:
         return found
 
     @property
-    def producer(self) -> TransactionalProducer:
-        return TransactionalProducer("id", self.metadata.producer_id, self.metadata.producer_epoch)
+    def producer(self) -> ProducerIdentity:
+        return ProducerIdentity("id", self.metadata.producer_id, self.metadata.producer_epoch)
 
     def run(self, operation: Callable[[OperationResult, Reply[Any]], None], refusal: Any) -> Any:
         """Run an operation, and return its answer; None if it has none."""
@@ -110,7 +110,7 @@ class OneId:
         )
         return ErrorCode(found.error_code), found.producer_id, found.producer_epoch
 
-    def add(self, producer: TransactionalProducer | None = None, connection: int = 1) -> ErrorCode:
+    def add(self, producer: ProducerIdentity | None = None, connection: int = 1) -> ErrorCode:
         of = producer or self.producer
         found: ErrorCode = self.run(
             lambda result, reply: add_partitions(
@@ -124,7 +124,7 @@ class OneId:
         self,
         committed: bool,
         bumps: bool = True,
-        producer: TransactionalProducer | None = None,
+        producer: ProducerIdentity | None = None,
         connection: int = NO_CONNECTION,
     ) -> tuple[ErrorCode, int, int]:
         of = producer or self.producer
@@ -155,7 +155,7 @@ class OneId:
 
 def happens(one: OneId, event: Event) -> ErrorCode:
     """Let an event happen; return the error that answers it."""
-    epoch_before = TransactionalProducer("id", 1, one.metadata.producer_epoch - 1)
+    epoch_before = ProducerIdentity("id", 1, one.metadata.producer_epoch - 1)
     actions: dict[Event, Callable[[], Any]] = {
         Event.INIT_PRODUCER_ID: lambda: one.init()[0],
         Event.ADD_PARTITIONS: one.add,
@@ -324,7 +324,7 @@ def test_a_fenced_producer_does_not_get_the_epoch_of_its_successor_of_version_1(
     state: TransactionState, committed: bool
 ) -> None:
     one = OneId(state, transaction_version=0, last_producer_epoch=-1)
-    fenced = TransactionalProducer("id", 1, 4)
+    fenced = ProducerIdentity("id", 1, 4)
     assert one.end(committed, producer=fenced)[0] is ErrorCode.PRODUCER_FENCED
     assert one.metadata.state is state
 

@@ -8,7 +8,7 @@ import pytest
 from odradek.client.errors import KafkaError
 from odradek.demo import replay
 from odradek.demo.flights import Event
-from odradek.demo.replay import Pace, due_events
+from odradek.demo.replay import ReplaySpeed, due_events
 
 HOUR_MS = 3_600_000
 
@@ -42,14 +42,14 @@ def events(*hours):
 @pytest.mark.parametrize(("hours_per_second", "hour", "seconds"), [(24, 24, 1), (0.5, 1, 2)])
 def test_hours_per_second_scale_the_due_time(hours_per_second, hour, seconds):
     first, later = events(0, hour)
-    assert Pace(hours_per_second).due(later.reported_ms, first.reported_ms) == seconds
+    assert ReplaySpeed(hours_per_second).due(later.reported_ms, first.reported_ms) == seconds
 
 
 def test_each_event_is_due_at_its_time():
     time = SimulatedTime()
     left = [
         (event.value, time.seconds)
-        for event in due_events(events(3, 3, 5, 10), Pace(2), time, time.now)
+        for event in due_events(events(3, 3, 5, 10), ReplaySpeed(2), time, time.now)
     ]
     assert left == [(b"3", 100), (b"3", 100), (b"5", 101), (b"10", 103.5)]
     assert time.waited == [1, 2.5]
@@ -58,7 +58,7 @@ def test_each_event_is_due_at_its_time():
 def test_late_events_are_sent_without_waiting():
     time = SimulatedTime()
     left = []
-    for event in due_events(events(0, 1, 2, 10), Pace(1), time, time.now):
+    for event in due_events(events(0, 1, 2, 10), ReplaySpeed(1), time, time.now):
         left.append((event.value, time.seconds))
         if event.value == b"0":
             time.seconds += 5  # the producer's buffer was full
@@ -67,7 +67,7 @@ def test_late_events_are_sent_without_waiting():
 
 def test_no_event_is_sent_after_a_stop():
     time = SimulatedTime(stops_at=101.5)
-    left = [event.value for event in due_events(events(0, 1, 2, 3), Pace(1), time, time.now)]
+    left = [event.value for event in due_events(events(0, 1, 2, 3), ReplaySpeed(1), time, time.now)]
     assert left == [b"0", b"1"]
 
 

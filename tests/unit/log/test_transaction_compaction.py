@@ -42,7 +42,7 @@ class Producer:
         return info.base_offset
 
 
-def settle(log: Log) -> None:
+def commit_all(log: Log) -> None:
     """Begin a new segment; everything before it is durable and committed."""
     roll_and_commit(log)
     log.producers.transactions.replicated_to(log.high_watermark)
@@ -72,7 +72,7 @@ def test_the_records_of_an_aborted_transaction_go_and_replace_no_others(log: Log
     producer = Producer(log, 7)
     producer.send((A, b"aborted"), (B, b"aborted too"))
     producer.end(ABORT)
-    settle(log)
+    commit_all(log)
     clean(log)
     assert values(log) == [b"committed"]
 
@@ -82,7 +82,7 @@ def test_the_records_of_a_committed_transaction_replace_others(log: Log) -> None
     producer = Producer(log, 7)
     producer.send((A, b"2"))
     producer.end(COMMIT)
-    settle(log)
+    commit_all(log)
     clean(log)
     assert values(log) == [b"2"]
 
@@ -93,11 +93,11 @@ def test_nothing_from_an_open_transaction_on_is_cleaned(log: Log) -> None:
     producer = Producer(log, 7)
     producer.send((A, b"open"))
     write(log, [(B, b"1")], [(B, b"2")])
-    settle(log)
+    commit_all(log)
     clean(log)
     assert values(log) == [b"2", b"open", b"1", b"2"]
     producer.end(ABORT)
-    settle(log)
+    commit_all(log)
     clean(log)
     assert values(log) == [b"2", b"2"]
 
@@ -121,7 +121,7 @@ def test_a_transaction_that_ends_in_a_later_segment_is_known(log: Log) -> None:
     write(log, [(A, b"1")])
     producer = Producer(log, 7)
     producer.send((A, b"aborted"))
-    settle(log)
+    commit_all(log)
     producer.end(ABORT)
     log.producers.transactions.replicated_to(log.log_end_offset)
     clean(log)
@@ -133,7 +133,7 @@ def test_transactions_of_one_producer_are_told_apart(log: Log) -> None:
     for number, committed in enumerate((ABORT, COMMIT, ABORT, COMMIT)):
         producer.send((b"%d" % number, b"%d" % number))
         producer.end(committed)
-    settle(log)
+    commit_all(log)
     clean(log)
     assert values(log) == [b"1", b"3"]
 
@@ -145,7 +145,7 @@ def test_interleaved_transactions_are_told_apart(log: Log) -> None:
     first.send((b"3", b"first again"))
     second.end(ABORT)
     first.end(COMMIT)
-    settle(log)
+    commit_all(log)
     clean(log)
     assert values(log) == [b"first", b"first again"]
 
@@ -155,11 +155,11 @@ def test_a_marker_stays_until_a_delete_horizon_after_its_last_record(log: Log) -
     producer.send((A, b"1"))
     marker = producer.end(COMMIT)
     Producer(log, 7).log.append(keyed([(B, b"x")], producer=(7, 0, 1)), 0, now_ms=0)
-    settle(log)
+    commit_all(log)
     clean(log, now_ms=10_000)
     assert [header.base_offset for header in markers(log)] == [marker]
     write(log, [(A, b"2")], [(B, b"y")])
-    settle(log)
+    commit_all(log)
     clean(log, now_ms=20_000)
     assert values(log) == [b"2", b"y"]
     assert not markers(log)[0].has_delete_horizon, "this pass has read the last record"
@@ -179,7 +179,7 @@ def test_a_marker_is_not_compacted_by_its_key(log: Log) -> None:
     producer.send((A, b"1"))
     marker = producer.end(ABORT)
     write(log, [(b"\0\0\0\0", b"as if it were the key"), (b"\0\0\0\1", b"too")], [(A, b"2")])
-    settle(log)
+    commit_all(log)
     clean(log)
     assert [header.base_offset for header in markers(log)] == [marker]
 
@@ -189,7 +189,7 @@ def test_an_aborted_transaction_is_listed_until_its_records_are_gone(log: Log) -
     first = producer.send((A, b"aborted"))
     last = producer.end(ABORT)
     log.append(keyed([(B, b"x")], producer=(7, 0, 1)), 0, now_ms=0)
-    settle(log)
+    commit_all(log)
     clean(log, now_ms=10_000)
     assert aborted(log) == [(7, first, last)], "a reader may still have the old segment"
     assert [header.base_offset for header in markers(log)] == [last]
@@ -210,7 +210,7 @@ def test_a_fetch_of_a_compacted_segment_reads_its_own_index(log: Log) -> None:
     log.roll(0)
     one.end(ABORT)
     kept.end(COMMIT)
-    settle(log)
+    commit_all(log)
     rows = aborted(log)
     assert len(rows) == 2
     clean(log)
@@ -226,7 +226,7 @@ def test_the_last_batch_of_a_producer_stays_without_its_aborted_records(log: Log
     producer.send((A, b"aborted"))
     producer.end(ABORT)
     write(log, [(B, b"1")])
-    settle(log)
+    commit_all(log)
     clean(log)
     first = headers(read(log, 0))[0]
     assert (first.base_offset, first.count, first.is_transactional) == (0, 0, True)
@@ -240,7 +240,7 @@ def test_the_last_marker_of_a_producer_without_batches_keeps_its_epoch(log: Log)
     producer.send((A, b"1"))
     producer.end(COMMIT, next_epoch=True)
     write(log, [(A, b"2")], [(B, b"1")])
-    settle(log)
+    commit_all(log)
     for now_ms in (10_000, 20_000, 30_000, 40_000):
         clean(log, now_ms=now_ms)
     (marker,) = markers(log)
@@ -259,9 +259,9 @@ def test_a_marker_at_the_end_of_a_segment_leaves_its_header(log: Log) -> None:
     producer = Producer(log, 7)
     producer.send((A, b"1"))
     marker = producer.end(COMMIT)
-    settle(log)
+    commit_all(log)
     log.append(keyed([(A, b"2" * 200)], producer=(7, 0, 1)), 0, now_ms=0)
-    settle(log)
+    commit_all(log)
     log.configure(replace(CONFIG, segment_bytes=150))
     for now_ms in (10_000, 20_000, 30_000):
         clean(log, now_ms=now_ms)

@@ -32,13 +32,13 @@ def test_requests_before_the_end_of_the_stream_all_reach_the_handler() -> None:
 def test_disconnected_is_called_once_and_not_within_a_call_of_the_handler() -> None:
     told_within: list[bool] = []
 
-    class Closing(Recorder):
+    class ClosingHandler(Recorder):
         def received(self, exchange: Exchange) -> None:
             exchange.close_connection("no")
             told_within.append(bool(self.disconnections))
             exchange.connection.close("again")
 
-    handler = Closing()
+    handler = ClosingHandler()
     network, server = serve(handler)
     network.connect().request(b"x")
     assert told_within == [False]
@@ -47,13 +47,13 @@ def test_disconnected_is_called_once_and_not_within_a_call_of_the_handler() -> N
 
 
 def test_the_last_answer_of_a_connection_is_sent_before_it_ends() -> None:
-    class Ending(Recorder):
+    class EndingHandler(Recorder):
         def received(self, exchange: Exchange) -> None:
             super().received(exchange)
             exchange.end_connection("ask another")
             exchange.respond([framed(b"answer")])
 
-    handler = Ending()
+    handler = EndingHandler()
     network, server = serve(handler)
     client = network.connect()
     client.request(b"x")

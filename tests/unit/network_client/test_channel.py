@@ -16,7 +16,7 @@ def framed(payload: bytes) -> bytes:
     return struct.pack(">i", len(payload)) + payload
 
 
-class Wire:
+class FakeTransport:
     """A transport and its network; the test sets what arrives and what fits."""
 
     peer = ("broker", 9092)
@@ -83,7 +83,7 @@ class Wire:
 
 
 def test_frames_come_out_whole_however_they_arrive() -> None:
-    wire = Wire()
+    wire = FakeTransport()
     data = framed(b"one") + framed(b"two" * 1000) + framed(b"three")
     wire.arrive(*[data[i : i + 7] for i in range(0, len(data), 7)])
     assert wire.frames == [b"one", b"two" * 1000, b"three"]
@@ -92,14 +92,14 @@ def test_frames_come_out_whole_however_they_arrive() -> None:
 
 
 def test_a_sent_frame_leaves_at_once_and_drained_is_called() -> None:
-    wire = Wire()
+    wire = FakeTransport()
     wire.channel.send([b"head", b"body"])
     assert bytes(wire.sent) == b"headbody" and wire.drained == 1
     assert not wire.channel.blocked and not wire.write
 
 
 def test_bytes_that_the_transport_does_not_take_wait() -> None:
-    wire = Wire()
+    wire = FakeTransport()
     wire.capacity = 3
     wire.channel.send([b"first"])
     wire.channel.send([b"second"])
@@ -126,7 +126,7 @@ def test_bytes_that_the_transport_does_not_take_wait() -> None:
     ],
 )
 def test_the_end_is_reported_once_with_its_reason(arriving: bytes | OSError, reason: str) -> None:
-    wire = Wire()
+    wire = FakeTransport()
     wire.arrive(arriving)
     assert len(wire.ended) == 1 and reason in wire.ended[0]
     assert wire.closed and not wire.watched and not wire.channel.open
@@ -134,21 +134,21 @@ def test_the_end_is_reported_once_with_its_reason(arriving: bytes | OSError, rea
 
 
 def test_a_failed_send_closes_the_channel() -> None:
-    wire = Wire()
+    wire = FakeTransport()
     wire.error = BrokenPipeError("broken")
     wire.channel.send([b"x"])
     assert wire.ended == ["sending failed: broken"]
 
 
 def test_close_does_not_call_closed() -> None:
-    wire = Wire()
+    wire = FakeTransport()
     wire.channel.close()
     wire.channel.close()
     assert wire.closed and not wire.ended
 
 
 def test_frames_behind_one_that_closed_the_channel_are_dropped() -> None:
-    wire = Wire()
+    wire = FakeTransport()
     frames: list[bytes] = []
 
     def received(frame: bytes) -> None:

@@ -17,7 +17,7 @@ def parked(
     operation = DelayedProduce(
         1000,
         statuses,
-        lambda settled: answers.append([ErrorCode(s.response.error_code).name for s in settled]),
+        lambda statuses: answers.append([ErrorCode(s.response.error_code).name for s in statuses]),
     )
     keys = [partition.topic_partition for partition in partitions]
     leading.replicas.produce_purgatory.try_complete_else_watch(operation, keys)

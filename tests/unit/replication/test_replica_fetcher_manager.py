@@ -12,7 +12,7 @@ from unit.replication.replicated import Replicated, registration
 IN_SYNC, CATCH_UP = FetcherKind.IN_SYNC, FetcherKind.CATCH_UP
 
 
-class Wire:
+class FetcherConnection:
     """The connection of one fetcher: the requests that it sent."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Following:
 
     def __init__(self) -> None:
         self.led = Replicated()
-        self.wires: dict[tuple[int, FetcherKind], Wire] = {}
+        self.wires: dict[tuple[int, FetcherKind], FetcherConnection] = {}
         self.manager = ReplicaFetcherManager(
             self.led.replicas, lambda: 7, self.connect, FetcherSettings()
         )
@@ -41,8 +41,8 @@ class Following:
         replication.followers = self.manager
         self.partition = self.led.replica(registration(leader=2))
 
-    def connect(self, leader: int, kind: FetcherKind) -> Wire:
-        wire = self.wires[leader, kind] = Wire()
+    def connect(self, leader: int, kind: FetcherKind) -> FetcherConnection:
+        wire = self.wires[leader, kind] = FetcherConnection()
         return wire
 
     def change(self, **values: object) -> None:

@@ -17,7 +17,7 @@ from odradek.client.producer.futures import DeliveredRange
 from odradek.spark.exactly_once import steps
 from odradek.spark.exactly_once.errors import ExactlyOnceError, ReplacedDriver
 from odradek.spark.exactly_once.ledger import Decision, TaskTransaction, newest
-from odradek.spark.exactly_once.steps import Batch, Outcome, Standing
+from odradek.spark.exactly_once.steps import Batch, BatchState, Outcome
 
 PREFIX = "p"
 PARTITIONS = 2
@@ -59,7 +59,7 @@ class ModelKafka:
         self.logs: list[list[Entry]] = [[] for _ in range(PARTITIONS)]
         self.ledger: list[Entry] = []
         self.markers: list[tuple[int, str]] = []
-        """Of ends that were answered: written a moment later."""
+        """The markers of ends that were answered: written a moment later."""
 
     def init(self, transactional_id: str) -> tuple[int, int]:
         known = self.ids.setdefault(transactional_id, Coordinated(len(self.ids)))
@@ -207,10 +207,10 @@ class World:
             decision = kafka.decision
             yield
         try:
-            found = steps.standing(batch, decision)
+            found = steps.batch_state(batch, decision)
         except ExactlyOnceError:
             return
-        if found is not Standing.UNDECIDED:
+        if found is not BatchState.UNDECIDED:
             reports.append(Report(None, True))
             self.happened["drained"] += 1
             return

@@ -71,7 +71,7 @@ def ends_before_the_decision(batch, reported, topic_ids, drained):
 def reads_the_ledger_before_it_shuts_out(batch, reported, topic_ids, drained):
     found = yield ReadLedger()
     yield ShutOutOlderDrivers()
-    if steps.standing(batch, found) is steps.Standing.UNDECIDED:
+    if steps.batch_state(batch, found) is steps.BatchState.UNDECIDED:
         found = Decision(batch.batch_id, tuple(reported), topic_ids)
         yield WriteDecision(found)
     yield from steps.finish_decided(batch, found)

@@ -156,9 +156,9 @@ def test_a_process_has_its_arguments_environment_directory_and_streams(launch, t
 def test_a_forked_process_is_known_by_its_command_line_and_in_the_drivers_session(launch, tmp_path):
     program = "import os; print(open('/proc/self/cmdline').read().split(chr(0)), os.getsid(0))"
     (tmp_path / "greeting.py").write_text(program)
-    said = launch("more", PYTHONHASHSEED="0").communicate("", timeout=60)[0]
-    assert said.startswith("['python', '-m', 'greeting', 'more', ''")
-    assert said.split()[-1] == str(os.getsid(0))
+    output_of = launch("more", PYTHONHASHSEED="0").communicate("", timeout=60)[0]
+    assert output_of.startswith("['python', '-m', 'greeting', 'more', ''")
+    assert output_of.split()[-1] == str(os.getsid(0))
 
 
 def test_each_process_has_other_random_numbers(launch, tmp_path):
@@ -206,12 +206,12 @@ def test_without_its_server_a_process_is_a_plain_python(tmp_path):
     gone.server.kill()
     gone.close()
 
-    def said(*arguments):
+    def output_of(*arguments):
         command = [str(gone.python), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    assert "loop" in said("-m", "timeit", "-n1", "-r1")
-    shown = said("-c", "import sys; print(sys.argv, sys.executable)", "x")
+    assert "loop" in output_of("-m", "timeit", "-n1", "-r1")
+    shown = output_of("-c", "import sys; print(sys.argv, sys.executable)", "x")
     assert shown == f"['-c', 'x'] {sys.executable}\n"
 
 

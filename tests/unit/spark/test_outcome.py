@@ -7,7 +7,7 @@ import pytest
 from odradek.client.producer.futures import DeliveredRange
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
 from odradek.spark.exactly_once.ledger import TaskTransaction
-from odradek.spark.exactly_once.outcome import Fetched, Look, joined_outcome, outcome_in
+from odradek.spark.exactly_once.outcome import Fetched, UndecidedFetch, joined_outcome, outcome_in
 from odradek.spark.exactly_once.steps import Outcome
 
 WRITTEN = DeliveredRange("orders", 0, 4, 10, 13)
@@ -36,8 +36,8 @@ def look(*, stable=20, start=0, aborted=(), data=None):
         # Of another producer; of one that the id had later.
         ({"aborted": ((8, 10), (7, 17))}, Outcome.COMMITTED),
         # A last stable offset at its first record, or one of another before it.
-        ({"stable": 10, "data": b""}, Look.STILL_OPEN),
-        ({"stable": 4, "data": b""}, Look.STILL_OPEN),
+        ({"stable": 10, "data": b""}, UndecidedFetch.STILL_OPEN),
+        ({"stable": 4, "data": b""}, UndecidedFetch.STILL_OPEN),
         # Only the last of its records are left.
         ({"start": 12, "data": batch(12)}, Outcome.COMMITTED),
         ({"start": 14, "data": b""}, Outcome.GONE),
@@ -46,7 +46,7 @@ def look(*, stable=20, start=0, aborted=(), data=None):
         ({"data": batch(10, epoch=4, records=4)}, Outcome.GONE),
         ({"data": batch(17)}, Outcome.GONE),
         # Compacted in front of its last record.
-        ({"data": batch(10, producer_id=8)}, Look.FURTHER_ON),
+        ({"data": batch(10, producer_id=8)}, UndecidedFetch.FURTHER_ON),
     ],
 )
 def test_the_outcome_of_a_range(fetched, expected):

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 
 from odradek.model.topics import TopicPartition
 from odradek.spark.offsets import OffsetRange
-from odradek.spark.pushdown import EPOCH, Narrowing, PushFilters, bounds
+from odradek.spark.pushdown import EPOCH, PushFilters, ReadFilters, bounds
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 U0 = TopicPartition("u", 0)
@@ -67,7 +67,7 @@ any_filters = st.lists(
 @given(any_filters)
 def test_every_record_that_matches_is_read(chosen):
     start, end = {T0: 0, T1: 2, T2: 5, U0: 0}, {T0: 10, T1: 10, T2: 5, U0: 3}
-    starts, ends = Narrowing(chosen).by_position(start, end)
+    starts, ends = ReadFilters(chosen).by_position(start, end)
     for partition in start:
         for offset in range(start[partition], end[partition]):
             record = {
@@ -80,7 +80,7 @@ def test_every_record_that_matches_is_read(chosen):
 
 
 def narrowed(*filters):
-    starts, ends = Narrowing(list(filters)).by_position(
+    starts, ends = ReadFilters(list(filters)).by_position(
         {T0: 0, T1: 0, U0: 0}, {T0: 9, T1: 9, U0: 9}
     )
     return [OffsetRange(*p, starts[p], ends[p]) for p in starts]
@@ -113,7 +113,7 @@ def test_a_filter_without_a_bound_narrows_nothing():
 
 
 def test_a_range_that_was_empty_before_is_kept_for_the_checks_of_data_loss():
-    assert Narrowing([]).by_position({T0: 7}, {T0: 5}) == ({T0: 7}, {T0: 5})
+    assert ReadFilters([]).by_position({T0: 7}, {T0: 5}) == ({T0: 7}, {T0: 5})
 
 
 def test_times_are_microseconds():
@@ -130,8 +130,8 @@ def test_spark_sees_the_method_as_not_overridden():
     """PySpark's `plan_data_source_read` checks this, and rejects overridden ones while the setting
     is off.
     """
-    push = PushFilters(Narrowing())
+    push = PushFilters(ReadFilters())
     assert getattr(push, "__func__", None) is DataSourceReader.pushFilters
     given_ = [EqualTo(("partition",), 1)]
     assert push(given_) == given_  # type: ignore[arg-type]
-    assert push.narrowing.filters == given_
+    assert push.read_filters.filters == given_

@@ -6,7 +6,7 @@ from odradek.testing.rules import (
     CommittedRecord,
     DurableAck,
     InSyncReplica,
-    Leadership,
+    LeadershipClaim,
     ReplicaLog,
     Vote,
     Watermark,
@@ -23,22 +23,24 @@ from odradek.testing.rules import (
 
 def test_leaders_of_different_epochs_and_partitions_are_accepted() -> None:
     seen = [
-        Leadership(1, "t-0", 1, "a"),
-        Leadership(2, "t-0", 2, "b"),
-        Leadership(3, "t-1", 1, "b"),
-        Leadership(4, "t-0", 1, "a"),
+        LeadershipClaim(1, "t-0", 1, "a"),
+        LeadershipClaim(2, "t-0", 2, "b"),
+        LeadershipClaim(3, "t-1", 1, "b"),
+        LeadershipClaim(4, "t-0", 1, "a"),
     ]
     assert one_leader_per_epoch(seen) == []
 
 
 def test_two_leaders_of_one_epoch_are_found() -> None:
-    found = one_leader_per_epoch([Leadership(1, "t-0", 1, "a"), Leadership(9, "t-0", 1, "b")])
+    found = one_leader_per_epoch(
+        [LeadershipClaim(1, "t-0", 1, "a"), LeadershipClaim(9, "t-0", 1, "b")]
+    )
     assert found == ["t-0: epoch 1 has two leaders: a since 1 ns, and b at 9 ns"]
 
 
 def test_a_process_that_leads_the_epoch_of_the_one_before_it_is_found() -> None:
     assert one_leader_per_epoch(
-        [Leadership(1, "t-0", 1, "a", boot=1), Leadership(2, "t-0", 1, "a", boot=2)]
+        [LeadershipClaim(1, "t-0", 1, "a", boot=1), LeadershipClaim(2, "t-0", 1, "a", boot=2)]
     )
 
 

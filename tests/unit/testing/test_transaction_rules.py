@@ -144,7 +144,7 @@ def test_the_offset_of_the_group_is_that_of_the_last_transaction_that_is_there(
     assert f"is at {offset}, and the last transaction with offsets" in run.violations()[0]
 
 
-def told(run: Observed, at_ns: int, offset: int, *, of_several: bool = False) -> None:
+def note_offset_read(run: Observed, at_ns: int, offset: int, *, of_several: bool = False) -> None:
     run.history.offset_reads.append(OffsetRead(at_ns, "id", offset, of_several))
 
 
@@ -163,28 +163,28 @@ def with_offsets() -> Observed:
 def test_offsets_may_be_told_from_their_commit_on() -> None:
     run = with_offsets()
     for at_ns, offset in ((0, -1), (COMMIT_NS, 1), (COMMIT_NS, 3), (COMMIT_NS + 1, 3)):
-        told(run, at_ns, offset)
+        note_offset_read(run, at_ns, offset)
     assert run.violations() == []
 
 
 @pytest.mark.parametrize(("at_ns", "offset"), [(COMMIT_NS - 1, 1), (COMMIT_NS, 2)])
 def test_offsets_are_not_told_before_their_commit_is_sent(at_ns: int, offset: int) -> None:
     run = with_offsets()
-    told(run, at_ns, offset)
+    note_offset_read(run, at_ns, offset)
     assert "before the commit" in run.violations()[0]
 
 
 def test_offsets_of_a_transaction_that_is_not_there_are_found() -> None:
     run = with_offsets()
     run.transaction(UNKNOWN, (P0, b"4"))
-    told(run, COMMIT_NS, 4)
+    note_offset_read(run, COMMIT_NS, 4)
     assert "is not there" in run.violations()[0]
 
 
 @pytest.mark.parametrize("of_several", [True, False])
 def test_offsets_go_back_only_where_a_broker_may_be_cut_off(of_several: bool) -> None:
     run = with_offsets()
-    told(run, COMMIT_NS, 3, of_several=of_several)
-    told(run, COMMIT_NS + 1, 1, of_several=of_several)
+    note_offset_read(run, COMMIT_NS, 3, of_several=of_several)
+    note_offset_read(run, COMMIT_NS + 1, 1, of_several=of_several)
     found = ["went back from 3 to 1" in each for each in run.violations()]
     assert found == ([] if of_several else [True])

@@ -237,9 +237,9 @@ def test_under_racing_threads_an_operation_completes_exactly_once(timer: Threade
         assert [operation.completions for operation in operations] == [1] * 20
         assert not any(operation.overlapped for operation in operations)
         assert sum(won) <= 20
-    settled = threading.Event()
-    timer.call_later(5, settled.set)
-    assert settled.wait(PATIENCE_S)
+    has_run = threading.Event()
+    timer.call_later(5, has_run.set)
+    assert has_run.wait(PATIENCE_S)
     assert (purgatory.num_delayed, timer.size) == (0, 0)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse, DelayedResponse
 from odradek.broker.handlers.find_coordinator import after_creation
 from odradek.broker.producer_fenced import error_for_version
-from odradek.coordinator.transaction.add_partitions import TransactionalProducer
+from odradek.coordinator.transaction.add_partitions import ProducerIdentity
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import CONSUMER_OFFSETS, TopicPartition
 from odradek.protocol.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -39,9 +39,7 @@ def handle(
             return
         number = broker.groups.runtime.partition_of(request.group_id)
         broker.transactions.add_partitions(
-            TransactionalProducer(
-                request.transactional_id, request.producer_id, request.producer_epoch
-            ),
+            ProducerIdentity(request.transactional_id, request.producer_id, request.producer_epoch),
             (TopicPartition(CONSUMER_OFFSETS, number),),
             context.connection_number,
             respond,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse
 from odradek.broker.producer_fenced import error_for_version
 from odradek.coordinator.operation import CombinedReply
-from odradek.coordinator.transaction.add_partitions import TransactionalProducer
+from odradek.coordinator.transaction.add_partitions import ProducerIdentity
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.protocol.api.add_partitions_to_txn import (
@@ -67,7 +67,7 @@ def of_client(
         context.respond(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
     broker.transactions.add_partitions(
-        TransactionalProducer(
+        ProducerIdentity(
             request.v3_and_below_transactional_id,
             request.v3_and_below_producer_id,
             request.v3_and_below_producer_epoch,

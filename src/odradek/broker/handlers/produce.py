@@ -34,7 +34,7 @@ from odradek.broker.leader_hints import CUT_OFF, LeaderHints, error_if_missing, 
 from odradek.broker.transaction_verification import (
     ADD_PARTITION,
     TransactionalBatches,
-    Verified,
+    VerificationResult,
     operation_of_produce,
 )
 from odradek.model.byte_ranges import ByteRange
@@ -131,7 +131,7 @@ def handle_transactional(
         operation_of_produce(context.version),
     )
 
-    def answered(verified: Verified) -> None:
+    def answered(verified: VerificationResult) -> None:
         # A partition that came meanwhile, or came again, was not asked about: Kafka's clients give
         # up upon INVALID_TXN_STATE, which its log would answer, but not upon this.
         known = {partition for partition, _ in found}
@@ -188,7 +188,7 @@ def append_all(
     context: RequestContext,
     request: ProduceRequest,
     asked: list[RequestedPartition],
-    verified: Verified | None,
+    verified: VerificationResult | None,
 ) -> ProduceResponse | DelayedResponse | NoResponse:
     """Append the batches and respond, or wait for their commit. `verified`: what the coordinator of
     the transaction says.
@@ -302,7 +302,7 @@ def append(
     data: PartitionProduceData,
     appended: list[Partition],
     statuses: list[ProduceStatus],
-    verified: Verified | None,
+    verified: VerificationResult | None,
 ) -> PartitionProduceResponse:
     """Append one partition's batch, or refuse it; return its part of the response.
 

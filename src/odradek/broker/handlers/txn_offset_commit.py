@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.broker.context import CALLBACK_RESPONSE, CallbackResponse
 from odradek.broker.transaction_verification import (
     TransactionalBatches,
-    Verified,
+    VerificationResult,
     operation_of_txn_offset_commit,
 )
 from odradek.coordinator.group.txn_offset_commit import txn_commit_error
@@ -118,7 +118,7 @@ def _verify(
         return
     key = partition.topic_partition
 
-    def answered(verified: Verified) -> None:
+    def answered(verified: VerificationResult) -> None:
         error = verified.errors.get(key, NONE)
         if error is NONE:
             groups.commit_transactional_offsets(

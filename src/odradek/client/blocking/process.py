@@ -30,8 +30,8 @@ from odradek.client.process_loop import ProcessLoop, pace_of, table_writer
 from odradek.client.processing import (
     INTERVAL_S,
     MAX_RECORDS,
-    Pace,
     Plan,
+    TransactionLimit,
     outputs_of,
     plan_of,
 )
@@ -153,7 +153,7 @@ def write_records(
     function: Callable[[Record[Any, Any]], Any],
     writer: Producer[Any, Any],
     plan: Plan,
-    pace: Pace,
+    pace: TransactionLimit,
     buffer: RecordBuffer,
 ) -> int:
     """Call the function for each record, and send what it returns, until the transaction is to get

@@ -470,8 +470,8 @@ class Transactions:
     async def _complete_transaction(self) -> None:
         """Wait until all records and offsets are part of the transaction. Raises if one failed."""
         await self._flush()
-        await settled(self._adding)
-        await settled(self._committing_offsets)
+        await wait_until_done(self._adding)
+        await wait_until_done(self._committing_offsets)
         if self.transaction.has_failed:
             assert self.transaction.error is not None
             raise self.transaction.error
@@ -490,9 +490,9 @@ class Transactions:
             "the transaction was aborted before the record was acknowledged"
         )
         self._sender.abort_incomplete(reason)
-        await settled(self._committing_offsets)
+        await wait_until_done(self._committing_offsets)
         if transaction.version < VERSION_2:
-            await settled(self._adding)
+            await wait_until_done(self._adding)
             await self._until_nothing_is_in_flight()
             if self._manager.is_in_doubt:
                 transaction.needs_new_epoch = True
@@ -694,7 +694,7 @@ def code_only(response: Any) -> tuple[ErrorCode, str]:
     return error_code(response.error_code), ""
 
 
-async def settled(waiter: Waiter[T]) -> None:
+async def wait_until_done(waiter: Waiter[T]) -> None:
     """Wait until a waiter is done, whatever its outcome."""
     done: Waiter[None] = Waiter()
     waiter.add_callback(lambda _: done.complete(None))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from odradek.coordinator.transaction.transaction_shard import TransactionShard
 
 
-class TransactionalProducer(NamedTuple):
+class ProducerIdentity(NamedTuple):
     """The producer that a request says it comes from."""
 
     transactional_id: str
@@ -40,7 +40,7 @@ NO_CONNECTION = -1
 def add_partitions(
     shard: TransactionShard,
     result: OperationResult,
-    producer: TransactionalProducer,
+    producer: ProducerIdentity,
     partitions: Collection[TopicPartition],
     transaction_version: int,
     connection: int,
@@ -80,7 +80,7 @@ def note_connection(newest: dict[str, int], transactional_id: str, connection: i
         newest[transactional_id] = max(connection, newest.get(transactional_id, NO_CONNECTION))
 
 
-def producer_error(metadata: TransactionMetadata, producer: TransactionalProducer) -> ErrorCode:
+def producer_error(metadata: TransactionMetadata, producer: ProducerIdentity) -> ErrorCode:
     """The error of a request that is not of the present producer of its id."""
     if metadata.producer_id != producer.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -92,7 +92,7 @@ def producer_error(metadata: TransactionMetadata, producer: TransactionalProduce
 def verify_partitions(
     shard: TransactionShard,
     result: OperationResult,
-    producer: TransactionalProducer,
+    producer: ProducerIdentity,
     partitions: Collection[TopicPartition],
     reply: Reply[dict[TopicPartition, ErrorCode]],
 ) -> None:

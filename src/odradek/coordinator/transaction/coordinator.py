@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.transaction.add_partitions import (
     NO_CONNECTION,
-    TransactionalProducer,
+    ProducerIdentity,
     add_partitions,
     verify_partitions,
 )
@@ -147,7 +147,7 @@ class TransactionCoordinator:
         if not request.transactional_id:
             respond(end_error(ErrorCode.INVALID_REQUEST))
             return
-        producer = TransactionalProducer(
+        producer = ProducerIdentity(
             request.transactional_id, request.producer_id, request.producer_epoch
         )
         bumps_epoch = version >= FIRST_END_WITH_EPOCH_BUMP
@@ -170,7 +170,7 @@ class TransactionCoordinator:
 
     def add_partitions(
         self,
-        producer: TransactionalProducer,
+        producer: ProducerIdentity,
         partitions: Collection[TopicPartition],
         connection: int,
         respond: Callable[[ErrorCode], None],
@@ -208,7 +208,7 @@ class TransactionCoordinator:
         if not transactional_id:
             reply.refuse(ErrorCode.INVALID_REQUEST)
             return
-        producer = TransactionalProducer(transactional_id, producer_id, producer_epoch)
+        producer = ProducerIdentity(transactional_id, producer_id, producer_epoch)
 
         def operation(shard: TransactionShard, result: OperationResult) -> None:
             if verify_only:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.transaction.add_partitions import (
     NO_CONNECTION,
-    TransactionalProducer,
+    ProducerIdentity,
     producer_error,
 )
 from odradek.coordinator.transaction.markers import RETRY_MS, TransactionEnd
@@ -60,7 +60,7 @@ def end_error(error: ErrorCode) -> EndTxnResponse:
 def end_txn(
     shard: TransactionShard,
     result: OperationResult,
-    producer: TransactionalProducer,
+    producer: ProducerIdentity,
     committed: bool,
     bumps_epoch: bool,
     connection: int,
@@ -119,7 +119,7 @@ def log_wrong_state(metadata: TransactionMetadata, committed: bool) -> None:
 
 
 def outcome_with_bump(
-    metadata: TransactionMetadata, producer: TransactionalProducer, committed: bool
+    metadata: TransactionMetadata, producer: ProducerIdentity, committed: bool
 ) -> TransactionState | ErrorCode:
     """The state that an EndTxn of version 5 leads to, or the error that answers it."""
     state, epoch = metadata.state, metadata.producer_epoch

@@ -43,7 +43,7 @@ def init_error(error: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_epoch=NO_EPOCH)
 
 
-class Granted(NamedTuple):
+class GrantedProducerId(NamedTuple):
     """The id and epoch that a producer gets, and the epoch that a repeated request has."""
 
     producer_id: int
@@ -108,20 +108,20 @@ def fenced_by(metadata: TransactionMetadata, request: InitProducerIdRequest) -> 
 
 def grant(
     shard: TransactionShard, metadata: TransactionMetadata | None, request: InitProducerIdRequest
-) -> Granted | ErrorCode:
+) -> GrantedProducerId | ErrorCode:
     """The id and epoch that the request gets by the module's table, or its error."""
     expected = request.producer_id, request.producer_epoch
     if metadata is None:
         new = shard.environment.next_producer_id()
-        return NO_ID_YET if new is None else Granted(new, 0, NO_EPOCH)
+        return NO_ID_YET if new is None else GrantedProducerId(new, 0, NO_EPOCH)
     present, epoch = metadata.producer_id, metadata.producer_epoch
     recovers = expected != NO_EXPECTATION
     if recovers and request.producer_epoch != epoch:
         if request.producer_epoch == metadata.last_producer_epoch:
-            return Granted(present, epoch, metadata.last_producer_epoch)
+            return GrantedProducerId(present, epoch, metadata.last_producer_epoch)
         return ErrorCode.PRODUCER_FENCED
     last = epoch if recovers else NO_EPOCH
     if not metadata.is_exhausted:
-        return Granted(present, epoch + 1, last)
+        return GrantedProducerId(present, epoch + 1, last)
     new = shard.environment.next_producer_id()
-    return NO_ID_YET if new is None else Granted(new, 0, last)
+    return NO_ID_YET if new is None else GrantedProducerId(new, 0, last)

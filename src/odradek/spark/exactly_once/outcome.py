@@ -34,7 +34,7 @@ class Fetched:
     data: bytes
 
 
-class Look(enum.Enum):
+class UndecidedFetch(enum.Enum):
     """An answer of a fetch that does not tell the outcome yet."""
 
     STILL_OPEN = "still open"
@@ -44,12 +44,12 @@ class Look(enum.Enum):
 
 def outcome_in(
     transaction: TaskTransaction, written: DeliveredRange, fetched: Fetched
-) -> Outcome | Look:
+) -> Outcome | UndecidedFetch:
     """Return the outcome that a fetch of one of the transaction's ranges shows."""
     if fetched.log_start_offset > written.last_offset:
         return Outcome.GONE
     if fetched.last_stable_offset <= max(written.first_offset, fetched.log_start_offset):
-        return Look.STILL_OPEN
+        return UndecidedFetch.STILL_OPEN
     for producer_id, first_offset in fetched.aborted:
         inside = written.first_offset <= first_offset <= written.last_offset
         if producer_id == transaction.producer_id and inside:
@@ -63,7 +63,7 @@ def outcome_in(
         end = header.next_offset
     if end > written.last_offset or not fetched.data:
         return Outcome.GONE
-    return Look.FURTHER_ON
+    return UndecidedFetch.FURTHER_ON
 
 
 def is_of(transaction: TaskTransaction, header: RecordBatchHeader) -> bool:

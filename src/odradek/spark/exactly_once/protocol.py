@@ -21,7 +21,13 @@ from odradek.spark.exactly_once.driver import LedgerReader, driver_of
 from odradek.spark.exactly_once.ledger import TaskTransaction
 from odradek.spark.exactly_once.ledger_topic import LedgerTopic, ledger_topic
 from odradek.spark.exactly_once.reading import log_admin_of
-from odradek.spark.exactly_once.steps import Batch, Standing, abort_steps, commit_steps, standing
+from odradek.spark.exactly_once.steps import (
+    Batch,
+    BatchState,
+    abort_steps,
+    batch_state,
+    commit_steps,
+)
 from odradek.spark.options import WriteOptions
 from odradek.spark.producers import CachedProducer, return_producer, take_producer
 
@@ -70,7 +76,7 @@ class ExactlyOnce(CommitProtocol):
         """Begin a transaction; None if the batch is decided already."""
         batch = self.batch(task)
         reader = reader_of(self.options, self.ledger, batch.prefix)
-        if standing(batch, reader.read_for_task(batch)) is not Standing.UNDECIDED:
+        if batch_state(batch, reader.read_for_task(batch)) is not BatchState.UNDECIDED:
             log.info("%s of %s: it is decided, its rows are not written again", task, batch)
             return None
         transactional_id = f"{batch.prefix}.{task.partition_id}.{task.attempt}"

@@ -38,7 +38,13 @@ from odradek.protocol.api.metadata import MetadataResponseTopic
 from odradek.protocol.record_batch import batches, records_of
 from odradek.protocol.records import Record
 from odradek.spark.exactly_once.ledger import LedgerEntry, TaskTransaction
-from odradek.spark.exactly_once.outcome import Fetched, Look, is_of, joined_outcome, outcome_in
+from odradek.spark.exactly_once.outcome import (
+    Fetched,
+    UndecidedFetch,
+    is_of,
+    joined_outcome,
+    outcome_in,
+)
 from odradek.spark.exactly_once.steps import Outcome
 from odradek.spark.options import ClientOptions, settings_for
 
@@ -225,7 +231,7 @@ class LogCalls(AdminCalls):
             found = outcome_in(transaction, written, fetched)
             if isinstance(found, Outcome):
                 return found
-            if found is Look.STILL_OPEN:
+            if found is UndecidedFetch.STILL_OPEN:
                 await self.engine.sleep(OPEN_BACKOFF_MS)
             else:
                 offset = end_of(fetched.data) or written.last_offset + 1

@@ -51,23 +51,23 @@ class Batch(NamedTuple):
         return f"batch {self.batch_id} of {self.prefix}"
 
 
-class Standing(enum.Enum):
+class BatchState(enum.Enum):
     """The state of a batch, as its ledger has it."""
 
     UNDECIDED = "undecided"
     DECIDED = "decided"
-    SETTLED = "settled"
+    BEFORE_LEDGER = "before the ledger"
     """Before `ledgerStartsAt`: it is in the topics, as far as it ever will be."""
 
 
-def standing(batch: Batch, decision: Decision | None) -> Standing:
+def batch_state(batch: Batch, decision: Decision | None) -> BatchState:
     """Return what the ledger says of a batch. Raises `LedgerGone` or `LedgerAhead`."""
     prefix, batch_id, starts_at = batch
     if batch_id < starts_at:
-        return Standing.SETTLED
+        return BatchState.BEFORE_LEDGER
     if decision is None:
         if batch_id == starts_at:
-            return Standing.UNDECIDED
+            return BatchState.UNDECIDED
         raise LedgerGone(
             f"the ledger has nothing about {prefix}, and batch {batch_id} is not its first "
             f"(ledgerStartsAt is {starts_at}). Either this query did not write exactly once "
@@ -88,7 +88,7 @@ def standing(batch: Batch, decision: Decision | None) -> Standing:
             f"{decision.batch_id} without writing; or set another transactionalIdPrefix, with "
             f"ledgerStartsAt {batch_id}, to write them again"
         )
-    return Standing.DECIDED if decision.batch_id == batch_id else Standing.UNDECIDED
+    return BatchState.DECIDED if decision.batch_id == batch_id else BatchState.UNDECIDED
 
 
 def is_told_soon(batch: Batch, decision: Decision | None, has_open: bool) -> bool:
@@ -179,13 +179,13 @@ def commit_steps(
     that wrote nothing because they found the batch decided."""
     yield ShutOutOlderDrivers(again=False)
     decision: Decision | None = yield ReadLedger()
-    found = standing(batch, decision)
-    if found is Standing.UNDECIDED:
+    found = batch_state(batch, decision)
+    if found is BatchState.UNDECIDED:
         decision = yield from decide(batch, reported, topic_ids, drained)
     elif reported:
-        known = decision if found is Standing.DECIDED else None
+        known = decision if found is BatchState.DECIDED else None
         yield EndTransactions(undecided(reported, known), commit=False)
-    if decision is None or found is Standing.SETTLED:
+    if decision is None or found is BatchState.BEFORE_LEDGER:
         yield FenceLosers()
     else:
         yield from finish_decided(batch, decision)
@@ -212,7 +212,7 @@ def decide(
     # Another process of this driver may have written an earlier batch, or it is another driver.
     yield ShutOutOlderDrivers()
     found: Decision | None = yield ReadLedger()
-    if standing(batch, found) is Standing.DECIDED and found is not None:
+    if batch_state(batch, found) is BatchState.DECIDED and found is not None:
         yield EndTransactions(undecided(reported, found), commit=False)
         return found
     written = yield WriteDecision(decision)
@@ -241,7 +241,7 @@ def finish_decided(batch: Batch, decision: Decision) -> Steps:
         # An older driver may have copied some of them.
         newer: Decision | None = yield ReadLedger()
         if newer is None or newer.batch_id != decision.batch_id:
-            standing(batch, newer)
+            batch_state(batch, newer)
             raise LedgerGone(
                 f"the ledger has lost its decision of {batch}: the topic was deleted or emptied. "
                 "What is in: the transactions that were ended so far. What is not: those that were "

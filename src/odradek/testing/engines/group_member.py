@@ -37,7 +37,7 @@ from odradek.testing.engines.consumer_application import (
 )
 from odradek.testing.history import History
 
-Surprise = Callable[[str, str], None]
+ReportUnexpected = Callable[[str, str], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +54,7 @@ class GroupJournal:
     _fronts: dict[TopicPartition, int] = field(default_factory=dict)
 
     def check_owner(
-        self, who: str, generation: int, partitions: Iterable[TopicPartition], say: Surprise
+        self, who: str, generation: int, partitions: Iterable[TopicPartition], say: ReportUnexpected
     ) -> None:
         """Check that no other member owns these partitions in this generation."""
         for partition in partitions:
@@ -76,7 +76,7 @@ class GroupJournal:
         """Return the offset before which all records have been processed."""
         return self._fronts.get(partition, 0)
 
-    def check_start(self, partition: TopicPartition, offset: int, say: Surprise) -> None:
+    def check_start(self, partition: TopicPartition, offset: int, say: ReportUnexpected) -> None:
         """Check the offset at which a member starts to read."""
         if offset > self.processed_to(partition):
             say(
@@ -84,7 +84,9 @@ class GroupJournal:
                 f"{partition} goes on at {offset}; dealt with {self.processed_to(partition)}",
             )
 
-    def check_committed(self, partition: TopicPartition, offset: int, say: Surprise) -> None:
+    def check_committed(
+        self, partition: TopicPartition, offset: int, say: ReportUnexpected
+    ) -> None:
         """Check a committed offset that the broker returned."""
         self.committed[partition] = offset
         if offset > self.processed_to(partition):

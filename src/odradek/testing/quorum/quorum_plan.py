@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from odradek.raft.core import RaftConfig
 from odradek.testing.link_faults import FATES
 from odradek.testing.prng import SplitMix64, stream
-from odradek.testing.process import Pace
+from odradek.testing.process import DelayRanges
 from odradek.testing.scheduler import MS
 from odradek.testing.transport import Link
 from odradek.testing.workload.schedule import (
@@ -42,7 +42,7 @@ class QuorumPlan:
     faults: Sequence[FaultPlan]
     fates: Sequence[Fate]
     link: Link
-    pace: Pace
+    pace: DelayRanges
     heal_ns: int
 
     @property

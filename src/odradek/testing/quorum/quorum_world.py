@@ -31,7 +31,7 @@ from odradek.testing.rules import (
     METADATA,
     CommittedRecord,
     DurableAck,
-    Leadership,
+    LeadershipClaim,
     Vote,
     Watermark,
     acks_are_on_platters,
@@ -97,7 +97,7 @@ class QuorumWatcher:
 
     scheduler: Scheduler
     machines: list[SimMachine]
-    leaderships: list[Leadership] = field(default_factory=list)
+    leaderships: list[LeadershipClaim] = field(default_factory=list)
     votes: list[Vote] = field(default_factory=list)
     watermarks: list[Watermark] = field(default_factory=list)
     records: list[CommittedRecord] = field(default_factory=list)
@@ -118,7 +118,7 @@ class QuorumWatcher:
 
     def leads(self, replica: Replica, epoch: int) -> None:
         self.leaderships.append(
-            Leadership(
+            LeadershipClaim(
                 self.scheduler.now_ns, METADATA, epoch, host_of(replica.number), self._boot(replica)
             )
         )

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from odradek.model.topics import TopicPartition
 from odradek.testing.checker import FSYNC, RetentionRule
 from odradek.testing.prng import SplitMix64, stream
-from odradek.testing.process import Pace
+from odradek.testing.process import DelayRanges
 from odradek.testing.scheduler import MS
 from odradek.testing.transport import Link
 from odradek.testing.workload.producer import ProducerPlan
@@ -136,7 +136,7 @@ class Schedule:
     readers: Sequence[ReaderPlan]
     faults: Sequence[FaultPlan]
     link: Link
-    pace: Pace
+    pace: DelayRanges
     heal_ns: int
     recreated: Sequence[TopicPlan] = ()
     """Topics that are deleted and created again."""
@@ -356,8 +356,8 @@ def draw_link(chance: SplitMix64) -> Link:
     )
 
 
-def draw_pace(chance: SplitMix64) -> Pace:
-    return Pace(
+def draw_pace(chance: SplitMix64) -> DelayRanges:
+    return DelayRanges(
         delay_ns=chance.pick(((10_000, 300_000), (100_000, 8_000_000), (5_000_000, 30_000_000))),
         slow_delay_ns=(5_000_000, chance.pick((30, 200, 900)) * MS),
         slow_rate=chance.pick((0, 50, 200)),

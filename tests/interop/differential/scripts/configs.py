@@ -148,7 +148,7 @@ def alter_topics(peer: Peer) -> None:
                 request = changing(TOPIC, name, *changes, validate_only=validate_only)
                 told = "checked" if validate_only else "done"
                 peer.call(f"v{version} {number} {changes}, {told}", request, version)
-            settled(peer, name, 1_000 + number)
+            await_earlier_changes(peer, name, 1_000 + number)
             request = describing(TOPIC, name, sorted({change[0] for change in changes}))  # type: ignore[assignment]
             if changes:
                 peer.call(f"v{version} {number} {changes}, then", request, 4)
@@ -158,7 +158,7 @@ def alter_topics(peer: Peer) -> None:
         several(peer, version, name)
 
 
-def settled(peer: Peer, name: str, mark: int) -> None:
+def await_earlier_changes(peer: Peer, name: str, mark: int) -> None:
     """Wait for earlier changes: metadata reach a broker in order, so a later mark is enough."""
     mark_setting = "file.delete.delay.ms"
     peer.ask(changing(TOPIC, name, (mark_setting, SET, str(mark))), 1)
@@ -256,7 +256,7 @@ def alter_brokers(peer: Peer) -> None:
                     label = f"v{version} broker {target!r} {number} {changes}"
                     peer.call(f"{label}, {told}", request, version)
                 mark = 10_000 * (version + 1) + 100 * len(target) + number
-                settled(peer, "under-brokers", mark)
+                await_earlier_changes(peer, "under-brokers", mark)
                 keys = [change[0] for change in changes]
                 request = describing(BROKER, NODE, keys, synonyms=True)  # type: ignore[assignment]
                 peer.call(f"{label}, then", request, 4)
@@ -282,11 +282,11 @@ def inherited(peer: Peer) -> None:
         [*levels, (TOPIC, "heir", "max.message.bytes", "600000")]
     ):
         peer.ask(changing(kind, name, (key, SET, value)), 1)
-        settled(peer, "heir", 100 + number)
+        await_earlier_changes(peer, "heir", 100 + number)
         peer.call(f"with {value}", request, 4)
     for number, (kind, name, key, _) in enumerate(levels):
         peer.ask(changing(kind, name, (key, DELETE, None)), 1)
-        settled(peer, "heir", 200 + number)
+        await_earlier_changes(peer, "heir", 200 + number)
         peer.call(f"without {number}", request, 4)
 
 
@@ -398,7 +398,7 @@ def alter_others(peer: Peer) -> None:
                 request = changing(kind, name, *changes, validate_only=validate_only)
                 told = "checked" if validate_only else "done"
                 peer.call(f"v{version} {kind} {number} {changes}, {told}", request, version)
-            settled(peer, "beside-others", 10_000 * (version + 1) + number)
+            await_earlier_changes(peer, "beside-others", 10_000 * (version + 1) + number)
             shown = describing(kind, name, [change[0] for change in changes], synonyms=True)
             peer.call(f"v{version} {kind} {number} {changes}, then", shown, 4)
         for kind, key, value in (
@@ -415,7 +415,7 @@ def alter_others(peer: Peer) -> None:
             }
             undone = [(key, DELETE, None) for key in sorted(names)]
             peer.ask(changing(kind, f"others-v{version}", *undone), version)
-    settled(peer, "beside-others", 1)
+    await_earlier_changes(peer, "beside-others", 1)
     list_resources(peer, "afterwards")
 
 

@@ -60,10 +60,10 @@ def create(peer: Peer, label: str, **given: Any) -> None:
     peer.call(label, request, peer.versions[19][-1])
 
 
-def settle(peer: Peer) -> None:
+def await_in_sync(peer: Peer) -> None:
     """Wait until all partitions have a leader, all replicas are in sync and nothing moves."""
 
-    def is_settled() -> bool:
+    def is_in_sync() -> bool:
         topics = peer.ask(MetadataRequest(topics=None), 9).topics
         moving = peer.ask(ListPartitionReassignmentsRequest(), 0).topics
         return not moving and all(
@@ -72,12 +72,12 @@ def settle(peer: Peer) -> None:
             for each in topic.partitions
         )
 
-    peer.until(is_settled)
+    peer.until(is_in_sync)
 
 
 def placement(peer: Peer, label: str) -> None:
-    """Record leaders, replicas and in-sync replicas, once they are settled."""
-    settle(peer)
+    """Record leaders, replicas and in-sync replicas, once all are in sync."""
+    await_in_sync(peer)
     found, since = placed(peer), time.monotonic()
     while time.monotonic() - since < STABLE_S:  # A decision reaches the node that is asked later.
         time.sleep(0.05)
@@ -134,7 +134,7 @@ def creations(peer: Peer) -> None:
 
 def described(peer: Peer, label: str) -> None:
     """Record DescribeTopicPartitions, which has eligible leader replicas."""
-    settle(peer)
+    await_in_sync(peer)
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)])
     response = peer.ask(request, 0)
     for topic in response.topics:
@@ -171,7 +171,7 @@ def elect(peer: Peer, label: str, kind: int, *partitions: tuple[str, Sequence[in
 def moves(peer: Peer) -> None:
     """Reassignments that grow, shrink, move and reorder, what is refused, and elections after."""
     create(peer, "created", factor=-1, assignments=dict(enumerate(map(list, ASSIGNED))))
-    settle(peer)
+    await_in_sync(peer)
     for label, replicas in (
         ("in another order", [2, 1, 3]),
         ("fewer", [1, 2]),

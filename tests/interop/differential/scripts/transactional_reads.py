@@ -52,7 +52,7 @@ class Writer:
         self.is_open = False
         init = InitProducerIdRequest(transactional_id=self.id, transaction_timeout_ms=60_000)
         # The coordinator may be loading.
-        answer = peer.settled(init, BEFORE_V2, lambda answer: answer.error_code == NONE)
+        answer = peer.ask_until(init, BEFORE_V2, lambda answer: answer.error_code == NONE)
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
 
     def send(self, count: int = 2, timestamp: int = T0) -> None:
@@ -84,7 +84,9 @@ class Writer:
             return topic.results_by_partition[0].partition_error_code
 
         concurrent = ErrorCode.CONCURRENT_TRANSACTIONS
-        answer = self.peer.settled(request, BEFORE_V2, lambda found: error_of(found) != concurrent)
+        answer = self.peer.ask_until(
+            request, BEFORE_V2, lambda found: error_of(found) != concurrent
+        )
         assert error_of(answer) == NONE, answer
 
     def end(self, committed: bool) -> None:

@@ -55,9 +55,9 @@ class TransactionalScript:
         self.name = name
         self.ids: dict[int, str] = {}
 
-    def settled(self, request: Any, version: int, error_of: Callable[[Any], int]) -> Any:
+    def ask_until_final(self, request: Any, version: int, error_of: Callable[[Any], int]) -> Any:
         """The response, as soon as it is no error that means: not yet."""
-        found = self.peer.settled(
+        found = self.peer.ask_until(
             request, version, lambda answer: ErrorCode(error_of(answer)).name not in RETRY
         )
         self.peer.answered.add((declaration(type(request)).api, version))
@@ -76,7 +76,7 @@ class TransactionalScript:
             producer_id=of[0] if version >= 3 else -1,
             producer_epoch=of[1] if version >= 3 else -1,
         )
-        return self.settled(request, version, lambda found: found.error_code)
+        return self.ask_until_final(request, version, lambda found: found.error_code)
 
     def add(self, of: Producer, version: int = 3, topic: str = TOPIC) -> int:
         topics = [AddPartitionsToTxnTopic(name=topic, partitions=[0])]
@@ -91,13 +91,15 @@ class TransactionalScript:
             (told,) = found.results_by_topic_v3_and_below
             return int(told.results_by_partition[0].partition_error_code)
 
-        return error_of(self.settled(request, version, error_of))
+        return error_of(self.ask_until_final(request, version, error_of))
 
     def add_group(self, of: Producer, version: int = 3) -> int:
         request = AddOffsetsToTxnRequest(
             transactional_id=self.name, producer_id=of[0], producer_epoch=of[1], group_id="g"
         )
-        return int(self.settled(request, version, lambda found: found.error_code).error_code)
+        return int(
+            self.ask_until_final(request, version, lambda found: found.error_code).error_code
+        )
 
     def commit_offsets(self, of: Producer, version: int, **given: Any) -> Any:
         """TxnOffsetCommit for partition 0, and for 9, which does not exist."""
@@ -115,7 +117,7 @@ class TransactionalScript:
             topics=[TxnOffsetCommitRequestTopic(name=TOPIC, partitions=partitions)],
             **given,
         )
-        return self.settled(
+        return self.ask_until_final(
             request, version, lambda found: found.topics[0].partitions[0].error_code
         )
 
@@ -123,7 +125,7 @@ class TransactionalScript:
         request = EndTxnRequest(
             transactional_id=self.name, producer_id=of[0], producer_epoch=of[1], committed=committed
         )
-        return self.settled(request, version, lambda found: found.error_code)
+        return self.ask_until_final(request, version, lambda found: found.error_code)
 
     def described(self) -> list[Any]:
         """The state of the id, once its transaction is not ending any more."""

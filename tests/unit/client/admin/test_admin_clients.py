@@ -20,15 +20,15 @@ from odradek.testing import Broker
 # The same calls.
 
 
-@pytest.mark.parametrize("face", [Admin, AioAdmin])
-def test_both_clients_have_every_call_with_its_signature_and_docstring(face: Any) -> None:
+@pytest.mark.parametrize("api", [Admin, AioAdmin])
+def test_both_clients_have_every_call_with_its_signature_and_docstring(api: Any) -> None:
     calls = {
         name: call
         for name, call in inspect.getmembers(AdminCalls, inspect.iscoroutinefunction)
         if not name.startswith(("_", "ask_")) and name not in HIDDEN
     }
     for name, call in calls.items():
-        bound = getattr(face, name)
+        bound = getattr(api, name)
         assert inspect.getdoc(bound) == inspect.getdoc(call)
         assert inspect.signature(bound) == inspect.signature(call)
 

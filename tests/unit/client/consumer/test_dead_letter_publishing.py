@@ -67,7 +67,7 @@ class Publishing:
 
     def publish(self, letters: list[DecodeError]) -> bool:
         self.dead_letters.send(self.dead_letters.unsent(letters), self._wake)
-        return self.dead_letters.settle(letters)
+        return self.dead_letters.remove_acknowledged(letters)
 
     def _wake(self) -> None:
         self.woken += 1

@@ -24,11 +24,11 @@ class Told:
         self.errors: list[KafkaError | None] = []
 
     def send(self, value: bytes) -> None:
-        def told(error: KafkaError | None, delivery: Delivery) -> None:
+        def called(error: KafkaError | None, delivery: Delivery) -> None:
             self.order.append(value)
             self.errors.append(error)
 
-        self.producing.send(value, partition=0, callback=told)
+        self.producing.send(value, partition=0, callback=called)
 
 
 def silent(producing: Producing) -> None:

@@ -177,7 +177,7 @@ class Story:
 
 
 def identity(part: Any) -> tuple[int, int, int]:
-    """Of a batch, to its broker."""
+    """The producer of a batch, as its broker knows it: id, epoch and first sequence."""
     header = RecordBatchHeader(bytes(part.records), 0)
     return header.producer_id, header.producer_epoch, header.base_sequence
 

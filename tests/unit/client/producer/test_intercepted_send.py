@@ -249,12 +249,12 @@ class TestFailures:
         assert len([note for note in notes if note[0] == "acknowledged"]) == 9
 
     def test_an_exception_that_ends_the_program_is_raised_by_send(self) -> None:
-        class Ending(ProducerInterceptor):
+        class Interrupting(ProducerInterceptor):
             def on_send(self, record: ProducerRecord) -> ProducerRecord:
                 raise KeyboardInterrupt
 
         notes: list[Any] = []
-        p = Intercepted(Audit(notes), Ending())
+        p = Intercepted(Audit(notes), Interrupting())
         with pytest.raises(KeyboardInterrupt):
             p.send("v")
         assert [note[0] for note in notes] == ["send", "acknowledged"]
@@ -453,9 +453,9 @@ class TestArguments:
             checked_interceptors(given, ProducerInterceptor)
 
     def test_a_coroutine_function_is_refused(self) -> None:
-        class Awaited(ProducerInterceptor):
+        class Asynchronous(ProducerInterceptor):
             async def on_send(self, record: ProducerRecord) -> ProducerRecord:  # type: ignore[override]
                 return record
 
-        with pytest.raises(ConfigError, match=r"Awaited\.on_send is a coroutine function"):
-            checked_interceptors([Awaited()], ProducerInterceptor)
+        with pytest.raises(ConfigError, match=r"Asynchronous\.on_send is a coroutine function"):
+            checked_interceptors([Asynchronous()], ProducerInterceptor)

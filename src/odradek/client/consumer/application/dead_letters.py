@@ -164,7 +164,7 @@ class DeadLetters:
             timestamp_ms=timestamp_ms if 0 <= timestamp_ms < MAX_TIMESTAMP else None,
         )
 
-    def settle(self, letters: list[DecodeError]) -> bool:
+    def remove_acknowledged(self, letters: list[DecodeError]) -> bool:
         """Remove the acknowledged records from the list; True if there were any.
 
         Raises `DeadLetterFailed` for the first one that could not be written; it counts as unsent.

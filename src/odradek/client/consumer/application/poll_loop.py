@@ -311,7 +311,7 @@ class PollLoop:
         unsent = dead_letters.unsent(letters)
         if unsent:
             await self.driver.call(lambda: dead_letters.send(unsent, self.driver.signal))
-        return dead_letters.settle(letters)
+        return dead_letters.remove_acknowledged(letters)
 
     @property
     def on_decode_error(self) -> Callable[[DecodeError], object] | None:

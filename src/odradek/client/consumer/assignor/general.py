@@ -123,7 +123,7 @@ class GeneralAssignment:
         before = {m: list(share) for m, share in self.shares.items() if self.may_move(m, moving)}
         for member in self.shares.keys() - before.keys():
             self.by_load.remove(member)
-        balance = Balance(self, moving)
+        balance = BalanceStep(self, moving)
         if not self.unwanted_owned:
             balance.run([each for each in given if each.topic in moving])
         moved = balance.run([each for each in self.partitions if each.topic in moving])
@@ -156,7 +156,7 @@ class GeneralAssignment:
         return len(share) < self.capacity[member] or any(each.topic in moving for each in share)
 
 
-class Balance:
+class BalanceStep:
     """Step 3. `topics` are the topics that more than one member subscribes to."""
 
     def __init__(self, assignment: GeneralAssignment, topics: set[str]) -> None:
