@@ -7,7 +7,8 @@ package.
     from odradek import Admin, Consumer, Producer      # odradek.aio for asyncio; odradek.errors
     odradek.read("orders", since="1h", decode="json")  # a bounded read as one Arrow table
 
-The clients are imported when they are first asked for: `odradek --help` does without.
+The clients are imported when they are first asked for: `odradek --help` does without. `leaves` are
+the modules that may be compiled; `prometheus` and `opentelemetry` are for users of those libraries.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def test_nothing_is_moved_where_everything_is_in_its_place(
     assert run(*command, "--dry-run").exit_code == 0
 
 
-def test_what_needs_more_brokers_is_refused_with_the_way_out(run: Run) -> None:
+def test_a_plan_that_needs_more_brokers_is_refused_with_the_way_out(run: Run) -> None:
     drained = run("cluster", "drain", "1", "--yes", code=FAILED)
     assert "there is no other broker to move t-0 to" in drained.stderr
     raised = run("topic", "alter", "t", "--replicas", "2", "--yes", code=FAILED)

@@ -169,13 +169,13 @@ def test_a_group_goes_on_where_it_was(run: Run) -> None:
 
 
 @pytest.mark.parametrize("verb", ["produce", "consume"])
-def test_formats_are_explained(run: Run, verb: str) -> None:
+def test_the_help_of_formats_explains_every_verb(run: Run, verb: str) -> None:
     explained = run(verb, "-f", "help").stdout
     known = [*NUMBERS, *BYTES, "t", "h", "T{rfc3339}"]
     assert [each for each in known if f"%{each}" not in explained] == []
 
 
-def test_topics_by_pattern(run: Run) -> None:
+def test_a_pattern_reads_the_matching_topics_and_an_invalid_one_is_refused(run: Run) -> None:
     run("produce", "t", "from t")
     run("produce", "wide", "from wide")
     assert read(run, "-r", "w.*", "nothing") == b"from wide\n"
@@ -203,7 +203,7 @@ def test_the_text_encoding_escapes_control_characters(run: Run) -> None:
     assert read(run, "t", "-f", r"%v{text}\n").decode() == "\\x1b[2Jred\\n\u00e9\n\\xff\n"
 
 
-def test_sizes_only(run: Run) -> None:
+def test_with_meta_only_sizes_take_the_place_of_key_and_value(run: Run) -> None:
     run("produce", "t", "12345", "-k", "k")
     line = read(run, "t", "--meta-only").split(b"\t")
     assert [line[0], line[1], line[2], line[4], line[5]] == [b"t", b"0", b"0", b"1", b"5\n"]

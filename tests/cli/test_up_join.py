@@ -103,7 +103,7 @@ def test_the_id_of_a_node_that_runs_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:99999"])
-def test_what_is_no_address_is_refused(tmp_path: Path, address: str) -> None:
+def test_a_text_that_is_no_address_is_refused(tmp_path: Path, address: str) -> None:
     assert "host:port" in refused(tmp_path, "2", address)
 
 

@@ -169,7 +169,7 @@ def test_a_start_that_fails_in_the_nodes_leaves_nothing_behind(tmp_path: Path) -
         (("--set", "listeners=PLAINTEXT://:1"), "--set listeners is of one node"),
     ],
 )
-def test_what_is_of_one_node_is_no_setting_of_three(
+def test_a_setting_of_one_node_is_refused_for_three(
     tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     done = run("up", "-n", "3", "--data-dir", data_dir(tmp_path), *arguments)

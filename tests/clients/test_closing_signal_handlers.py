@@ -104,7 +104,7 @@ class TestSections:
         client._thread._guard = RingingGuard(client._thread._guard, at_end)
         handle(client.close)
 
-    def test_of_a_producer(
+    def test_a_producer_closed_in_a_handler_delivers_its_records(
         self, broker: Broker, new_topic: NewTopic, handle: Handle, at_end: bool
     ) -> None:
         topic = new_topic()
@@ -117,7 +117,7 @@ class TestSections:
         assert sent.result(LONG_S).offset == 0
         assert not producer._thread.running
 
-    def test_of_a_consumer(
+    def test_a_consumer_closed_in_a_handler_ends_its_iteration(
         self, broker: Broker, new_topic: NewTopic, handle: Handle, at_end: bool
     ) -> None:
         topic = new_topic()

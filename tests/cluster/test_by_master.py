@@ -95,7 +95,7 @@ def test_batch_and_stream_go_in_and_out(spark: SparkSession, records: Records, h
         ("without_arrow", r"pyarrow"),
     ],
 )
-def test_what_an_executor_lacks_is_named(
+def test_a_part_that_an_executor_lacks_is_named(
     spark: SparkSession,
     records: Records,
     monkeypatch: pytest.MonkeyPatch,

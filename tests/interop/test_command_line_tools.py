@@ -3,7 +3,7 @@
 Each script is a list of runs of one tool. Both brokers get the same runs in the same order; exit
 codes and output are compared line by line, after what must differ was replaced (`PLACES`). A run
 whose output differs for a known reason is in `KNOWN`; its exit code is compared nevertheless,
-unless the run is in `KNOWN_CODES`.
+unless the run is in `OTHER_EXIT_CODES`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ TOPIC_S = ("--entity-type", "topics", "--entity-name", "tools-settings")
 TWO_SETTINGS = "retention.ms=200000,cleanup.policy=[compact,delete]"
 BROKER, BROKERS = ("--broker", "1"), ("--broker-defaults",)
 READER = ("--allow-principal", "User:ada", "--operation", "Read", "--topic", "tools-a")
-HASTY = ("--command-config", "hasty.properties")
+SHORT_API_TIMEOUT = ("--command-config", "hasty.properties")
 """The tool waits for a broker that does not exist, as long as its settings say."""
 PREFERRED, UNCLEAN = ("--election-type", "preferred"), ("--election-type", "unclean")
 
@@ -200,13 +200,20 @@ SCRIPTS: dict[str, list[tuple[str, ...]]] = {
     ],
     "kafka-reassign-partitions": [
         ("--generate", "--topics-to-move-json-file", "topics.json", "--broker-list", "1"),
-        ("--generate", "--topics-to-move-json-file", "topics.json", "--broker-list", "77", *HASTY),
+        (
+            "--generate",
+            "--topics-to-move-json-file",
+            "topics.json",
+            "--broker-list",
+            "77",
+            *SHORT_API_TIMEOUT,
+        ),
         ("--execute", "--reassignment-json-file", "here.json"),
         ("--verify", "--reassignment-json-file", "here.json"),
         ("--execute", "--reassignment-json-file", "here.json", "--throttle", "1000"),
         ("--verify", "--reassignment-json-file", "here.json"),
-        ("--execute", "--reassignment-json-file", "elsewhere.json", *HASTY),
-        ("--verify", "--reassignment-json-file", "elsewhere.json", *HASTY),
+        ("--execute", "--reassignment-json-file", "elsewhere.json", *SHORT_API_TIMEOUT),
+        ("--verify", "--reassignment-json-file", "elsewhere.json", *SHORT_API_TIMEOUT),
         ("--cancel", "--reassignment-json-file", "here.json"),
         ("--list",),
     ],
@@ -251,27 +258,27 @@ PLACES: tuple[tuple[str, str], ...] = (
     (r"Epoch: [0-9]+", "Epoch: <n>"),
     (r"(deadlineMs|tries|nextAllowedTryMs)=-?[0-9]+|[0-9]+ attempt\(s\)", "<n>"),
 )
-WORDS = "The same error in this broker's words."
-FEATURES = "Kafka reads older metadata versions too, and has features of what is not here."
+OUR_WORDING = "The same error in this broker's words."
+FEWER_FEATURES = "Kafka reads older metadata versions too, and has features of what is not here."
 NOT_SERVED = "Kafka lists requests and settings of what is not here."
 KNOWN: dict[str, str] = {
-    "kafka-topics --create --topic tools-c --replication-factor 2": WORDS,
-    "kafka-topics --create --topic bad name": WORDS,
-    "kafka-configs --alter --broker 1 --add-config node.id=5": WORDS,
-    "kafka-configs --alter --broker 1 --add-config min.insync.replicas=2": WORDS,
-    "kafka-configs --alter --broker-defaults --delete-config min.insync.replicas": WORDS,
-    "kafka-configs --alter --group tools-group --add-config consumer.session.timeout.ms=5": WORDS,
+    "kafka-topics --create --topic tools-c --replication-factor 2": OUR_WORDING,
+    "kafka-topics --create --topic bad name": OUR_WORDING,
+    "kafka-configs --alter --broker 1 --add-config node.id=5": OUR_WORDING,
+    "kafka-configs --alter --broker 1 --add-config min.insync.replicas=2": OUR_WORDING,
+    "kafka-configs --alter --broker-defaults --delete-config min.insync.replicas": OUR_WORDING,
+    "kafka-configs --alter --group tools-group --add-config consumer.session.timeout.ms=5": OUR_WORDING,
     "kafka-configs --describe --all --broker 1": NOT_SERVED,
     "kafka-broker-api-versions": NOT_SERVED,
-    "kafka-features describe": FEATURES,
-    "kafka-features upgrade --feature metadata.version=99": FEATURES,
-    "kafka-features downgrade --feature metadata.version=29": FEATURES,
-    "kafka-features downgrade --feature metadata.version=1 --unsafe": FEATURES,
+    "kafka-features describe": FEWER_FEATURES,
+    "kafka-features upgrade --feature metadata.version=99": FEWER_FEATURES,
+    "kafka-features downgrade --feature metadata.version=29": FEWER_FEATURES,
+    "kafka-features downgrade --feature metadata.version=1 --unsafe": FEWER_FEATURES,
 }
 """Runs whose output differs, and why."""
-KNOWN_CODES: dict[str, str] = {}
+OTHER_EXIT_CODES: dict[str, str] = {}
 """Runs that end otherwise, and why."""
-REASONS = {**KNOWN, **KNOWN_CODES}
+REASONS = {**KNOWN, **OTHER_EXIT_CODES}
 
 
 def readable(text: str) -> list[str]:
@@ -339,7 +346,7 @@ def test_a_tool_prints_the_same_with_both_brokers(
         same_text = [readable(text) for text in with_ours[1:]] == [
             readable(text) for text in with_kafka[1:]
         ]
-        same = (same_code or label in KNOWN_CODES) and (same_text or label in REASONS)
+        same = (same_code or label in OTHER_EXIT_CODES) and (same_text or label in REASONS)
         if not same:
             different.append(f"{label}\n  ours  {with_ours}\n  kafka {with_kafka}")
         if same_text and label in REASONS:

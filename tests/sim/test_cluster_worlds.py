@@ -43,13 +43,13 @@ def run_of(seed: int) -> WorldRun:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_seed_of_a_cluster(seed: int) -> None:
+def test_a_seed_of_a_cluster_keeps_every_rule(seed: int) -> None:
     run = run_of(seed)
     assert run.kept, run.explanation
 
 
 @pytest.mark.parametrize("seed", range(300, 306))
-def test_a_seed_of_a_cluster_with_our_clients(seed: int) -> None:
+def test_a_seed_of_a_cluster_with_our_clients_keeps_every_rule(seed: int) -> None:
     outcome = run_seed(World(seed, STEPS, brokers=3, engines=ONLY_ENGINES, brief=True))
     assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
 
@@ -64,7 +64,7 @@ def test_the_seeds_reach_every_site_of_a_cluster() -> None:
     assert set(unreached([run_of(seed).sites for seed in SEEDS], sites)) <= {RARE}
 
 
-def test_the_seeds_have_every_size_and_every_end() -> None:
+def test_the_seeds_have_clusters_of_every_size_and_with_every_kind_of_plan() -> None:
     plans = [run_of(seed).plan for seed in SEEDS]
     assert {plan.machines for plan in plans} == {2, 3, 4, 5}
     assert sum(bool(plan.fates) for plan in plans) > 20

@@ -15,7 +15,7 @@ BROKER_ENDS = ("kill", "crash point", *POWER)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_random_faults(seed: int) -> None:
+def test_compaction_under_random_faults_keeps_every_last_value(seed: int) -> None:
     assert CompactionWorld(seed).run() == []
 
 

@@ -152,7 +152,9 @@ def test_with_automatic_commits_nothing_comes_twice_while_members_come_and_go(
     [(False, 0), (True, 0), (True, 750)],
     ids=["manual", "automatic", "refused"],
 )
-def test_random_events(seed: int, auto_commit: bool, refused_commits: int) -> None:
+def test_a_group_is_stable_after_random_events(
+    seed: int, auto_commit: bool, refused_commits: int
+) -> None:
     """Random joins, ends, pauses, network faults and broker restarts, then a stable group."""
     strategy = STRATEGIES[seed % len(STRATEGIES)]
     world = GroupWorld(

@@ -17,7 +17,7 @@ def outcome_of(seed: int) -> Outcome:
 
 
 @pytest.mark.parametrize("seed", range(1, 61))
-def test_a_seed(seed: int) -> None:
+def test_a_seed_of_a_broker_keeps_every_rule(seed: int) -> None:
     outcome = outcome_of(seed)
     assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
 

@@ -156,7 +156,7 @@ def test_read_committed_reads_records_outside_of_transactions(topics, read):
     assert values(read(topic, **{"kafka.isolation.level": "read_committed"})) == ["plain"]
 
 
-def test_limit_stops_early(topics, read):
+def test_a_limit_returns_that_many_rows_of_a_larger_topic(topics, read):
     topic = topics.create()
     topic.produce(*range(20_000))
     assert read(topic).limit(3).count() == 3

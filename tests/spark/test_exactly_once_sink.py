@@ -136,7 +136,7 @@ def test_a_replay_of_a_decided_batch_writes_nothing(query, monkeypatch):
     assert committed(query.topic) == [1, 2, 3]
 
 
-def test_what_was_aborted_after_the_decision_is_copied(query, monkeypatch):
+def test_rows_that_were_aborted_after_the_decision_are_copied(query, monkeypatch):
     reports = [query.task(0, range(100)), query.task(0, [100], partition=1)]
     with monkeypatch.context() as patch:
         patch.setattr(drivers.BatchDriver, "_end", died)

@@ -362,7 +362,7 @@ def test_a_new_topic_of_a_pattern_that_was_trimmed_before_it_was_read(topics, re
         follow.latestOffset(checkpoint, ALL)
 
 
-def test_a_missing_partition(topics, reader):
+def test_a_missing_partition_is_data_loss_unless_that_may_not_fail(topics, reader):
     topic = topics.create()
     start = of(topic, 0, 7)
     with pytest.raises(DataLoss, match=f"partitions are gone: {topic.name}-1"):
@@ -465,7 +465,7 @@ def test_a_log_that_starts_after_the_next_offset(topics, reader):
     assert planned(careless, of(topic, 2), of(topic, 4)) == []
 
 
-def test_only_assigned_partitions(topics, reader):
+def test_with_assign_only_those_partitions_are_read_and_must_exist(topics, reader):
     topic = topics.create(3)
     topic.produce("a", partition=2)
     follow = reader(None, assign=json.dumps({topic.name: [2]}))

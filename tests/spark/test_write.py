@@ -30,7 +30,7 @@ def save(bootstrap):
     return write
 
 
-def test_all_columns_arrive(spark, topics, save):
+def test_a_row_with_all_columns_arrives_as_one_record_with_them(spark, topics, save):
     topic = topics.create(3)
     headers = [("h", bytearray(b"1")), ("h", None)]
     rows = [

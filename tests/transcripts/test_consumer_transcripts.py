@@ -20,5 +20,5 @@ def test_a_transcript_replays_as_written(path: Path, rewrite: bool) -> None:
     assert path.read_text(encoding="utf-8") == played
 
 
-def test_transcripts_are_found() -> None:
+def test_there_are_at_least_ten_transcripts_of_consumers() -> None:
     assert len(TRANSCRIPTS) >= 10

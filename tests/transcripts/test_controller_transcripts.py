@@ -13,7 +13,7 @@ TRANSCRIPTS = sorted((Path(__file__).parent / "controller").glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_transcript(path: Path, rewrite: bool) -> None:
+def test_a_controller_plays_its_transcript(path: Path, rewrite: bool) -> None:
     played = play(path, ControllerMachine().run)
     if rewrite:
         path.write_text(played, encoding="utf-8")

@@ -20,7 +20,7 @@ ODRADEK = "#!/bin/sh\necho 'odradek 1.2.3, leaves compiled'\n"
 
 
 @pytest.mark.parametrize(("goal", "is_told"), [("setup", True), ("demo", False), ("test", False)])
-def test_who_asks_for_it_hears_what_there_is_and_what_comes_next(
+def test_setup_says_what_there_is_and_what_comes_next_if_asked(
     tmp_path: Path, goal: str, is_told: bool
 ) -> None:
     """The script itself, in a tree where all is there already."""

@@ -5,6 +5,7 @@ that a test can also show it a small example that it has to find.
 
     references    a name in single backticks in a docstring is one that the code has; a dotted name
                   of this package resolves; a file that a docstring or a page names exists
+    chapters      a package's docstring names its modules, and says where its tests are
     names         a public class is defined once in its package, and a name that was replaced
                   does not come back
     halves        no class exists only to be the base of one other class
@@ -390,10 +391,11 @@ def there(tests: Path, pattern: str) -> bool:
 
 
 def test_each_package_says_where_its_tests_are() -> None:
-    packages = [
-        ".".join(path.parent.relative_to(SRC).parts) for path in SRC.glob("odradek/**/__init__.py")
-    ]
-    none_of(wrong_test_lines(source(), sorted(set(packages) - {"odradek"}), ROOT / "tests"))
+    none_of(
+        wrong_test_lines(
+            source(), [each for each in packages() if each != "odradek"], ROOT / "tests"
+        )
+    )
 
 
 def test_the_rule_of_test_lines_finds_what_is_wrong(tmp_path: Path) -> None:
@@ -406,6 +408,45 @@ def test_the_rule_of_test_lines_finds_what_is_wrong(tmp_path: Path) -> None:
         "odradek.a: no tests at 'property/test_a.py'",
         "odradek.b: no line Tests:",
     ]
+
+
+CHAPTERS_BY_NAME = {"odradek.protocol.api", "odradek.broker.handlers"}
+"""Packages with one module per API, which is found by its name."""
+LISTED = re.compile(r"`([^`]+)`|^    (.*)$", re.MULTILINE)
+
+
+def unlisted_modules(modules: Modules, packages: Collection[str]) -> list[str]:
+    """Modules that the docstring of their package does not name, in backticks or in a table."""
+    found = []
+    for package in packages:
+        listed = LISTED.findall(ast.get_docstring(modules[package]) or "")
+        names = {name for pair in listed for text in pair for name in re.findall(r"\w+", text)}
+        for module in modules:
+            before, _, name = module.rpartition(".")
+            if before == package and module not in packages and name not in {*names, "__main__"}:
+                found.append(f"{package} does not name {name}")
+    return found
+
+
+def packages() -> list[str]:
+    found = {
+        ".".join(path.parent.relative_to(SRC).parts) for path in SRC.glob("odradek/**/__init__.py")
+    }
+    return sorted(found)
+
+
+def test_each_package_names_its_modules() -> None:
+    none_of(unlisted_modules(source(), sorted({*packages()} - CHAPTERS_BY_NAME)))
+
+
+def test_the_rule_of_chapters_finds_a_module_that_is_not_named() -> None:
+    text = '"""The log, with its reader and `index`.\n\n    segment   files\n\nTests: unit/log\n"""'
+    names = ("segment", "index", "reader")
+    modules = {
+        "odradek.log": ast.parse(text),
+        **{f"odradek.log.{name}": ast.parse("") for name in names},
+    }
+    assert unlisted_modules(modules, ["odradek.log"]) == ["odradek.log does not name reader"]
 
 
 # -- names -----------------------------------------------------------------------------------------

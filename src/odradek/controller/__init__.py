@@ -5,8 +5,9 @@
 a response: `decision`, then `topics`, `replica_placement`, `configs`, `brokers`, `features`, and by
 way of `partition_change` `leader_election`, `reassignments` and `alter_partition`. The active
 controller has `cluster_control`: `registration`, `broker_sessions` and what follows for the
-partitions, `partition_pass`. `metadata_log` commits the records, in service and over restarts, and
-`snapshots` keeps that log short.
+partitions, `partition_pass`. `quorum_controller` submits decisions while this node leads the
+quorum; `metadata_log` commits the records, in service and over restarts, and `snapshots` keeps that
+log short.
 
 Tests: unit/controller
 """

@@ -1,7 +1,8 @@
 """Modules for every package: environment, topics and ids, error codes. Imports no other package.
 
 In reading order: `env` (clock, randomness, network and disk as arguments) · `topics` (names, ids) ·
-`errors` (Kafka's error codes) · `byte_ranges` (bytes that are not copied) · `java_hash`.
+`node` (id and address of a broker) · `errors` (Kafka's error codes) · `byte_ranges` (bytes that are
+not copied) · `java_hash` · for metrics: `histogram`, `sampled_stat`, `stopwatch` · `version`.
 
 Tests: unit/model
 """

@@ -12,10 +12,14 @@
     output          the queue of bytes and file ranges to send
     connection      one client: order of responses, back-pressure, limits, deadlines
     server          all connections: admission, registry, shutdown
+    violation_log   log lines about invalid input, few even if there is much of it
 
     http_connection one HTTP client: a request at a time, bodies in slices, limits, deadlines
     http_server     all HTTP clients: admission, token, routes, turns
     http_thread     HTTP while the owner thread is busy with its start
+
+    loop_load       turns of a loop, how late its timers are, its share of sleep
+    process_usage   processor time, memory and descriptors of the process
 
 The second and third part run unchanged over simulated transports, but for the thread.
 

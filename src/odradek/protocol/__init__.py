@@ -11,8 +11,9 @@
     record_batch_builder,
     record_columns, compression     reading, building and decompressing record batches
     validate                        the broker's checks on a produced batch
-    control_records, metadata_records,
-    consumer_protocol               contents of records and fields that Kafka itself defines
+    control_records, quorum_records,
+    metadata_records,
+    consumer_protocol, principal    contents of records and fields that Kafka itself defines
 
 Nothing here does I/O or acts on a message. Invalid input from a peer raises `ProtocolError` (see
 `model.errors`) and nothing else; nothing is allocated for a length that has not arrived.

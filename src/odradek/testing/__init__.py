@@ -14,8 +14,9 @@ clock, network, disk and workers. A seed decides the faults: crashes, lost write
 In reading order: `broker`, `cluster`; `world` and `sim`, the simulator and its command;
 `scheduler`, `prng`, `process`, `network`, `ways`, `transport`, `disk`, `volume`, `machine`, the
 simulated environment;
-`nemesis`, `link_faults`, `history`, `checker`, `probes`, `rules`, the faults and the verdict;
-`sites` and `shrink`, what a run reached and what a failure needs; `workload/`, scripted clients;
+`nemesis`, `link_faults`, `cluster_faults`, `history`, `checker`, `probes`, `rules`, `transactions`,
+the faults and the verdict; `sites`, `totals` and `shrink`, what runs reached, what they add up to
+and what a failure needs; `workload/`, scripted clients;
 `engines/`, our own clients; `quorum/`, quorums without brokers; `client_process`, `scripted` and
 `scripted_logs`, scripted brokers for tests of clients.
 

@@ -50,7 +50,7 @@ def seen(cpu):
     return {process.pid for process, ticks in cpu._ticks.items() if ticks}
 
 
-def test_what_a_process_used_that_ended_unseen_by_its_parent_stays_counted(cpu_below, parent):
+def test_the_cpu_time_of_a_process_that_ended_unseen_by_its_parent_stays_counted(cpu_below, parent):
     child = int(parent.stdout.readline())
     cpu = cpu_below.CpuBelow()
     used = cpu.seconds()
@@ -74,6 +74,6 @@ def test_it_looks_by_itself_while_it_is_entered(cpu_below, parent, monkeypatch):
     assert not cpu._thread.is_alive()
 
 
-def test_what_is_left_out_does_not_count_nor_what_is_below_it(cpu_below, parent):
+def test_a_process_that_is_left_out_does_not_count_nor_do_those_below_it(cpu_below, parent):
     child = int(parent.stdout.readline())
     assert not {child, parent.pid} & seen(cpu_below.CpuBelow(without=parent.pid))

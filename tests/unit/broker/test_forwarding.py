@@ -77,7 +77,7 @@ def test_the_controller_answers_what_a_client_asked_another_broker() -> None:
     assert sum(metrics.waited.counts) == 1 and metrics.response_bytes.sum > 0
 
 
-def test_what_any_broker_answers_is_not_sent_on() -> None:
+def test_a_request_that_any_broker_answers_is_not_forwarded() -> None:
     cluster, _, two = two_nodes()
     Client(cluster).ask(DESCRIBE)
     assert not two.nodes.counters.connections_accepted

@@ -19,7 +19,7 @@ def pass_minutes(broker: BrokerWithOpenTransaction, milliseconds: int) -> None:
         broker.pass_time(LOOK_MS)
 
 
-def test_what_no_coordinator_knows_is_aborted_after_the_longest_timeout(
+def test_a_transaction_that_no_coordinator_knows_is_aborted_after_the_longest_timeout(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     broker = BrokerWithOpenTransaction()
@@ -48,7 +48,7 @@ def test_an_abort_that_the_disk_refuses_is_not_counted_and_tried_again() -> None
     assert broker.node.broker.hanging_transactions.aborted == 1
 
 
-def test_what_was_written_to_meanwhile_is_looked_at_again() -> None:
+def test_a_transaction_that_was_written_to_meanwhile_is_looked_at_again() -> None:
     broker = BrokerWithOpenTransaction()
     pass_minutes(broker, LIMIT_MS + 2 * LOOK_MS)
     assert broker.is_open

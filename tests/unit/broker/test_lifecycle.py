@@ -250,7 +250,7 @@ def test_a_new_controller_hears_from_the_broker_at_once() -> None:
     life.heartbeat()
 
 
-def test_what_the_controller_before_does_not_answer_is_sent_to_the_new_one() -> None:
+def test_a_request_that_the_former_controller_does_not_answer_is_sent_to_the_new_one() -> None:
     life = Life()
     life.start()
     assert life.sent() is not None

@@ -71,7 +71,7 @@ def test_a_killed_leader_is_replaced_by_an_in_sync_replica_and_rejoins_the_isr()
     assert nodes.logs_are_equal()
 
 
-def test_what_a_killed_leader_alone_had_is_truncated_when_it_is_back() -> None:
+def test_records_that_only_a_killed_leader_had_are_truncated_when_it_is_back() -> None:
     nodes = ReplicatedNodes().create_topic()
     assert nodes.produced(1, 10) == ErrorCode.NONE
     mend = nodes.cut(1, 2, 3)
@@ -101,7 +101,7 @@ def test_a_power_failure_of_all_nodes_loses_nothing_acknowledged() -> None:
     assert nodes.logs_are_equal()
 
 
-def test_what_waits_for_a_silent_controller_goes_to_the_next_one() -> None:
+def test_a_request_that_waits_for_a_silent_controller_goes_to_the_next_one() -> None:
     nodes = ReplicatedNodes()
     first = nodes.controllers[0].config.node_id
     at = nodes.other_than_controller()

@@ -33,7 +33,7 @@ NOON = 1_769_860_800_000
         ("0s", 0),
     ],
 )
-def test_durations(text: str, ms: int) -> None:
+def test_a_duration_is_read_as_milliseconds(text: str, ms: int) -> None:
     assert duration_ms(text) == ms
 
 
@@ -94,7 +94,7 @@ def test_a_time_beyond_63_bits_is_refused(text: str) -> None:
         ("s@1769860800000", Position(Origin.TIME, NOON)),
     ],
 )
-def test_positions(text: str, expected: Position) -> None:
+def test_a_position_is_read_from_its_text(text: str, expected: Position) -> None:
     assert position(text, NOW) == expected
 
 

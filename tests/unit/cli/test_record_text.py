@@ -32,7 +32,7 @@ RECORD = CliRecord(
         ("ünï", "ünï".encode()),
     ],
 )
-def test_verbs(template: str, text: bytes) -> None:
+def test_a_verb_is_replaced_by_its_part_of_the_record(template: str, text: bytes) -> None:
     assert Template(template).render(RECORD) == text
 
 

@@ -118,7 +118,7 @@ def test_generic_types_are_types_and_not_callables() -> None:
 
 
 @pytest.mark.parametrize("wanted", [None, "str", "json", Order, len, BySchema()])
-def test_null_stays_none(wanted: object) -> None:
+def test_null_is_read_as_none_by_every_deserializer(wanted: object) -> None:
     assert read(wanted, None) is None
 
 

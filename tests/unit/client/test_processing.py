@@ -66,7 +66,7 @@ def test_a_value_goes_to_the_topic_with_the_key_of_the_record():
     assert written(lambda record: {**record.value, "b": 2}) == [("out", b"k", {"a": 1, "b": 2})]
 
 
-def test_none_writes_nothing():
+def test_a_function_that_returns_none_writes_nothing():
     assert written(lambda record: None) == []
 
 

@@ -31,14 +31,14 @@ def state(cluster: ControlledCluster) -> tuple[int, tuple[int, ...], tuple[int, 
     return partition.leader, partition.isr, partition.elr
 
 
-def test_who_leaves_an_isr_that_stays_large_enough_is_not_eligible(
+def test_a_replica_that_leaves_an_isr_of_enough_others_is_not_eligible(
     cluster: ControlledCluster,
 ) -> None:
     cluster.fence(3)
     assert state(cluster) == (1, (1, 2), ())
 
 
-def test_who_leaves_below_the_minimum_is_eligible_until_the_isr_is_large_enough(
+def test_a_replica_that_leaves_below_the_minimum_is_eligible_until_the_isr_is_large_enough(
     cluster: ControlledCluster,
 ) -> None:
     cluster.fence(3, 2)
@@ -89,7 +89,7 @@ def test_all_that_leave_at_once_below_the_minimum_are_eligible(
     assert state(cluster) == (3, (3,), (1, 2))
 
 
-def test_who_leads_alone_and_commits_leaves_nobody_else_eligible() -> None:
+def test_a_leader_that_commits_alone_leaves_no_other_replica_eligible() -> None:
     """With a minimum of 1 the records of the one that was elected are acknowledged: the other
     replica, which was eligible beside it, does not have them."""
     cluster = ControlledCluster(1, 2, min_insync_replicas="1")

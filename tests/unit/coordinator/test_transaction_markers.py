@@ -132,7 +132,7 @@ def test_a_transaction_without_partitions_is_written_at_once() -> None:
     assert len(sending.written) == 1
 
 
-def test_what_is_not_written_goes_again_to_the_leader_of_then() -> None:
+def test_a_marker_that_is_not_written_is_sent_again_to_the_leader_of_that_moment() -> None:
     sending = Sending()
     sending.write(A)
     for error in (None, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):

@@ -198,7 +198,7 @@ def test_each_cell_is_what_happens(event: Event, state: TransactionState) -> Non
 
 
 @pytest.mark.parametrize("state", KEPT)
-def test_verifying_changes_nothing(state: TransactionState) -> None:
+def test_verifying_partitions_leaves_the_state_of_the_id_as_it_is(state: TransactionState) -> None:
     one = OneId(state)
     before = one.metadata
     found = one.run(

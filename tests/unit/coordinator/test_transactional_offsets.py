@@ -159,7 +159,7 @@ UNSTABLE = "UNSTABLE_OFFSET_COMMIT"
 
 @pytest.mark.parametrize("restarts", ["never", "before the marker", "after the marker"])
 @pytest.mark.parametrize("committed", [True, False])
-def test_marker_decides_also_after_a_restart(committed: bool, restarts: str) -> None:
+def test_a_marker_decides_also_after_a_restart(committed: bool, restarts: str) -> None:
     stage = Stage()
     plain_commit(stage, 2)
     transaction = Transaction(stage)
@@ -176,7 +176,7 @@ def test_marker_decides_also_after_a_restart(committed: bool, restarts: str) -> 
     assert fetch(stage) == fetch(stage, stable=False) == expected
 
 
-def test_marker_is_answered_when_it_is_on_disk() -> None:
+def test_a_marker_is_answered_when_it_is_on_disk() -> None:
     stage = Stage()
     transaction = Transaction(stage)
     transaction.commit(5)
@@ -337,7 +337,7 @@ def test_consumer_is_fenced_by_its_instance_id() -> None:
     assert transaction.commit(5, member=name, **asked) == "NONE"
 
 
-def test_client_that_says_nothing_of_its_consumer_is_taken_in_every_state() -> None:
+def test_a_commit_without_consumer_fields_is_accepted_in_every_state() -> None:
     """TxnOffsetCommit has no fields for the consumer before version 3."""
     stage = Stage()
     member(stage)

@@ -31,7 +31,7 @@ def prove(late_rows=0, expected=EXPECTED):
     return proof.prove(None, None, expected, late_rows)  # type: ignore[arg-type]
 
 
-def test_all_equal(found):
+def test_the_proof_holds_if_every_result_equals_the_expected_one(found):
     assert prove().holds
 
 

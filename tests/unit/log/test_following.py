@@ -71,7 +71,7 @@ def test_leader_epochs_and_producers_are_those_of_the_batches():
     assert (entry.last_sequence, entry.last_offset) == (3, 3)
 
 
-def test_a_batch_with_any_flipped_byte_is_refused_or_differs_in_what_no_checksum_covers():
+def test_a_flipped_byte_is_found_wherever_a_checksum_covers_it():
     source = leader(1)
     data = read(source, 0)
     for position in range(len(data)):
@@ -87,7 +87,7 @@ def test_a_batch_with_any_flipped_byte_is_refused_or_differs_in_what_no_checksum
             assert log.log_end_offset == 0
 
 
-def test_one_damaged_batch_keeps_all_of_its_fetch_out():
+def test_one_damaged_batch_rejects_the_whole_fetch():
     data = bytearray(read(leader(3), 0))
     data[-1] ^= 1
     log = new_log(MemoryDisk(), ROOMY)
@@ -97,7 +97,7 @@ def test_one_damaged_batch_keeps_all_of_its_fetch_out():
     assert (log.log_end_offset, log.size) == (0, 0)
 
 
-def test_a_batch_cut_short_ends_what_is_appended():
+def test_a_truncated_batch_ends_the_append():
     records = fetched(leader(3))
     log = new_log(MemoryDisk(), ROOMY)
     log.append_as_follower(ByteRange(records.data, 4, records.end - 1), 0, now_ms=0)

@@ -62,7 +62,7 @@ def test_extremes_are_of_both_windows():
     assert stat.maximum(BEGIN_MS + 61 * S) == stat.minimum(BEGIN_MS + 61 * S) == 2.0
 
 
-def test_reading_changes_nothing():
+def test_reading_a_statistic_at_any_time_does_not_change_it():
     stat = recorded((0, 600), (35, 300))
     for at_s in (36, 61, 95, 40, 36):
         stat.average(BEGIN_MS + at_s * S)

@@ -344,7 +344,7 @@ def test_connections_take_their_settings_from_the_broker(purpose: Purpose) -> No
     assert found.connections_max_idle_ms > 365 * 24 * 3600 * SECOND
 
 
-def test_what_waits_for_a_former_controller_fails_at_once() -> None:
+def test_a_request_that_waits_for_a_former_controller_fails_at_once() -> None:
     sending = Sending()
     sending.answer(lambda request, version: SILENT)
     waiting = sending.ask(purpose=Purpose.CONTROLLER)
@@ -355,7 +355,7 @@ def test_what_waits_for_a_former_controller_fails_at_once() -> None:
     assert not other.done
 
 
-def test_what_waits_for_the_leadership_of_a_fenced_broker_fails_at_once() -> None:
+def test_a_request_to_a_fenced_broker_as_leader_fails_at_once() -> None:
     sending = Sending()
     sending.answer(lambda request, version: SILENT)
     waiting = [sending.ask(purpose=each) for each in (Purpose.MARKERS, Purpose.VERIFICATION)]

@@ -229,7 +229,7 @@ class TestElection:
         replica.step(Answered(Destination(2), request, VoteResponse(NONE, 1, None, True)))
         assert isinstance(replica.core.role, Unattached)
 
-    def test_who_led_the_epoch_before_a_restart_does_not_lead_it_again(self) -> None:
+    def test_a_leader_that_restarts_does_not_lead_its_epoch_again(self) -> None:
         batch = RaftBatch(0, 1, 3)
         replica = Replica(1, voters(1, 2, 3), batch, election=ElectionState(3, 1, key(1)))
         assert isinstance(replica.core.role, Resigned)
@@ -273,13 +273,13 @@ class TestVoting:
         answer = replica.receive(request)
         assert answer == VoteResponse(RaftError.INVALID_VOTER_KEY, 0, None)
 
-    def test_who_hears_the_leader_refuses_a_pre_vote(self) -> None:
+    def test_a_voter_that_hears_the_leader_refuses_a_pre_vote(self) -> None:
         replica = followed()
         epoch = replica.core.epoch
         assert replica.receive(vote(epoch, 3, 1, (9, 9), True)) == VoteResponse(NONE, 4, 2, False)
         assert isinstance(replica.core.role, Follower)
 
-    def test_who_lost_the_leaders_connection_grants_a_pre_vote(self) -> None:
+    def test_a_voter_that_lost_the_leaders_connection_grants_a_pre_vote(self) -> None:
         replica = followed()
         replica.step(Disconnected(2))
         if isinstance(replica.core.role, Follower):
@@ -395,7 +395,7 @@ class TestFollowing:
             times.append(replica.now)
         assert sorted(times) == [0, CONFIG.stagger_ms]
 
-    def test_who_did_not_know_yet_that_the_leader_is_gone_is_asked_again(self) -> None:
+    def test_a_voter_that_did_not_know_yet_that_the_leader_is_gone_is_asked_again(self) -> None:
         replica = first_to_suspect()
         sent = replica.effects
         replica.answer(3, VoteResponse(NONE, 4, 2, False))

@@ -66,7 +66,7 @@ def test_three_voters_elect_one_leader_and_commit_everywhere() -> None:
     assert len({bytes_of(node) for node in nodes.nodes.values()}) == 1
 
 
-def test_what_is_committed_at_once_is_delivered_in_slices_everywhere() -> None:
+def test_records_that_are_committed_at_once_are_delivered_in_slices_everywhere() -> None:
     nodes = three_voters()
     leader = nodes.elect()
     value = "v" * 1000
@@ -77,7 +77,7 @@ def test_what_is_committed_at_once_is_delivered_in_slices_everywhere() -> None:
         assert 5 * len(value) < max(node.delivered_bytes) < SLICE_BYTES + 2 * len(value)
 
 
-def test_what_a_majority_has_survives_its_leader() -> None:
+def test_records_of_a_majority_survive_their_leader() -> None:
     nodes = three_voters()
     first = nodes.elect()
     first.append("a")
@@ -92,7 +92,7 @@ def test_what_a_majority_has_survives_its_leader() -> None:
     nodes.until(lambda: again.values == ["a", "b"])
 
 
-def test_what_only_a_deposed_leader_has_is_truncated() -> None:
+def test_records_that_only_a_deposed_leader_has_are_truncated() -> None:
     nodes = three_voters()
     first = nodes.elect()
     first.append("a")

@@ -58,7 +58,7 @@ def test_a_replica_out_of_sync_holds_nothing_up():
     assert leading.leadership.committed_end(40) == 30
 
 
-def test_a_replica_that_has_caught_up_and_may_join_is_waited_for():
+def test_the_committed_end_waits_for_a_caught_up_replica_that_may_join():
     leading = Leading(isr=(1, 2))
     leading.fetch(2, 50, 50)
     leading.fetch(3, 40, 40)
@@ -195,7 +195,7 @@ def test_a_replica_always_a_little_behind_stays_in_sync():
         assert leading.leadership.propose_shrinkage(second) is None
 
 
-def test_a_replica_whose_disk_stands_still_leaves_although_it_fetches():
+def test_a_replica_whose_durable_end_does_not_move_leaves_although_it_fetches():
     leading = Leading()
     for second in range(40):
         leading.now_ms = second * 1000

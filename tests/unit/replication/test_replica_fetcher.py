@@ -379,7 +379,7 @@ def test_a_fenced_epoch_waits_for_newer_metadata():
     """)
 
 
-def test_what_is_answered_of_an_older_position_is_ignored():
+def test_an_answer_about_an_older_position_is_ignored():
     stage, (log,) = established(0)
     log.leader_epoch = 6
     stage.fetcher.add(log)

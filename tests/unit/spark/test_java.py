@@ -38,7 +38,7 @@ def no_java(monkeypatch, tmp_path):
         ("no such thing", None),
     ],
 )
-def test_versions(text, major):
+def test_the_major_version_of_java_is_read_from_its_output(text, major):
     assert java.parse_version(text) == major
 
 

@@ -150,7 +150,7 @@ def test_a_record_of_another_kind_stops_the_reader(value, complaint):
         read(log)
 
 
-def test_what_this_process_wrote_counts_until_a_later_one_is_read():
+def test_a_decision_of_this_process_counts_until_a_later_one_is_read():
     later = Decision(6, (), {})
     assert newest(None, None) is None
     assert newest(None, DECISION) is DECISION

@@ -37,7 +37,7 @@ def test_json_is_ordered_by_topic_and_number_whatever_the_order_it_was_given():
 
 
 @given(offsets)
-def test_json_round_trip(given_offsets):
+def test_offsets_are_the_same_after_a_way_through_json(given_offsets):
     assert from_json_dict(json.loads(json.dumps(to_json_dict(given_offsets)))) == given_offsets
 
 

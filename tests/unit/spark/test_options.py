@@ -54,7 +54,7 @@ def test_names_are_case_insensitive_and_options_can_travel():
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-def test_assign_names_partitions():
+def test_assign_reads_the_partitions_that_it_names_once():
     options = read_options(
         {"kafka.bootstrap.servers": "h:1", "assign": '{"flights": [1, 0, 1]}'}, streaming=True
     )
@@ -78,7 +78,7 @@ def test_timestamps_take_precedence_over_offsets():
     ("text", "milliseconds"),
     [("250", 250), ("250ms", 250), ("10s", 10_000), ("15m", 900_000), ("2 h", 7_200_000)],
 )
-def test_durations(text, milliseconds):
+def test_a_duration_is_read_with_and_without_unit(text, milliseconds):
     assert stream(maxTriggerDelay=text).max_trigger_delay_ms == milliseconds
 
 
@@ -135,7 +135,7 @@ def test_offsets_per_partition_must_name_exactly_what_is_read():
     assert missing_partitions(OffsetLimit("startingOffsets", all_at=LATEST), [T0]) is None
 
 
-def test_write_options():
+def test_options_of_a_write_are_read_and_acks_1_is_refused():
     options = write_options(
         {**BASE, "topic": "out", "kafka.compression.type": "ZSTD"}, streaming=True
     )

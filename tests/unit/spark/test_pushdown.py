@@ -116,7 +116,7 @@ def test_a_range_that_was_empty_before_is_kept_for_the_checks_of_data_loss():
     assert ReadFilters([]).by_position({T0: 7}, {T0: 5}) == ({T0: 7}, {T0: 5})
 
 
-def test_times_are_microseconds():
+def test_a_filter_on_timestamps_bounds_them_in_microseconds():
     def at(microseconds):
         return EPOCH + datetime.timedelta(microseconds=microseconds)
 

@@ -11,12 +11,12 @@ from odradek.spark.versions import refusal
 
 
 @pytest.mark.parametrize("version", ["4.2.0", "4.3.0", "4.3.1.dev0"])
-def test_supported(version):
+def test_a_supported_version_of_pyspark_is_not_refused(version):
     assert refusal(version) is None
 
 
 @pytest.mark.parametrize("version", ["4.1.4", "4.4.0", "5.0.0", "unknown"])
-def test_not_supported(version):
+def test_another_version_of_pyspark_is_refused_with_the_supported_ones(version):
     assert f"works with PySpark 4.2 and 4.3, and this is PySpark {version}" in refusal(version)  # type: ignore[operator]
 
 

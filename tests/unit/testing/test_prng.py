@@ -27,7 +27,7 @@ def test_numbers_stay_in_their_range_and_reach_its_ends() -> None:
     assert max(chance.getrandbits(3) for _ in range(100)) == 7
 
 
-def test_rates_are_rates() -> None:
+def test_a_rate_in_thousandths_is_that_share_of_the_draws() -> None:
     chance = stream(1, "rate")
     assert sum(chance.chance(0) for _ in range(100)) == 0
     assert sum(chance.chance(1000) for _ in range(100)) == 100

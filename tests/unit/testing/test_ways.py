@@ -63,7 +63,7 @@ def test_a_cut_in_one_direction_holds_what_is_sent_there_only(hosts: TwoHosts) -
     assert hosts.got("a") == b"back"
 
 
-def test_what_was_sent_into_a_cut_arrives_in_order_after_the_mending(hosts: TwoHosts) -> None:
+def test_data_sent_into_a_cut_arrives_in_order_after_the_mending(hosts: TwoHosts) -> None:
     way = hosts.ways.between("a", "b")
     hosts.ways.cut([way])
     hosts.ends["a"].send([b"1"])

@@ -2,7 +2,7 @@
 
 They have the names of the blocking clients and the same engine; `engine_loop` runs it within
 asyncio's loop, without a thread. `client` is the common base class; `admin`, `consumer` and
-`producer` are the clients.
+`producer` (with `transactions`) are the clients, `process` is `odradek.aio.process`.
 
 Tests: unit/client, clients
 """

@@ -4,7 +4,7 @@ Modules: `coordinator` (one method per request) and `transaction_shard` (the sta
 of `__transaction_state`); `transaction_state` (the table of states and events),
 `transaction_metadata` (the state of an id), `transaction_records` (its records); requests:
 `init_producer_id`, `add_partitions`, `end_txn`, `listing`, `id_pattern`; `markers` (the ends of
-transactions, on their way to the partitions).
+transactions, on their way to the partitions); `transaction_counters` (totals for metrics).
 
 Tests: unit/coordinator, unit/broker/test_broker_transactions.py
 """

@@ -12,12 +12,14 @@ that is the commit point. Who comes later, this driver or the next one, ends wha
 and copies what a broker aborted meanwhile.
 
     ledger      decisions as records, and the entry of one prefix as a log of them tells it
+    ledger_topic   the ledger's topic: made and checked before tasks begin
     steps       what the driver does, as effects and their results: without I/O, run by the tests
                 through all that can be lost
     outcome     committed, aborted or gone: what the log says of a transaction
     reading     requests to brokers: batches, with aborted ones
     driver      carries out the steps
     protocol    `ExactlyOnce`, the commit protocol of tasks and driver
+    errors      what stops the query, with the way out
 
 Tests: unit/spark/test_exactly_once_model.py, spark/test_exactly_once_sink.py,
 soak/spark_exactly_once.py

@@ -70,7 +70,7 @@ def test_row_is_well_formed(metric: Metric) -> None:
         assert metric.name.removesuffix("_total").endswith(UNITS[metric.unit])
 
 
-def test_names_differ() -> None:
+def test_no_two_metrics_have_the_same_name() -> None:
     assert len(BY_NAME) == len(METRICS)
 
 

@@ -107,7 +107,7 @@ def test_a_transaction_that_ends_in_time_is_not_mentioned(caplog, moved):
     assert not warnings(caplog)
 
 
-def test_who_reads_uncommitted_records_asks_nothing(caplog):
+def test_a_reader_of_uncommitted_records_asks_nothing(caplog):
     cluster, _, application = held_up([producer(OPEN_FROM)], "read_uncommitted")
     application.read(4)
     cluster.run(30 * SECOND)

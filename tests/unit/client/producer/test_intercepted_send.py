@@ -199,7 +199,7 @@ class TestOnSend:
         assert p.producing.values() == [b"v12"]
         assert "Invalid.on_send failed and was passed over" in caplog.text
 
-    def test_what_send_refuses_at_once_reaches_no_interceptor(self) -> None:
+    def test_a_record_that_send_refuses_at_once_reaches_no_interceptor(self) -> None:
         notes: list[Any] = []
         p = Intercepted(Audit(notes))
         with pytest.raises(ValueError, match="no partition -2"):
@@ -448,7 +448,9 @@ class TestArguments:
             ([object()], "no object of a ProducerInterceptor"),
         ],
     )
-    def test_what_is_no_list_of_interceptors_is_refused(self, given: Any, text: str) -> None:
+    def test_a_value_that_is_no_list_of_interceptors_is_refused(
+        self, given: Any, text: str
+    ) -> None:
         with pytest.raises(ConfigError, match=text):
             checked_interceptors(given, ProducerInterceptor)
 

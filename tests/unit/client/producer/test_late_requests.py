@@ -20,7 +20,7 @@ from unit.client.producer.producing import Producing
 REQUEST_MS, DELIVERY_MS = 10_000, 15_000
 
 
-class Late:
+class SilentBroker:
     """A producer of one batch per record, and a broker that reads nothing while it is `asleep`."""
 
     def __init__(self, **settings: Any) -> None:
@@ -43,13 +43,13 @@ class Late:
         self.unread.append((request, version))
         return SILENT
 
-    def read_on(self) -> None:
+    def deliver_unread(self) -> None:
         """Deliver the requests in the buffers of closed connections."""
         unread, self.unread = self.unread, []
         for request, version in unread:
             self._right(request, version)
 
-    def two_without_an_answer(self) -> tuple[FutureRecordMetadata, FutureRecordMetadata]:
+    def send_two_unanswered(self) -> tuple[FutureRecordMetadata, FutureRecordMetadata]:
         """The first is given up, the second goes out once more and is refused: the first is
         missing."""
         p = self.p
@@ -66,9 +66,9 @@ class Late:
 
 
 def test_a_batch_behind_an_expired_one_is_not_written_twice():
-    late = Late()
-    _, second = late.two_without_an_answer()
-    late.read_on()
+    late = SilentBroker()
+    _, second = late.send_two_unanswered()
+    late.deliver_unread()
     assert late.p.outcome(second).offset == 2
     assert late.p.outcome(late.p.send(b"third")).offset == 3
     assert late.p.values() == [b"warm up", b"first", b"second", b"third"]
@@ -77,8 +77,8 @@ def test_a_batch_behind_an_expired_one_is_not_written_twice():
 
 
 def test_a_batch_that_cannot_get_new_sequences_fails_in_doubt():
-    late = Late()
-    _, second = late.two_without_an_answer()
+    late = SilentBroker()
+    _, second = late.send_two_unanswered()
     begun_ms = late.p.cluster.now_ms
     error = late.p.outcome(second)
     assert isinstance(error, DeliveryTimeout)
@@ -87,12 +87,12 @@ def test_a_batch_that_cannot_get_new_sequences_fails_in_doubt():
     assert "may or may not have been written" in str(error)
     assert late.p.cluster.now_ms - begun_ms <= DELIVERY_MS
     assert late.p.outcome(late.p.send(b"third")).offset == 1
-    late.read_on()
+    late.deliver_unread()
     assert late.p.values() == [b"warm up", b"third"], "a newer epoch shuts out what comes late"
 
 
 def test_the_next_batch_is_sent_when_the_first_expires():
-    late = Late()
+    late = SilentBroker()
     p = late.p
     late.asleep = True
     first = p.send(b"first")
@@ -106,7 +106,7 @@ def test_the_next_batch_is_sent_when_the_first_expires():
 
 def test_a_batch_that_was_never_sent_expires_as_not_written():
     """It waited behind a batch in doubt, and was never sent."""
-    late = Late(max_in_flight=1)
+    late = SilentBroker(max_in_flight=1)
     late.asleep = True
     sent, unsent = map(late.p.outcome, [late.p.send(b"first"), late.p.send(b"second")])
     assert isinstance(sent, DeliveryTimeout) and isinstance(unsent, DeliveryTimeout)
@@ -225,7 +225,7 @@ def test_an_unknown_server_error_leaves_the_batch_in_doubt():
 
 def test_the_batch_behind_a_refused_one_does_not_wait():
     """No batch can be written behind one that never will be, in whatever request."""
-    late = Late()
+    late = SilentBroker()
     p = late.p
     p.brokers.fail_next("t", 0, ErrorCode.INVALID_RECORD)
     refused = p.send(b"refused")

@@ -116,7 +116,7 @@ def test_a_record_expires_in_flight_and_the_late_response_is_ignored():
     assert p.values() == [b"warm up", b"one", b"two"]
 
 
-def test_retries_are_limited():
+def test_a_record_fails_after_the_last_of_its_retries():
     p = Producing(retries=2)
     p.brokers.fail_next("t", 0, *[ErrorCode.NOT_ENOUGH_REPLICAS] * 3)
     error = p.outcome(p.send(b"one"))

@@ -81,7 +81,7 @@ def test_sequences_count_the_records_of_each_partition():
     assert place(s.written(1, P1)) == (0, 0)
 
 
-def test_sequences_wrap():
+def test_the_sequence_after_the_highest_is_zero():
     s = Sending()
     s.written()
     entry = s.manager.entry(P0)

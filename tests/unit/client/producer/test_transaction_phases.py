@@ -128,7 +128,7 @@ def test_a_commit_after_the_timeout_is_told_of_it_whatever_the_code(open_ms, kin
     assert type(error) is kind
 
 
-def test_who_is_fenced_is_told_of_another_producer_or_of_the_timeout():
+def test_the_error_of_a_fenced_producer_names_another_producer_or_the_timeout():
     transaction = in_phase(Phase.IN_TRANSACTION)
     other = transaction.fenced("committing", ErrorCode.PRODUCER_FENCED, 10)
     late = transaction.fenced("committing", ErrorCode.PRODUCER_FENCED, 60_000)
