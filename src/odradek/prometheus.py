@@ -94,7 +94,7 @@ def empty_family(name: str, template: MetricTemplate) -> Family:
 
 
 class ClientSettings(Protocol):
-    """The settings of a client."""
+    """What an exporter reads of a client's settings."""
 
     @property
     def client_id(self) -> str: ...

@@ -68,8 +68,8 @@ def test_the_outcome_of_all_read_records_is_reported(monkeypatch: pytest.MonkeyP
         f"odradek: {NO_ROOM}",
         f"odradek: {TOO_LATE}",
         "5 records not written, 3 written; the rest of the input was not read",
-        "Is there a broker at gone:9092? `odradek up` starts one; -b, or KAFKA_BOOTSTRAP_SERVERS, "
-        "says where another is.",
+        "Is there a broker at gone:9092? `odradek up` starts one. Give another address with -b or "
+        "KAFKA_BOOTSTRAP_SERVERS.",
     ]
 
 

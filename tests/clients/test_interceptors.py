@@ -351,7 +351,7 @@ class TestConsumer:
         with Consumer(brokers=broker.bootstrap, interceptors=[Wrong()], value="json") as consumer:
             consumer.assign({(topic, 0): (0, 3)})
             assert [record.value for record in consumer] == [0, 1, 2]
-        assert "Wrong.on_consume failed and was passed over: it must return a list" in caplog.text
+        assert "Wrong.on_consume failed and was skipped: it must return a list" in caplog.text
 
     def test_records_that_are_read_again_come_again(self, broker: Broker, new_topic: Any) -> None:
         topic, tracing = new_topic(), Tracing()

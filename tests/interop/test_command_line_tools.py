@@ -258,16 +258,16 @@ PLACES: tuple[tuple[str, str], ...] = (
     (r"Epoch: [0-9]+", "Epoch: <n>"),
     (r"(deadlineMs|tries|nextAllowedTryMs)=-?[0-9]+|[0-9]+ attempt\(s\)", "<n>"),
 )
-OUR_WORDING = "The same error in this broker's words."
+WORDING = "The same error in this broker's words."
 FEWER_FEATURES = "Kafka reads older metadata versions too, and has features of what is not here."
 NOT_SERVED = "Kafka lists requests and settings of what is not here."
 KNOWN: dict[str, str] = {
-    "kafka-topics --create --topic tools-c --replication-factor 2": OUR_WORDING,
-    "kafka-topics --create --topic bad name": OUR_WORDING,
-    "kafka-configs --alter --broker 1 --add-config node.id=5": OUR_WORDING,
-    "kafka-configs --alter --broker 1 --add-config min.insync.replicas=2": OUR_WORDING,
-    "kafka-configs --alter --broker-defaults --delete-config min.insync.replicas": OUR_WORDING,
-    "kafka-configs --alter --group tools-group --add-config consumer.session.timeout.ms=5": OUR_WORDING,
+    "kafka-topics --create --topic tools-c --replication-factor 2": WORDING,
+    "kafka-topics --create --topic bad name": WORDING,
+    "kafka-configs --alter --broker 1 --add-config node.id=5": WORDING,
+    "kafka-configs --alter --broker 1 --add-config min.insync.replicas=2": WORDING,
+    "kafka-configs --alter --broker-defaults --delete-config min.insync.replicas": WORDING,
+    "kafka-configs --alter --group tools-group --add-config consumer.session.timeout.ms=5": WORDING,
     "kafka-configs --describe --all --broker 1": NOT_SERVED,
     "kafka-broker-api-versions": NOT_SERVED,
     "kafka-features describe": FEWER_FEATURES,

@@ -18,7 +18,7 @@ from interop.apache_kafka_cluster import SETTINGS, ApacheKafkaCluster
 from interop.differential.comparing import Deviation, compare, unknown, unused
 from interop.differential.peer import Peer, served_versions
 from interop.differential.scripts import three_nodes
-from interop.test_command_line_tools import FEATURES, TOOLS, WORDS, readable
+from interop.test_command_line_tools import FEWER_FEATURES, TOOLS, WORDING, readable
 from interop.tool_runner import ToolRunner
 from odradek.broker.apis import CLIENT_ROWS
 
@@ -26,10 +26,10 @@ pytestmark = pytest.mark.interop
 
 KNOWN: tuple[Deviation, ...] = ()
 REASONS = {
-    "kafka-topics --create --topic four --replication-factor 4": WORDS,
+    "kafka-topics --create --topic four --replication-factor 4": WORDING,
     "kafka-metadata-quorum remove-controller --controller-id 9 --controller-directory-id "
-    "AAAAAAAAAAAAAAAAAAAABQ": WORDS,
-    "kafka-features describe": FEATURES,
+    "AAAAAAAAAAAAAAAAAAAABQ": WORDING,
+    "kafka-features describe": FEWER_FEATURES,
 }
 """Runs of tools whose output differs, and why."""
 FILES: dict[str, object] = {

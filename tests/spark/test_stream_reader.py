@@ -439,7 +439,7 @@ def begin_to_write(given):
 
 @pytest.mark.parametrize("call", [start_stream, plan_batch, begin_to_write])
 def test_a_timeout_without_a_broker_names_its_address(call):
-    message = r"not done within 300 ms \(default.api.timeout.ms\); last error: .*127.0.0.1:1.*"
+    message = r"no answer within 300 ms \(default.api.timeout.ms\); last error: .*127.0.0.1:1.*"
     with pytest.raises(ApiTimeout, match=f"{message}What to do: check bootstrap.servers"):
         call({"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "300"})
 

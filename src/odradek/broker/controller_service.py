@@ -1,13 +1,13 @@
 """ControllerService: the active controller at work for the brokers of the cluster.
 
-While this node is the active controller it has a `ClusterControl`: registrations, heartbeats and
-removals are decided there; what leaders propose of their in-sync replicas, in `alter_partition`.
-The records are submitted, and the answers sent when they are committed. What is due (sessions that
-ended, passes over the partitions) is done step by step, a turn of the loop each. When the
-leadership ends, what waits is answered NOT_CONTROLLER.
+While this node is the active controller it has a `ClusterControl`, which decides registrations,
+heartbeats and removals. `alter_partition` decides the proposals of leaders about their in-sync
+replicas. This module submits the records, and sends the answers when they are committed. Pending
+work (sessions that ended, passes over the partitions) is done in steps, one in a turn of the loop.
+When the leadership ends, all requests that wait are answered NOT_CONTROLLER.
 
-The end of the connection that a broker's last heartbeat came over is told to its session, and a
-node that the quorum cannot reach to a session that this controller has inherited.
+A broker's session learns of the end of the connection over which its last heartbeat came. A session
+that this controller has inherited learns that the quorum cannot reach the broker's node.
 """
 
 from __future__ import annotations
@@ -276,7 +276,9 @@ class ControllerService:
         try:
             self._broker.controller.submit(control.step(now_ms))
         except NO_CONTROLLER as error:
-            logger.warning("what is due of the cluster waits for the next controller: %s", error)
+            logger.warning(
+                "the controller's pending work is left to the next controller: %s", error
+            )
             return
         if control.is_busy:
             self._step_soon()
@@ -286,7 +288,7 @@ class ControllerService:
 
 
 def allows_unclean_elections(delta: MetadataDelta, image: MetadataImage) -> bool:
-    """True if settings have changed with which partitions may have unclean elections."""
+    """True if a changed setting allows unclean elections, of an older topic or of the cluster."""
     for resource in delta.configs:
         if resource.type is ResourceType.TOPIC:
             topic = image.topic(resource.name)

@@ -179,7 +179,8 @@ class HangingTransactions:
         self.aborted += 1
         log.warning(
             "the transaction of producer %d that was open in %s from offset %d on is aborted: it "
-            "had been open for longer than any may be, and no coordinator knows it",
+            "was open for longer than transaction.max.timeout.ms allows, and no coordinator knows "
+            "it",
             hanging.producer_id,
             hanging.key,
             hanging.first_offset,

@@ -54,7 +54,7 @@ def is_cut_off(broker: Broker, topic: str | UUID, index: int) -> bool:
 
 
 CUT_OFF = "this broker is cut off from the others: the client should ask another one"
-"""The reason of such an end."""
+"""The reason for which the connection of such an answer is ended."""
 
 
 class LeaderHints:

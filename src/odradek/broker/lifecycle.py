@@ -379,7 +379,7 @@ class BrokerLifecycle:
             self._logged_refusal = error
             if error is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
                 logger.warning(
-                    "id %d is in use in the cluster: by the process of this node before, whose "
+                    "id %d is in use in the cluster: by this node's previous process, whose "
                     "session ends soon, or by another node. This broker tries again",
                     self._registration.broker_id,
                 )

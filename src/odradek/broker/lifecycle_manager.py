@@ -166,12 +166,12 @@ class BrokerLifecycleManager(ConnectionListener):
                     self._ready()
             case SessionEnded():
                 logger.warning(
-                    "the controller was not heard for broker.session.timeout.ms: others may "
-                    "lead the partitions of this broker now"
+                    "no answer from the controller for broker.session.timeout.ms: others may lead "
+                    "the partitions of this broker now"
                 )
                 self._broker.replicas.check_isrs()
             case SessionResumed():
-                logger.info("the controller is heard again")
+                logger.info("the controller answers again")
                 self._broker.replicas.session_resumed()
             case MayShutDown(relieved):
                 if not relieved:

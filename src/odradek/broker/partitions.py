@@ -405,7 +405,10 @@ class Partitions:
             log.warning("the log %s is deleted: %s", key, strays.reason(key, image))
         if len(deletable) > STRAYS_LOGGED:
             further = len(deletable) - STRAYS_LOGGED
-            log.warning("%d further logs are deleted for such reasons", further)
+            log.warning(
+                "%d further logs are deleted: of deleted topics, or with replicas on other brokers",
+                further,
+            )
         for key in deletable:
             self._queue.add(partial(self._delete_stray, key))
         for key in unexplained:

@@ -71,11 +71,11 @@ class Server:
     """A broker: `start`, then `run` on the thread that owns it; `request_stop` from any thread.
 
     `settings` are broker settings as text, by Kafka's names. `data_dir` None keeps all in memory.
-    `disk` replaces the real one (or memory): for tests, one that fails on demand. `http` None: no
-    HTTP, and none of its modules are imported. `id_was_free`: no node of the cluster had the id a
-    moment ago, so a process that has it now is another node; else it may be this node's own one
-    before, and the start waits for the end of its session. `many_made`: see `Env`.
-    Raises `StartFailed` with the cause and the next step.
+    `disk` replaces the real disk, or memory: tests give one that fails on demand. `http` None
+    serves no HTTP and imports none of its modules. `id_was_free`: no node of the cluster had the id
+    a moment ago, so a process that has it now is another node. Otherwise that process may be the
+    previous one of this node, and the start waits for the end of its session. `many_made`: see
+    `Env`. Raises `StartFailed` with the cause and the next step.
     """
 
     def __init__(

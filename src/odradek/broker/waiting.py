@@ -1,16 +1,15 @@
 """DescribeWaiting as slices: the requests, timers, groups and logs that wait in a broker.
 
 `describe_waiting` looks at one part after the other, some hundred things at a time, and yields in
-between so that others have a turn. It only reads: nothing is completed, moved, opened or kept, and
-what it returns has copies. While it looks, requests come and go; the result is therefore not of one
+between so that other requests are served. It only reads: nothing is completed, moved, opened or
+kept. Its result has copies. Requests come and go while it looks. So the result is not of one
 instant, and a request that moves between two pages may be on both or on none.
 
 A waiting request is an `Exchange` without an answer that the dispatcher has marked: it has a
 delayed operation, or a callback of the group coordinator. Requests are listed by connection, the
 oldest connection first, and in the order in which they arrived.
 
-A request costs what it takes to write its answer, in one piece: it has at most `MOST_ROWS` rows of
-all lists together.
+The answer is written in one piece, so it has at most `MOST_ROWS` rows of all lists together.
 """
 
 from __future__ import annotations

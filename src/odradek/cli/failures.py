@@ -118,15 +118,18 @@ class PrintedWarnings(logging.Handler):
         """The texts of these errors."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        given = record.args if isinstance(record.args, tuple) else ()
+        args = record.args if isinstance(record.args, tuple) else ()
+        given = (*args, getattr(record, "about", None))
         self.errors |= {str(each): None for each in given if isinstance(each, errors.KafkaError)}
         click.echo(f"odradek: {self.format(record)}", err=True)
 
     def without_repetition(self, text: str) -> str:
         """Return the text without an error that was printed before."""
         for printed in self.errors:
-            said, _, _ = printed.partition(ADVICE)
-            text = text.replace(printed, "as above").replace(said, "as above")
+            for known in (printed, printed.partition(ADVICE)[0]):
+                for before in ("; last error: ", ": "):
+                    text = text.replace(before + known, "")
+                text = text.replace(known, "as above")
         return text
 
 
@@ -161,8 +164,8 @@ def print_errors(
         click.echo(f"odradek: {warnings.without_repetition(str(error))}", err=True)
         if isinstance(error, UNREACHABLE):
             hints[
-                f"Is there a broker at {cluster.address}? `odradek up` starts one; -b, or "
-                "KAFKA_BOOTSTRAP_SERVERS, says where another is."
+                f"Is there a broker at {cluster.address}? `odradek up` starts one. Give "
+                "another address with -b or KAFKA_BOOTSTRAP_SERVERS."
             ] = None
         hints |= {hint: None for kind, hint in HINTS.items() if isinstance(error, kind)}
     if outcome:

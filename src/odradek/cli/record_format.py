@@ -109,7 +109,7 @@ def unescape(text: str) -> bytes:
         if len(name) == 3:
             return bytes([int(name[1:], 16)])
         if name not in ESCAPES:
-            raise BadTemplate(f"'\\{name}' is not an escape: \\n \\r \\t \\0 \\\\ \\xFF are")
+            raise BadTemplate(rf"unknown escape '\{name}'; use \n, \r, \t, \0, \\ or \xFF")
         return ESCAPES[name]
 
     return ESCAPE.sub(one, argument_bytes(text))

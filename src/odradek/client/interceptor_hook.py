@@ -40,7 +40,7 @@ class Hook:
         self._quiet_until_ms = now_ms + LOG_INTERVAL_MS
         self._unlogged = 0
         log.warning(
-            "interceptor %s failed and was passed over%s: %s",
+            "interceptor %s failed and was skipped%s: %s",
             self.name,
             before,
             error,

@@ -135,7 +135,11 @@ class ProcessLoop:
             if slow is not None:
                 raise slow from error
             raise error
-        log.warning("reading %d partitions again: %s", partitions, slow or error)
+        log.warning(
+            "transaction aborted; going back to the committed offsets of %d partitions: %s",
+            partitions,
+            slow or error,
+        )
         await self._reader.rewind()
         await self._pause(AGAIN_S * max(1, self._failures))
 

@@ -291,7 +291,7 @@ class ClusterControl:
         while (expired := self.sessions.pop_expired(now_ms)) is not None:
             broker = self.image.brokers.get(expired[0])
             if broker is not None and broker.epoch == expired[1] and not broker.fenced:
-                logger.warning("broker %d is fenced: nothing was heard from it", broker.id)
+                logger.warning("broker %d is fenced: no heartbeat from it", broker.id)
                 self._repair_is_due = True
                 return [fenced_record(broker)]
         if now_ms >= self._next_rebalance_ms:

@@ -29,9 +29,10 @@ TYPES = (Election.PREFERRED, Election.UNCLEAN)
 def elect_leaders(
     image: MetadataImage, request: ElectLeadersRequest, broker: BrokerConfig
 ) -> Decision[ElectLeadersResponse]:
-    """Return records for the leaders that change, and a result for each partition of the request,
-    which names some: see `elect_everywhere`. `broker`: this broker's configuration in the
-    committed image.
+    """Return records for the leaders that change, and a result for each partition of the request.
+
+    The request names partitions; `elect_everywhere` handles one that names none. `broker` is this
+    broker's configuration in the committed image.
     """
     asked = request.topic_partitions
     assert asked is not None, "the request names partitions"
@@ -88,7 +89,7 @@ def _unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
 
 
 def is_too_long(request: ElectLeadersRequest) -> bool:
-    """True if the request names more partitions than one may change."""
+    """True if the request names more partitions than one decision may change."""
     asked = request.topic_partitions or ()
     return sum(len(each.partitions) for each in asked) > MAX_RECORDS_PER_DECISION
 

@@ -123,7 +123,7 @@ def _invalid(message: str) -> ApiError:
 
 
 def is_same_incarnation(image: MetadataImage, request: BrokerRegistrationRequest) -> bool:
-    """True if the broker is registered and only changes what it told."""
+    """True if the request comes from the incarnation that is registered."""
     present = image.brokers.get(request.broker_id)
     return present is not None and present.incarnation_id == request.incarnation_id
 

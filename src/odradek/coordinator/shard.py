@@ -190,11 +190,11 @@ class StateMachine(Protocol):
         ...
 
     def loaded(self, result: OperationResult) -> None:
-        """The first operation, after all records are replayed."""
+        """Run the first operation, after all records were replayed."""
         ...
 
     def expired(self, key: TimerKey, result: OperationResult) -> None:
-        """The operation of a timer that expired."""
+        """Run the operation of a timer that expired."""
         ...
 
     def unloaded(self, error: ErrorCode) -> None:
@@ -203,7 +203,7 @@ class StateMachine(Protocol):
 
 
 class ShardState(Enum):
-    """See the module."""
+    """The states of the module's diagram."""
 
     LOADING = "loading"
     ACTIVE = "active"

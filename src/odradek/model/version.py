@@ -1,4 +1,4 @@
-"""The version of this package, for all that name it: below every package that may need it."""
+"""The version of this package. It is in the lowest package, so that every other may import it."""
 
 from typing import Final
 

@@ -74,7 +74,7 @@ THREADS_WAKE_UP: Final = b"\0"
 
 
 class WatchedDescriptor:
-    """One watched descriptor."""
+    """A file descriptor, the events that it waits for, and the callbacks for them."""
 
     __slots__ = ("fd", "mask", "readable", "subject", "writable")
 

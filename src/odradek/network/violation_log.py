@@ -1,9 +1,8 @@
 """ViolationLog: the log lines about invalid input, few even if a client sends it all the time.
 
-A client that is refused mostly connects again and sends the same: there is at most one line in
-`INTERVAL_MS` for each address and kind of violation, with the number of connections that had no
-line of their own. Kinds are the classes of `ProtocolError`. All of them are counted in
-`NetworkCounters.violations`.
+A client that is refused mostly connects again and sends the same. So each address and kind of
+violation (a class of `ProtocolError`) gets at most one line in `INTERVAL_MS`. The line says how
+many connections had no line of their own. `NetworkCounters.violations` counts all of them.
 
 Memory is bounded: beyond `ADDRESSES_MAX` addresses with a line in the interval, all others share
 their lines.

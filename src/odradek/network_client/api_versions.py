@@ -118,8 +118,8 @@ class NodeApiVersions:
             raise UnsupportedVersion(str(error)) from None
         except UnicodeEncodeError as error:
             raise InvalidRequest(
-                f"{codec.name}: {error.object!a} is not text that UTF-8 knows: {error.reason}. "
-                "What to do: give names that are, as those of topics and groups have to be",
+                f"{codec.name}: {error.object!a} cannot be encoded as UTF-8: {error.reason}. "
+                "What to do: use names without surrogates",
                 ErrorCode.INVALID_REQUEST,
             ) from None
         except (ValueError, struct.error) as error:

@@ -196,7 +196,9 @@ class NodeConnection:
         self._client.connection_ready(self)
 
     def handshake_failed(self, reason: str, code: ErrorCode) -> None:
-        self.disconnect(f"{self} cannot be used: {reason}")
+        where = address_text(self.host, self.port)
+        why = reason.removeprefix(f"cannot connect to {where}: ")
+        self.disconnect(f"{self} cannot be used: {why}")
         if code == ErrorCode.REBOOTSTRAP_REQUIRED:
             self._client.rebootstrap_required()
 

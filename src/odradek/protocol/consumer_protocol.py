@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @struct
 class TopicPartitions:
-    """Partitions of one topic."""
+    """A topic with the numbers of some of its partitions."""
 
     topic: str
     partitions: list[i32]

@@ -30,7 +30,7 @@ from odradek.protocol.schema import declaration, field, i16, i32, i64, message, 
 
 @struct
 class EpochVoter:
-    """A voter of an epoch."""
+    """A voter, in the record that begins an epoch; its directory id from version 1 on."""
 
     voter_id: i32
     voter_directory_id: UUID = field(default=ZERO_UUID, since=1)

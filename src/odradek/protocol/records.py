@@ -418,7 +418,7 @@ def write_record(
     value: bytes | None,
     headers: Sequence[Header],
 ) -> None:
-    """Write one record."""
+    """Write a record whose headers are pairs; `write_record_raw` takes them encoded."""
     encoded = encode_headers(headers) if headers else NO_HEADERS
     write_record_raw(writer, offset_delta, timestamp_delta, key, value, encoded)
 

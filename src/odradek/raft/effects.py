@@ -1,8 +1,8 @@
 """The events that a replica of the quorum takes, and the effects that it asks for.
 
 Effects are carried out in order. `SaveElection`, `Truncate` and `InstallSnapshot` must be on disk
-before anything after them is done: a vote that was answered must outlive the process. `Append`
-needs no disk: `Flush` asks for it, and `Flushed` tells when it is there.
+before the next effect is carried out: a vote that was answered must outlive the process. `Append`
+does not wait for the disk. `Flush` asks for the fsync, and `Flushed` is the event that ends it.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class RaftNetwork(ConnectionListener):
         at = f"node {node_id}" if node is None else address_text(node.host, node.port)
         if self._useless.get(node_id) != str(error):
             self._useless[node_id] = str(error)
-            logger.warning("a response of %s is of no use: %s", at, error)
+            logger.warning("a response of %s is invalid: %s", at, error)
         if isinstance(error, OtherCluster):
             self.other_cluster(at)
 

@@ -373,7 +373,7 @@ class ReplicaManager:
     ) -> ErrorCode:
         """Take what a follower tells with a fetch that found its log to be a prefix of this one.
 
-        `durable_end` -1: it did not tell. The error if it is no replica of this partition.
+        `durable_end` -1: unknown. The error if it is no replica of this partition.
         """
         leadership = partition.leadership
         replica = None if leadership is None else leadership.replicas.get(broker_id)

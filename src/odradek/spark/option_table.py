@@ -24,7 +24,7 @@ two threads a wake-up."""
 
 
 class OptionUse(Enum):
-    """The use of an option."""
+    """The operations that take an option: reads, reads of a stream, writes, or all."""
 
     ALL = "All"
     READ = "To read"

@@ -98,7 +98,7 @@ class OffsetLimit:
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """The options of all clients."""
+    """The options that reads and writes share: how to reach the cluster."""
 
     bootstrap_servers: str
     client_id: str = "odradek-spark"

@@ -55,7 +55,7 @@ MICROSECOND = datetime.timedelta(microseconds=1)
 
 @dataclass
 class ReadFilters:
-    """The filters of one read."""
+    """The filters that Spark pushed down to a batch read, and the ranges that they leave."""
 
     filters: list[Filter] = field(default_factory=list)
 

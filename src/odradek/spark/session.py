@@ -14,8 +14,8 @@ speed:
 - `spark.sql.python.filterPushdown.enabled`: without it the option `filterPushdown` of a batch read
   would do nothing (`odradek.spark.pushdown`);
 - Spark's Python processes are forked from one that has imported what they need (`fork_server`);
-- `-XX:-DontCompileHugeMethods`: Spark makes one method of a whole stage, and by default the JVM
-  never compiles methods above 8,000 bytes, which then run ten times slower;
+- `-XX:-DontCompileHugeMethods`: Spark makes one method of a whole stage. By default the JVM does
+  not compile methods above 8,000 bytes; they run ten times slower;
 - `arrow.enable_unsafe_memory_access`, `arrow.enable_null_check_for_get`: Arrow's Java library
   checks the bounds of each value that it reads, and whether it is null, which Spark has checked
   before;

@@ -115,8 +115,8 @@ def require_reports(what: str, messages: Messages) -> list[TaskReport]:
     if len(written) < len(messages):
         silent = [n for n, each in enumerate(messages) if not isinstance(each, TaskReport)]
         raise RuntimeError(
-            f"{what} cannot be committed: {len(silent)} of {len(messages)} tasks did not tell what "
-            f"they wrote ({', '.join(map(str, silent))}). What to do: run it again"
+            f"{what} cannot be committed: {len(silent)} of {len(messages)} tasks reported no "
+            f"result ({', '.join(map(str, silent))}). What to do: run it again"
         )
     return written
 

@@ -58,7 +58,7 @@ LATEST, EARLIEST = -1, -2
 
 @dataclass(slots=True)
 class StoredBatch:
-    """A batch as it is stored."""
+    """A record batch of a scripted log: its bytes, offsets, epoch and newest timestamp."""
 
     data: bytes
     base_offset: int

@@ -1,8 +1,8 @@
 """The sites of a simulation: faults that take effect, and rare steps of protocols, by name.
 
-A run counts each site that it reaches (`Scheduler.reach`). A site that no seed reaches is a gap in
-the test: whatever waits behind it was not tried. `make sim` ends with the table of all sites, in
-which those of `*_SITES` that were not reached are listed with zero.
+A run counts each site that it reaches (`Scheduler.reach`). If no seed reaches a site, the code that
+handles it is not tested. `make sim` ends with the table of all sites; a site of `*_SITES` that was
+not reached has a count of zero.
 
 Names are `what: detail`. The details of answers are Kafka's names of errors, so that new ones
 appear by themselves.

@@ -44,7 +44,7 @@ class TransactionOutcome(Enum):
 
 @dataclass(slots=True, eq=False)
 class ClientTransaction:
-    """One transaction of one client."""
+    """What a client did in a transaction, and which outcome it was told."""
 
     transactional_id: str
     client: str

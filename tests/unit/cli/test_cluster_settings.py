@@ -234,8 +234,8 @@ def test_an_error_that_a_warning_named_is_not_repeated_at_the_end(
     assert done.exit_code == 3
     warning, error, hint = done.stderr.splitlines()
     assert warning.startswith("odradek: cannot get metadata of the cluster: ")
-    assert "Connection refused" in warning and warning.endswith("; retrying")
-    assert "as above" in error and "Connection refused" not in error
+    assert f"({NOBODY}) cannot be used: Connection refused; retrying. What to do: " in warning
+    assert "300" in error and "as above" not in error and "Connection refused" not in error
     assert hint.startswith(f"Is there a broker at {NOBODY}?")
 
 

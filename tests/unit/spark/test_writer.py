@@ -46,7 +46,7 @@ def test_a_micro_batch_without_tasks_is_committed():
 
 
 def test_a_missing_report_of_a_task_prevents_the_commit():
-    with pytest.raises(RuntimeError, match=r"micro-batch 4 .* 1 of 2 tasks .* wrote \(1\)"):
+    with pytest.raises(RuntimeError, match=r"micro-batch 4 .* 1 of 2 tasks reported no .* \(1\)"):
         StreamWriter(OPTIONS, SCHEMA).commit([FIRST, None], 4)
     with pytest.raises(RuntimeError, match=r"batch write .* 1 of 1 tasks"):
         BatchWriter(OPTIONS, SCHEMA).commit([None])

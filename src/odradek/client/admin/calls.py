@@ -50,7 +50,7 @@ class Calls:
 
         def late() -> KafkaError:
             last = self.engine.metadata.last_error or self.last_error
-            text = f"{name}: not done within {self.api_timeout_ms} ms (default.api.timeout.ms)"
+            text = f"{name}: no answer within {self.api_timeout_ms} ms (default.api.timeout.ms)"
             return ApiTimeout(f"{text}; last error: {last}" if last else text)
 
         return self.engine.within(self.api_timeout_ms, spawn(call), late)

@@ -21,7 +21,7 @@ from mypy_extensions import i64
 from odradek.model.sampled_stat import SampledStat
 
 NEVER_S: Final = -1.0
-"""The seconds since an event that has not happened yet."""
+"""Stands for the seconds since an event that has not happened yet."""
 UNKNOWN_OFFSET: Final[i64] = -1
 NOT_YET_MS: Final[i64] = -1
 
@@ -119,10 +119,9 @@ class GroupMetrics:
         """Confirmed commits: from the start of a commit, through all its attempts."""
         self.failed_commits = SampledStat()
         self.rebalance_latency = SampledStat()
-        """Rebalances that ended with an assignment: from the first JoinGroup, through all attempts.
-        """
+        """Milliseconds from the first JoinGroup to the assignment, through all attempts."""
         self.failed_rebalances = SampledStat()
-        """Attempts that did not."""
+        """Attempts to join that ended without an assignment."""
         self.join_time = SampledStat()
         """From a JoinGroup to its response, if that names a generation."""
         self.sync_time = SampledStat()
@@ -138,45 +137,45 @@ class GroupMetrics:
         self._sync_sent_ms: i64 = 0
 
     def commit_completed(self, began_ms: i64, now_ms: i64) -> None:
-        """A commit was confirmed."""
+        """Record the time of a commit that was confirmed."""
         self.commit_latency.record(now_ms - began_ms, now_ms)
 
     def commit_failed(self, now_ms: i64) -> None:
-        """A commit ended without being confirmed."""
+        """Count a commit that ended without being confirmed."""
         self.failed_commits.record(1, now_ms)
 
     def join_sent(self, now_ms: i64) -> None:
-        """JoinGroup was sent, perhaps repeatedly."""
+        """Note the time of a JoinGroup; the first one begins the rebalance."""
         self._join_sent_ms = now_ms
         if self._rebalance_began_ms == NOT_YET_MS:
             self._rebalance_began_ms = now_ms
 
     def joined(self, now_ms: i64) -> None:
-        """The member joined a generation."""
+        """Record the time since the JoinGroup: its response names a generation."""
         self.join_time.record(now_ms - self._join_sent_ms, now_ms)
 
     def sync_sent(self, now_ms: i64) -> None:
-        """SyncGroup was sent."""
+        """Note the time of a SyncGroup."""
         self._sync_sent_ms = now_ms
 
     def rebalance_completed(self, now_ms: i64) -> None:
-        """An assignment arrived."""
+        """Record the times of a rebalance that ended with an assignment."""
         self.sync_time.record(now_ms - self._sync_sent_ms, now_ms)
         self.rebalance_latency.record(now_ms - self._rebalance_began_ms, now_ms)
         self._rebalance_began_ms = NOT_YET_MS
         self.rebalanced_ms = now_ms
 
     def rebalance_failed(self, now_ms: i64) -> None:
-        """An attempt to join ended without an assignment."""
+        """Count an attempt to join that ended without an assignment."""
         self.failed_rebalances.record(1, now_ms)
 
     def heartbeat_sent(self, now_ms: i64) -> None:
-        """A heartbeat was sent."""
+        """Count a heartbeat, and note its time."""
         self.heartbeats.record(1, now_ms)
         self.heartbeat_sent_ms = now_ms
 
     def heartbeat_answered(self, now_ms: i64) -> None:
-        """The coordinator answered a heartbeat, with or without an error."""
+        """Record the time since the heartbeat that is answered, with or without an error."""
         self.heartbeat_response_time.record(now_ms - self.heartbeat_sent_ms, now_ms)
 
 

@@ -60,7 +60,8 @@ class TopicInfo:
 
     @property
     def will_change(self) -> bool:
-        """True if an error code says that this information is about to change."""
+        """True if the topic or a partition has an error after which clients update their
+        metadata."""
         if self.error.refresh_metadata:
             return True
         return any(info.error.refresh_metadata for info in self.partitions.values())

@@ -29,6 +29,7 @@ from odradek.model.errors import ErrorCode
 from odradek.model.node import Node
 from odradek.network_client.alarm import Alarm
 from odradek.network_client.api_versions import RequestBuilder
+from odradek.network_client.errors import ADVICE_MARK
 from odradek.network_client.in_flight_requests import ClientRequest
 from odradek.network_client.network_client import ConnectionListener, NetworkClient
 from odradek.protocol.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -169,7 +170,13 @@ class MetadataUpdater(ConnectionListener):
         now_ms = self._timer.now_ms
         if self._warned_ms is None or now_ms - self._warned_ms >= WARNING_MS:
             self._warned_ms = now_ms
-            log.warning("cannot get metadata of the cluster: %s; retrying", error)
+            what, mark, advice = str(error).partition(ADVICE_MARK)
+            log.warning(
+                "cannot get metadata of the cluster: %s; retrying%s",
+                what.rstrip("."),
+                mark + advice,
+                extra={"about": error},
+            )
 
     def _rebootstrap(self, reason: str) -> None:
         self._trying_since_ms = self._timer.now_ms

@@ -114,7 +114,9 @@ class BuiltInPartitioner:
 
     def update(self, appended_bytes: i64, enable_switch: bool) -> bool:
         """Count bytes appended to the sticky partition; return True if another one was chosen.
-        `enable_switch`: a switch now leaves no batch half full."""
+
+        `enable_switch` is true if a switch at this moment leaves no batch half full.
+        """
         produced: i64 = self.produced_bytes + appended_bytes
         self.produced_bytes = produced
         if produced < self.sticky_bytes:

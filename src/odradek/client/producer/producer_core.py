@@ -192,7 +192,7 @@ def unknown_topic_error(topic: str, metadata: Metadata, max_block_ms: int) -> Ka
         )
     trouble = metadata.last_error or (info.error.name if info is not None else "no answer")
     return MaxBlockTimeout(
-        f"nothing could be learnt {within} of topic {topic}: {trouble}. What to do: check "
+        f"no metadata of topic {topic} {within}: {trouble}. What to do: check "
         "bootstrap.servers and the brokers, or raise max.block.ms"
     )
 

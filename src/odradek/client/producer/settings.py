@@ -38,7 +38,7 @@ class AccumulatorSettings:
 
 
 class SenderSettings:
-    """The settings of the `Sender`."""
+    """What the `Sender` needs to know: acks, sizes and limits of requests, retries."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ ADD_PARTITIONS_MAX = 3
 """From the next version on, AddPartitionsToTxn is for brokers."""
 END_TXN_OF_VERSION_2 = 5
 OFFSET_COMMIT_OF_VERSION_2 = 5
-MEMBERS = 3
+MEMBER_FIELDS_VERSION = 3
 """The first version of TxnOffsetCommit with a member's place in its group (KIP-447)."""
 CURRENT_EPOCH = 3
 """The first version of InitProducerId with the present id and epoch (KIP-360)."""
@@ -48,8 +48,8 @@ def init_producer_id(
     producer_id: int = NO_PRODUCER_ID,
     epoch: int = NO_PRODUCER_EPOCH,
 ) -> RequestBuilder:
-    """InitProducerId: another epoch, which fences all earlier ones. With a producer id and epoch,
-    only if they are still the newest."""
+    """InitProducerId: returns another epoch, which fences all earlier ones. A request with a
+    producer id and epoch is refused unless these are the newest."""
     request = InitProducerIdRequest(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -131,7 +131,7 @@ def commit_offsets(
     )
     newest = transaction.transaction_version >= VERSION_2
     is_member = bool(group.member_id) or group.generation_id >= 0
-    lowest = MEMBERS if is_member or group.group_instance_id is not None else 0
+    lowest = MEMBER_FIELDS_VERSION if is_member or group.group_instance_id is not None else 0
     return RequestBuilder(
         TxnOffsetCommitRequest,
         lambda _: request,

@@ -38,7 +38,7 @@ class OffsetCommitValue:
 
 @message(api=2, versions=(0, 0), flexible=None)
 class GroupMetadataKey:
-    """Key of a group."""
+    """The key of the record that holds a group's generation and members."""
 
     group: str
 

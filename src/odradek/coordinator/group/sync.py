@@ -57,7 +57,8 @@ def validate_sync(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
 
 
 def differs(requested: str | None, known: str | None) -> bool:
-    """True if the client expects another one. Requests below version 5 do not name it."""
+    """True if the request names another protocol type or name. Requests below version 5 name
+    none."""
     return requested is not None and known is not None and requested != known
 
 

@@ -267,7 +267,8 @@ class TransactionMarkers:
             error = errors.get((opened.end.producer_id, partition))
             if error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
                 log.warning(
-                    "%s has heard of a newer coordinator of %r: this one stops",
+                    "%s was written to by a newer coordinator of %r; this one sends no more "
+                    "markers",
                     partition,
                     opened.end.transactional_id,
                 )
@@ -284,7 +285,7 @@ class TransactionMarkers:
     ) -> bool:
         if error in DONE_THERE:
             log.warning(
-                "%s has nothing open of the transaction of %r: %s",
+                "%s has no open transaction of %r: %s",
                 partition,
                 end.transactional_id,
                 error.name,

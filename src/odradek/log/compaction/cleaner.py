@@ -6,9 +6,10 @@
 *Clean*: earlier passes have seen it, so no key is in it twice. The first dirty offset is recorded
 in `cleaner-offset-checkpoint`.
 
-*Uncleanable*: the active segment; what is not committed, or of a transaction that is not (from the
-last stable offset on); what a recovery would read again (from the recovery point on); segments
-with a record younger than `min.compaction.lag.ms`. A pass cleans whole segments only.
+*Uncleanable*: the active segment; records from the last stable offset on, which are not committed
+or belong to a transaction that is open; records from the recovery point on, which a recovery would
+read again; segments with a record younger than `min.compaction.lag.ms`. A pass cleans whole
+segments only.
 
 A log is worth a pass if the dirty part is more than `min.cleanable.dirty.ratio` of clean and dirty
 part together, or if its oldest dirty segment has waited longer than `max.compaction.lag.ms`.

@@ -148,8 +148,8 @@ class ExactlyOnce(CommitProtocol):
         batch, reports = self._reported(batch_id, written)
         if batch is None:
             log.warning(
-                "%s failed before a task ended: what its tasks left open is fenced with the next "
-                "batch, or aborted by the brokers after %d ms",
+                "%s failed before a task ended: its undecided transactions are aborted with the "
+                "next batch, or by the brokers after %d ms",
                 what,
                 self.ledger.transaction_timeout_ms,
             )

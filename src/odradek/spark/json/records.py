@@ -1,7 +1,7 @@
 """Converts one record as Spark's `JacksonParser` does with the default settings of `from_json`.
 
-A field that cannot be converted is null, and the others stay; of a malformed text the fields before
-the error stay.
+A field that cannot be converted is null; the other fields keep their values. A malformed text keeps
+the fields before the error.
 
 A converter takes the `Tokens` at the value, or at its name, and leaves them at the end of the
 value. A converter that fails leaves them at the error. Spark goes on from there: an object skips

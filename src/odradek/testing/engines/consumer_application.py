@@ -94,7 +94,7 @@ class ConsumerPlan:
 
 
 class ConsumerApplication:
-    """An application with one consumer."""
+    """Reads assigned partitions with one consumer, and checks what it receives."""
 
     def __init__(
         self, side: ClientProcess, history: History, received: ReceivedRecords, plan: ConsumerPlan

@@ -197,7 +197,7 @@ class TestOnSend:
         p = Intercepted(Adding("1"), Invalid(), Adding("2"))
         p.delivered("v")
         assert p.producing.values() == [b"v12"]
-        assert "Invalid.on_send failed and was passed over" in caplog.text
+        assert "Invalid.on_send failed and was skipped" in caplog.text
 
     def test_a_record_that_send_refuses_at_once_reaches_no_interceptor(self) -> None:
         notes: list[Any] = []
@@ -221,7 +221,7 @@ class TestFailures:
         assert p.delivered("v").offset == 0
         assert p.producing.values() == [b"v12"]
         assert [note[0] for note in notes] == ["send", "acknowledged"]
-        assert "interceptor Failing.on_send failed and was passed over" in caplog.text
+        assert "interceptor Failing.on_send failed and was skipped" in caplog.text
 
     def test_failures_are_logged_once_in_ten_seconds(
         self, caplog: pytest.LogCaptureFixture
@@ -420,7 +420,7 @@ class TestMany:
         self.many(p, ["a"])
         p.producing.flush()
         assert p.producing.values() == [b"a"]
-        assert "Wrong.on_send_many failed and was passed over: it returned a list" in caplog.text
+        assert "Wrong.on_send_many failed and was skipped: it returned a list" in caplog.text
 
 
 class TestClose:

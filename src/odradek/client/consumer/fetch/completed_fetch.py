@@ -166,7 +166,7 @@ class FetchedBatches:
             self._start = 0
 
     def corrupt_batch_error(self, error: Exception) -> KafkaError:
-        """Return the error for the corrupt batch."""
+        """Return the error that names the partition and the offset of the batch."""
         position = self._position
         partition = position.topic_partition
         next_offset = self.after
