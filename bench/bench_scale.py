@@ -199,7 +199,7 @@ def off(found: Check) -> str:
 def show_projections(costs: Costs) -> None:
     head = (
         *("nodes", "partitions", "GB/s", "cores", "owner thread", "GiB a node", "GB/s in / out"),
-        *("failover: records", "controller s", "start s", "ends first", "then"),
+        *("failover: records", "controller s", "start s", "bottleneck", "then"),
     )
     rows = []
     for load in PROJECTED:
