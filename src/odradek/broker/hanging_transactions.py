@@ -6,12 +6,14 @@ hold up the readers of committed records, and compaction. Kafka leaves that to i
 (KIP-664); here the leader looks once in `LOOK_MS`:
 
     open for longer than transaction.max.timeout.ms and MARGIN_MS
-      ─► ask all brokers for the transactions of its producer (ListTransactions)
-           ─► all have answered, and none has one that is open or ending
+      ─► ask all brokers for the transactions of its producer (ListTransactions), and for the
+         partitions of those that are open (DescribeTransactions)
+           ─► all have answered, and none has one that is ending, or is open in this partition
                 ─► at the next look the same again, and nothing was written meanwhile
                      ─► ABORT marker, and a line in the log
 
-A look decides nothing if a broker does not answer, a coordinator is loading or a shard has no
+One that is ending counts whatever its partitions are: they go as their markers are written. A
+look decides nothing if a broker does not answer, a coordinator is loading or a shard has no
 leader. There are two looks, so that a shard which moves between two answers is not missed.
 """
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,6 +32,10 @@ from odradek.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicParti
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
     from odradek.log.producer_state import ProducerStateEntry
+    from odradek.protocol.api.describe_transactions import (
+        DescribedTransaction,
+        DescribeTransactionsResponse,
+    )
     from odradek.protocol.api.list_transactions import (
         ListTransactionsRequest,
         ListTransactionsResponse,
@@ -53,6 +60,40 @@ class OverdueTransaction(NamedTuple):
     producer_epoch: int
     first_offset: int
     last_offset: int
+
+
+class KnownTransactions:
+    """What the coordinators have said about the transactions of candidates."""
+
+    def __init__(self) -> None:
+        self._producer_ids: dict[str, int] = {}
+        self._ending: set[int] = set()
+        """The producers with a transaction whose markers are being written, or were just now."""
+        self._open: set[tuple[int, TopicPartition]] = set()
+
+    def take_listed(self, response: ListTransactionsResponse) -> None:
+        """Take what a broker coordinates."""
+        for each in response.transaction_states:
+            self._producer_ids[each.transactional_id] = each.producer_id
+            if each.transaction_state != "Ongoing":
+                self._ending.add(each.producer_id)
+
+    def take_described(self, response: DescribeTransactionsResponse) -> bool:
+        """Take the partitions of transactions that were listed as open. False if one is missing."""
+        for each in response.transaction_states:
+            if each.error_code:
+                return False
+            producer_id = self._producer_ids[each.transactional_id]
+            if each.transaction_state != "Ongoing" or each.producer_id != producer_id:
+                self._ending.add(producer_id)
+            for topic in each.topics:
+                for number in topic.partitions:
+                    self._open.add((producer_id, TopicPartition(topic.topic, number)))
+        return True
+
+    def will_end(self, found: Candidate) -> bool:
+        """True if a coordinator will end the transaction."""
+        return found.producer_id in self._ending or (found.producer_id, found.key) in self._open
 
 
 class HangingTransactions:
@@ -92,37 +133,50 @@ class HangingTransactions:
 
     def _ask(self, found: list[OverdueTransaction]) -> None:
         """Ask all brokers whether they know the transactions."""
+        if not self._all_shards_are_led():
+            return
         # Imported here: hardly any broker ever needs it.
         from odradek.protocol.api.list_transactions import ListTransactionsRequest
 
-        broker = self._broker
-        brokers = [node for node, *_ in broker.alive_brokers()]
-        if not self._all_shards_are_led():
-            return
-        ids = dict.fromkeys(each.producer_id for each in found)
         request = ListTransactionsRequest(
             state_filters=["Ongoing", "PrepareCommit", "PrepareAbort"],
-            producer_id_filters=list(ids),
+            producer_id_filters=list(dict.fromkeys(each.producer_id for each in found)),
         )
-        known: set[int] = set()
+        known = KnownTransactions()
+        brokers = [node for node, *_ in self._broker.alive_brokers()]
         missing = len(brokers)
 
-        def answered(response: ListTransactionsResponse | None) -> None:
+        def complete() -> None:
             nonlocal missing
-            if response is None or response.error_code:
-                return  # One answer is missing, so the others do not count.
-            known.update(each.producer_id for each in response.transaction_states)
             missing -= 1
             if missing == 0:
-                self._decide([each for each in found if each.producer_id not in known])
+                self._decide([each for each in found if not known.will_end(each)])
+
+        def listed(node: int, response: ListTransactionsResponse | None) -> None:
+            if response is None or response.error_code:
+                return  # One answer is missing, so the others do not count.
+            known.take_listed(response)
+            ongoing = [
+                each.transactional_id
+                for each in response.transaction_states
+                if each.transaction_state == "Ongoing"
+            ]
+            if ongoing:
+                self._describe(node, ongoing, described)
+            else:
+                complete()
+
+        def described(response: DescribeTransactionsResponse | None) -> None:
+            if response is not None and known.take_described(response):
+                complete()
 
         for node in brokers:
-            if node == broker.node_id:
-                self._ask_here(request, answered)
-            elif broker.broker_channel is not None:
-                broker.broker_channel.send(node, request, answered, ANSWER_MS)
+            if node == self._broker.node_id:
+                self._list_here(request, partial(listed, node))
+            elif self._broker.broker_channel is not None:
+                self._broker.broker_channel.send(node, request, partial(listed, node), ANSWER_MS)
 
-    def _ask_here(
+    def _list_here(
         self,
         request: ListTransactionsRequest,
         answered: Callable[[ListTransactionsResponse], None],
@@ -131,6 +185,31 @@ class HangingTransactions:
 
         selected = TransactionFilter(request, None, self._broker.clock.wall_ms())
         self._broker.transactions.list(selected, answered)
+
+    def _describe(
+        self,
+        node: int,
+        transactional_ids: list[str],
+        answered: Callable[[DescribeTransactionsResponse | None], None],
+    ) -> None:
+        """Ask the broker that has listed them for the partitions of open transactions."""
+        from odradek.coordinator.operation import CombinedReply
+        from odradek.protocol.api.describe_transactions import (
+            DescribeTransactionsRequest,
+            DescribeTransactionsResponse,
+        )
+
+        broker = self._broker
+        if node == broker.node_id:
+            combined: CombinedReply[DescribedTransaction] = CombinedReply(
+                len(transactional_ids),
+                lambda found: answered(DescribeTransactionsResponse(transaction_states=found)),
+            )
+            for index, transactional_id in enumerate(transactional_ids):
+                broker.transactions.describe(transactional_id, combined.respond(index))
+        elif broker.broker_channel is not None:
+            request = DescribeTransactionsRequest(transactional_ids=transactional_ids)
+            broker.broker_channel.send(node, request, answered, ANSWER_MS)
 
     def _all_shards_are_led(self) -> bool:
         topic = self._broker.image.topic(TRANSACTION_STATE)

@@ -5,10 +5,23 @@ from __future__ import annotations
 import pytest
 
 from odradek.broker import hanging_transactions
-from odradek.broker.hanging_transactions import LOOK_MS, MARGIN_MS
+from odradek.broker.hanging_transactions import (
+    LOOK_MS,
+    MARGIN_MS,
+    Candidate,
+    KnownTransactions,
+)
+from odradek.coordinator.transaction.listing import describe_error
 from odradek.model.errors import ErrorCode
+from odradek.model.topics import TopicPartition
+from odradek.protocol.api.describe_transactions import (
+    DescribedTransaction,
+    DescribeTransactionsResponse,
+    TopicData,
+)
+from odradek.protocol.api.list_transactions import ListedTransaction, ListTransactionsResponse
 from transcripts.group_stage import LimitedDisk
-from unit.broker.transactional_broker import HANGING, BrokerWithOpenTransaction
+from unit.broker.transactional_broker import HANGING, BrokerWithOpenTransaction, TransactionalBroker
 
 LIMIT_MS = 900_000 + MARGIN_MS
 """By the default of transaction.max.timeout.ms."""
@@ -69,3 +82,59 @@ def test_a_transaction_that_its_coordinator_knows_stays(monkeypatch: pytest.Monk
     assert not broker.is_open
     assert broker.has_open(producer)
     assert broker.state == "Ongoing"
+
+
+def test_it_is_aborted_although_its_producer_goes_on_with_transactions_in_other_partitions() -> (
+    None
+):
+    broker = TransactionalBroker(transaction_partition_verification_enable="false")
+    producer = broker.started(timeout_ms=900_000)
+    broker.append_transactional(producer)  # late: no coordinator has t-0 in a transaction
+    for _ in range(LIMIT_MS // LOOK_MS + 4):
+        assert broker.add(producer, 1) is ErrorCode.NONE
+        broker.pass_time(LOOK_MS)
+        assert broker.end(producer, version=3)[0] is ErrorCode.NONE
+    assert not broker.has_open(producer)
+    assert broker.node.broker.hanging_transactions.aborted == 1
+
+
+def known(listed: str, described: str = "", *partitions: int) -> KnownTransactions:
+    """What one broker says about producer 7: one transaction, in partitions of `t`."""
+    found = KnownTransactions()
+    found.take_listed(
+        ListTransactionsResponse(
+            error_code=ErrorCode.NONE,
+            unknown_state_filters=[],
+            transaction_states=[
+                ListedTransaction(transactional_id="id", producer_id=7, transaction_state=listed)
+            ],
+        )
+    )
+    if described:
+        topics = [TopicData(topic="t", partitions=list(partitions))]
+        state = DescribedTransaction(
+            error_code=ErrorCode.NONE,
+            transactional_id="id",
+            producer_id=7,
+            transaction_state=described,
+            topics=topics,
+        )
+        assert found.take_described(DescribeTransactionsResponse(transaction_states=[state]))
+    return found
+
+
+def test_a_transaction_that_ends_or_is_open_in_the_partition_is_left_to_its_coordinator() -> None:
+    hanging = Candidate(TopicPartition("t", 0), 7, 3, 0, 5)
+    assert known("PrepareAbort").will_end(hanging)
+    assert known("Ongoing", "Ongoing", 0, 1).will_end(hanging)
+    assert known("Ongoing", "PrepareCommit", 1).will_end(hanging), "its marker may be on its way"
+    assert known("Ongoing", "CompleteCommit").will_end(hanging)
+    assert not known("Ongoing", "Ongoing", 1).will_end(hanging)
+    assert not known("Ongoing", "Ongoing", 0).will_end(hanging._replace(producer_id=8))
+    assert not KnownTransactions().will_end(hanging)
+
+
+def test_a_look_decides_nothing_where_an_open_transaction_cannot_be_described() -> None:
+    refused = describe_error("id", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    answer = DescribeTransactionsResponse(transaction_states=[refused])
+    assert not known("Ongoing").take_described(answer)
