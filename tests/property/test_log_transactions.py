@@ -3,8 +3,8 @@
 Each seed has several lives. In each, plain, idempotent and transactional batches and markers of a
 few producers are appended, as a leader or a follower; rolled, flushed, truncated, in half of the
 seeds compacted; until the process is killed at a drawn effect on the disk, in half of the cases
-with the power. The model replays the batches that are in the log from its start, in the plainest
-way. Always:
+with the power. Now and then an index of aborted transactions is damaged, or lost, before the next
+life. The model replays the batches that are in the log from its start, in the plainest way. Always:
 
 - producers, open transactions and the last stable offset are those of the replay;
 - a fetch lists the aborted transactions of the replay that overlap it, and no record of them is
@@ -16,6 +16,7 @@ way. Always:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import NamedTuple
 from uuid import UUID
 
@@ -145,9 +146,13 @@ class Lives:
         self.history = History()
         self.now_ms = 1000
         self.value = 0
-        self.listed = self.torn = self.removed = 0
+        self.listed = self.torn = self.removed = self.rebuilt = 0
+        self.lost_power = self.was_damaged = False
+        """Since the last start that came to its end."""
 
     def life(self) -> None:
+        damaged = self.chance.chance(200) and self.damage()
+        self.was_damaged = self.was_damaged or damaged
         faults = DiskFaults(crash_after_effects=self.chance.between(0, 300))
         try:
             directory = LogDirectory(
@@ -156,6 +161,11 @@ class Lives:
             log, found = directory.open_work(KEY, self.config, 0)()
             directory.adopt(KEY, log)
             self.torn += found.truncated_bytes
+            self.rebuilt += found.rebuilt_transactions
+            assert found.rebuilt_transactions >= damaged
+            if not (self.lost_power or self.was_damaged):
+                assert not found.rebuilt_transactions, "a kill alone loses no index"
+            self.lost_power = self.was_damaged = False
             self.history.cut(log.log_end_offset)
             self.commit(log, log.flushed_offset)
             self.check(log)
@@ -166,10 +176,32 @@ class Lives:
             self.check(log)
             directory.close()
             if self.chance.chance(300):
-                self.disk.power_loss()
+                self.lose_power()
         except Crash:
             if self.chance.chance(500):
-                self.disk.power_loss()
+                self.lose_power()
+
+    def lose_power(self) -> None:
+        self.disk.power_loss()
+        self.lost_power = True
+
+    def damage(self) -> bool:
+        """Remove an index of aborted transactions, or flip a bit under its checksum."""
+        disk, directory = self.disk.mount(DiskFaults()), f"{PATH}/{KEY}"
+        names = disk.list(directory) if disk.exists(directory) else []
+        stems = [name.removesuffix(".txnsum") for name in names if name.endswith(".txnsum")]
+        there = [stem for stem in stems if stem + ".txnindex" in names and stem + ".log" in names]
+        if not there:
+            return False
+        path = f"{directory}/{self.chance.pick(there)}"
+        (count,) = Struct(">I").unpack_from(disk.read_file(path + ".txnsum"))
+        if count == 0 or self.chance.chance(500):
+            disk.remove(path + ".txnindex")
+            return True
+        content = bytearray(disk.read_file(path + ".txnindex"))
+        content[self.chance.below(34 * count)] ^= 1 << self.chance.below(8)
+        disk.replace_file(path + ".txnindex", bytes(content))
+        return True
 
     # Steps
 
@@ -406,3 +438,4 @@ def test_the_seeds_abort_tear_and_compact() -> None:
     assert sum(lives.listed for lives in seeds) > 100
     assert sum(lives.torn for lives in seeds) > 0
     assert sum(lives.removed for lives in seeds) > 0
+    assert sum(lives.rebuilt for lives in seeds) > 0

@@ -11,10 +11,10 @@ A log has at most one flush under way; what is appended meanwhile belongs to the
 flush at once, as in group commit.
 
 A flush that also moves the recovery point ("checkpoint") syncs the indexes and writes the leader
-epochs. If the last producer snapshot is too far back, it writes one as of the captured offset and
-removes older ones. If there is no room for those files (see `fence`), the records are durable all
-the same: the recovery point stays, recovery reads the log from there, and the next flush tries
-again.
+epochs and the checksums of the indexes of aborted transactions. If the last producer snapshot is
+too far back, it writes one as of the captured offset and removes older ones. If there is no room
+for those files (see `fence`), the records are durable all the same: the recovery point stays,
+recovery reads the log from there, and the next flush tries again.
 
 Before a clean stop every log of a directory is flushed to its end, many at once:
 
@@ -44,6 +44,7 @@ from odradek.model.env import Disk, File, Offload
 
 if TYPE_CHECKING:
     from odradek.log.log import Log
+    from odradek.log.transaction_index import TransactionIndex
 
 SNAPSHOTS_KEPT = 2
 CONCURRENT_FLUSHES = 32
@@ -75,6 +76,7 @@ class LogFlush:
         "snapshot",
         "succeeded",
         "sync_directories",
+        "transaction_sums",
         "void",
     )
 
@@ -102,6 +104,7 @@ class LogFlush:
         self.epochs: tuple[str, bytes] | None = None
         self.moves_recovery_point = False
         self.snapshot: list[SnapshotEntry] | None = None
+        self.transaction_sums: list[tuple[TransactionIndex, bytes]] = []
         self.succeeded = False
         self.checkpoint_postponed = False
         self.void = False
@@ -141,6 +144,8 @@ class LogFlush:
         try:
             if self.epochs is not None:
                 self._disk.replace_file(*self.epochs)
+            for index, content in self.transaction_sums:
+                self._disk.replace_file(index.sum_path, content)
             if self.snapshot is not None:
                 self._write_snapshot(self.snapshot)
             if self.moves_recovery_point:

@@ -67,7 +67,7 @@ from odradek.log.log_segments import LogSegments
 from odradek.log.producer_state import ProducerState, TransactionMarker, marker_of
 from odradek.log.scan import MAX_RELATIVE_OFFSET, BadBatch
 from odradek.log.segment import Segment
-from odradek.log.transaction_index import AbortedTransaction
+from odradek.log.transaction_index import AbortedTransaction, TransactionIndex
 from odradek.log.truncation import LogTruncation
 from odradek.log.verification import VerificationGuard
 from odradek.model.byte_ranges import ByteRange
@@ -630,6 +630,9 @@ class Log:
             self.segments.enter_cache()
             self.first_new_offset -= removed
             self.snapshot_offset = min(self.snapshot_offset, offset)
+            index = self.segments.active.transaction_index
+            if index is not None and index.summed != index.count:
+                self.rolled = True  # the next flush writes its checksum
         self.reader.clear_position()
         self.log_end_offset = offset
         self.flushed_offset = min(self.flushed_offset, offset)
@@ -870,6 +873,7 @@ class Log:
             self.epochs.dirty = False
         if checkpoint:
             flush.moves_recovery_point = True
+            flush.transaction_sums = self._transaction_sums()
             if self._far_from_snapshot():
                 flush.snapshot = self.producers.snapshot()
                 self.snapshot_base = self.segments.active.base_offset
@@ -926,6 +930,16 @@ class Log:
                 index.is_named = True
                 self.directory_changed()
 
+    def _transaction_sums(self) -> list[tuple[TransactionIndex, bytes]]:
+        """Return the checksums that the flush writes before it moves the recovery point."""
+        found = []
+        for segment in self.segments.from_offset(self.recovery_point):
+            index = segment.transaction_index
+            if index is not None and index.summed != index.count:
+                found.append((index, index.sum()))
+                index.summed = index.count
+        return found
+
     def end_flush(self, flush: LogFlush) -> int:
         """Take over the result of a flush and return the flushed offset. `LogDirFailure` if it
         failed.
@@ -934,6 +948,9 @@ class Log:
         self._flushing = None
         flush.release()
         self.fence.check()
+        if flush.void or flush.checkpoint_postponed:
+            for index, _ in flush.transaction_sums:
+                index.summed = -1
         if flush.void:
             self.epochs.dirty = True
             self.rolled = self.rolled or flush.moves_recovery_point

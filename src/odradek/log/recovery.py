@@ -41,9 +41,10 @@ last batch must end with the file and just before the next segment, and index en
 batches they name), and clients verify every batch they fetch.
 
 **Derived files.** Indexes are kept up to R and rebuilt from there; if they are missing or do not
-match the log, from the start of their segment. An index of aborted transactions that has impossible
-entries, or may be missing as the other indexes of its segment are, is made again by replaying the
-whole log, as its transactions may have begun anywhere before. Producers start from the newest sound
+match the log, from the start of their segment. An index of aborted transactions that does not have
+its checksum, has impossible entries, is missing beside its checksum, or may be missing as the other
+indexes of its segment are, is made again by replaying the whole log, as its transactions may have
+begun anywhere before. Producers start from the newest sound
 snapshot at or below R and the batches after it. The leader epochs' file is rebuilt from the log if
 it is not sound.
 
@@ -90,6 +91,7 @@ from odradek.log.segment import (
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
+    TRANSACTION_SUM_SUFFIX,
     Segment,
 )
 from odradek.model.env import Disk
@@ -112,6 +114,8 @@ class RecoveryStats:
     removed_segments: int = 0
     torn: str = ""
     """What was found behind the new end of a log that was truncated; empty if nothing was."""
+    rebuilt_transactions: int = 0
+    """Logs whose indexes of aborted transactions were lost and made again."""
 
     def truncation(self, end: int) -> str:
         """Return a sentence about the truncation of a log that ends at offset `end` now."""
@@ -126,6 +130,7 @@ class RecoveryStats:
         self.scanned_bytes += other.scanned_bytes
         self.truncated_bytes += other.truncated_bytes
         self.removed_segments += other.removed_segments
+        self.rebuilt_transactions += other.rebuilt_transactions
 
 
 @dataclass(slots=True)
@@ -199,7 +204,7 @@ class LogLoader:
         logs = [name for name in names if name.endswith(LOG_SUFFIX) and name[:20].isdecimal()]
         stems = {name[:20] for name in logs}
         for name in names:
-            orphan = name.endswith("index") and name[:20] not in stems
+            orphan = name.endswith(("index", TRANSACTION_SUM_SUFFIX)) and name[:20] not in stems
             if orphan or name.endswith((DELETED_SUFFIX, ".tmp")):
                 self.disk.remove(f"{self.directory}/{name}")
         self.names = [name for name in names if name.endswith(SNAPSHOT_SUFFIX)]
@@ -230,8 +235,12 @@ class LogLoader:
             stem = f"{segment.base_offset:020d}"
             if stem + TRANSACTION_INDEX_SUFFIX in names:
                 index = segment.use_transaction_index()
-                if not index.load_and_summarise() or not index.is_sound(next_base):
-                    self.lost_transactions = True
+                sound = index.load_and_summarise() and index.is_sound(next_base)
+                if stem + TRANSACTION_SUM_SUFFIX in names:
+                    sound = index.matches_sum() and sound
+                self.lost_transactions = self.lost_transactions or not sound
+            elif stem + TRANSACTION_SUM_SUFFIX in names:
+                self.lost_transactions = True
             elif (
                 stem + INDEX_SUFFIX not in names
                 and next_base < MAX_OFFSET
@@ -239,6 +248,11 @@ class LogLoader:
                 and not self.lost_transactions
             ):
                 self.lost_transactions = _has_markers(segment)
+        if self.lost_transactions:
+            # The files stay, so that another start finds them lost, too, until they are replaced.
+            for segment in segments:
+                if segment.transaction_index is not None:
+                    segment.transaction_index.reset()
 
     def complete_transactions(self, segments: list[Segment]) -> None:
         """Make the indexes of aborted transactions again if they are lost, and unload all but that
@@ -248,6 +262,7 @@ class LogLoader:
         """
         if self.lost_transactions:
             rebuild_transaction_indexes(segments)
+            self.stats.rebuilt_transactions += 1
         for segment in segments[:-1]:
             index = segment.transaction_index
             if index is not None and index.loaded:
@@ -581,27 +596,27 @@ def _has_markers(segment: Segment) -> bool:
 
 
 def rebuild_transaction_indexes(segments: list[Segment]) -> None:
-    """Make the indexes of aborted transactions again from all batches, and sync them.
+    """Make the indexes of aborted transactions again from all batches, durably.
 
-    Raises `BadBatch` if a batch is not sound.
+    Each file is replaced as a whole, and its checksum after it: a crash leaves others to be found
+    lost again. Raises `BadBatch` if a batch is not sound.
     """
     producers = ProducerState()
     for segment in segments:
         if segment.transaction_index is not None:
-            segment.transaction_index.clear()
+            segment.transaction_index.reset()
         for position, header in walk(segment.file, 0, segment.size, segment.base_offset):
             if header.producer_id >= 0:
                 completed = producer_snapshot.replay(producers, segment.file, position, header)
                 if completed is not None:
                     segment.add_completed(completed)
-        index = segment.transaction_index
-        if index is not None:
-            index.write_out()
-            index.file().pin()
-            try:
-                index.file().sync()
-            finally:
-                index.file().unpin()
+    for segment in segments:
+        if segment.transaction_index is not None:
+            segment.transaction_index.replace()
+        else:  # it was for entries of a segment that was replaced by this one
+            path = f"{segment.directory}/{segment.base_offset:020d}{TRANSACTION_SUM_SUFFIX}"
+            if segment.disk.exists(path):
+                segment.disk.remove(path)
     segments[0].disk.sync_directory(segments[0].directory)
 
 

@@ -4,6 +4,7 @@
     00000000000000000000.index      see `index`
     00000000000000000000.timeindex  see `index`
     00000000000000000000.txnindex   see `transaction_index`; only if a transaction was aborted
+    00000000000000000000.txnsum     the checksum of its first entries
     00000000000000000000.snapshot   producer state before this offset, see `producer_snapshot`
 
 Invariants: batches lie in ascending order of offset, the first at or after the base offset; every
@@ -35,6 +36,7 @@ LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
+TRANSACTION_SUM_SUFFIX = ".txnsum"
 SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
 INDEX_INTERVAL_BYTES: Final = 4096
@@ -251,8 +253,12 @@ class Segment:
         if self.transaction_index is None:
             stem = f"{self.directory}/{self.base_offset:020d}"
             suffix = self.file.path[len(stem) + len(LOG_SUFFIX) :]
-            path = stem + TRANSACTION_INDEX_SUFFIX + suffix
-            self.transaction_index = TransactionIndex(self.disk, path, self.base_offset)
+            self.transaction_index = TransactionIndex(
+                self.disk,
+                stem + TRANSACTION_INDEX_SUFFIX + suffix,
+                self.base_offset,
+                stem + TRANSACTION_SUM_SUFFIX + suffix,
+            )
         return self.transaction_index
 
     def add_completed(self, transaction: CompletedTransaction) -> None:
@@ -469,7 +475,7 @@ class Segment:
         stem = f"{self.directory}/{self.base_offset:020d}"
         paths = [stem + suffix for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
         if self.transaction_index is not None:
-            paths.append(stem + TRANSACTION_INDEX_SUFFIX)
+            paths += [stem + TRANSACTION_SUM_SUFFIX, stem + TRANSACTION_INDEX_SUFFIX]
         return paths
 
     def close(self) -> None:

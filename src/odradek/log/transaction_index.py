@@ -20,9 +20,22 @@ before `end` have ended by then. If one transaction stays open for long, many ot
 the two that begin after `end`. A tree of the least first offsets leads past those: each node has
 the least of `FAN_OUT` nodes below it.
 
-There is a file only if there is an entry. Entries are checked when the log is opened (`is_sound`);
-an index with others is made again from the log, see `recovery`. In memory it is like the other
-indexes of a segment (`index`), but what `may_overlap` needs stays there when it is unloaded.
+There is a file only if there is an entry. Kafka's format has no room for a checksum, and without an
+entry readers would see too much. So there is a file `<base offset>.txnsum`, big-endian:
+
+    offset  size
+         0     4  count              of the first entries of the index
+         4     4  crc                CRC-32C of these entries
+
+It is replaced as a whole before the recovery point moves, when the index is synced, and removed
+before one of these entries is. So it never says more than the index has, and all entries below the
+recovery point are under it; what is above is made again from the log. An index of an older version
+gets one when the recovery point moves in its segment.
+
+An index that is missing beside its checksum, has another one, or has entries that cannot be
+(`is_sound`) is made again from the log when that is opened, see `recovery`. In memory it is like
+the other indexes of a segment (`index`), but what `may_overlap` needs stays there when it is
+unloaded.
 """
 
 from __future__ import annotations
@@ -30,7 +43,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from struct import Struct
+from struct import error as StructError
 from typing import Final, NamedTuple
+
+import google_crc32c
 
 from odradek.log.index import SparseIndex
 from odradek.log.open_transactions import NO_OFFSET, CompletedTransaction
@@ -42,6 +58,7 @@ ENTRY_BYTES: Final = 34
 FIRST_OFFSET_AT: Final = 10
 LAST_OFFSET_AT: Final = 18
 OFFSET = Struct(">q")
+SUM = Struct(">II")
 FAN_OUT: Final = 16
 SAMPLED: Final = 32
 """The last offset of each entry with such a number is a sample."""
@@ -61,11 +78,25 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex(SparseIndex):
     """The aborted transactions of one segment."""
 
-    __slots__ = ("_levels", "_samples", "count", "is_named", "last_offset", "least_first_offset")
+    __slots__ = (
+        "_levels",
+        "_samples",
+        "count",
+        "crc",
+        "is_named",
+        "last_offset",
+        "least_first_offset",
+        "sum_path",
+        "summed",
+    )
 
-    def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
+    def __init__(self, disk: Disk, path: str, base_offset: int, sum_path: str) -> None:
         """Make an empty index in memory. `load` replaces it by the contents of the file."""
         super().__init__(disk, path, base_offset, ENTRY)
+        self.sum_path = sum_path
+        self.summed = 0
+        """So many entries are, or are about to be, under the checksum on the disk; 0: there is
+        none, -1: unknown."""
         self.is_named = False
         """True if a flush has synced the directory since the file is in it: unlike the others this
         index is not missed when its file is gone."""
@@ -76,6 +107,7 @@ class TransactionIndex(SparseIndex):
     def _summarise(self) -> None:
         """Take what stays in memory, with the entries in memory."""
         self.count = len(self.entries) // ENTRY_BYTES
+        self.crc = google_crc32c.value(bytes(self.entries))
         self.last_offset = self._offset(self.count - 1, LAST_OFFSET_AT) if self.count else -1
         self.least_first_offset = min(
             (self._offset(slot, FIRST_OFFSET_AT) for slot in range(self.count)), default=NO_OFFSET
@@ -84,6 +116,8 @@ class TransactionIndex(SparseIndex):
     def describe(self, other: TransactionIndex) -> None:
         """Take over what stays in memory from an index with the same entries; load them later."""
         self.count = other.count
+        self.crc = other.crc
+        self.summed = other.summed
         self.last_offset = other.last_offset
         self.least_first_offset = other.least_first_offset
         self.loaded = False
@@ -101,7 +135,9 @@ class TransactionIndex(SparseIndex):
 
     def add(self, aborted: AbortedTransaction) -> None:
         """Add an entry at the end."""
-        self.entries += ENTRY.pack(VERSION, *aborted)
+        entry = ENTRY.pack(VERSION, *aborted)
+        self.entries += entry
+        self.crc = google_crc32c.extend(self.crc, entry)
         first_offset = aborted.first_offset
         self._levels = []  # made again when it is asked
         self.count += 1
@@ -117,10 +153,20 @@ class TransactionIndex(SparseIndex):
         return sound
 
     def load_and_summarise(self) -> bool:
-        """Read the file of a log that is being opened. False if it has a partial entry."""
+        """Read the file. False if it has a partial entry."""
         sound = self.load()
         self._summarise()
         return sound
+
+    def matches_sum(self) -> bool:
+        """True if the loaded entries have the checksum on the disk."""
+        try:
+            count, crc = SUM.unpack(self._disk.read_file(self.sum_path))
+        except StructError:
+            return False
+        self.summed = int(count)
+        size = self.summed * ENTRY_BYTES
+        return len(self.entries) >= size and google_crc32c.value(bytes(self.entries[:size])) == crc
 
     def is_sound(self, next_base: int) -> bool:
         """True if the entries can be those of a segment that ends before `next_base`."""
@@ -139,9 +185,9 @@ class TransactionIndex(SparseIndex):
 
     def is_as_before(self) -> bool:
         """True if the entries that were loaded fit what stayed in memory."""
-        if len(self.entries) != self.count * ENTRY_BYTES:
-            return False
-        return self.count == 0 or self._offset(self.count - 1, LAST_OFFSET_AT) == self.last_offset
+        return len(self.entries) == self.count * ENTRY_BYTES and self.crc == google_crc32c.value(
+            bytes(self.entries)
+        )
 
     def at(self, slot: int) -> AbortedTransaction:
         """Return an entry."""
@@ -152,13 +198,41 @@ class TransactionIndex(SparseIndex):
         """Remove the entries whose markers are at or after `offset`."""
         self._keep(self._slot_from(offset))
 
-    def clear(self) -> None:
-        """Remove all entries, whatever they are."""
+    def reset(self) -> None:
+        """Forget all entries, whatever they are. The files stay as they are."""
+        self.entries = bytearray()
+        self.written = self.summed = 0
         self.loaded = True
-        self._keep(0)
+        self._levels = []
+        self._samples = array("q")
+        self._summarise()
+
+    def replace(self) -> None:
+        """Write all entries as a new file, synced, and their checksum. Blocks."""
+        self.close()
+        self._file = None
+        self._disk.replace_file(self.path, bytes(self.entries))
+        self.written = len(self.entries)
+        self.write_sum()
+
+    def write_sum(self) -> None:
+        """Write the checksum of all entries, which are synced. Blocks."""
+        self._disk.replace_file(self.sum_path, self.sum())
+        self.summed = self.count
+
+    def sum(self) -> bytes:
+        """Return the contents of the file with the checksum of all entries."""
+        return SUM.pack(self.count, self.crc)
+
+    def _remove_sum(self) -> None:
+        if self._disk.exists(self.sum_path):
+            self._disk.remove(self.sum_path)
+        self.summed = 0
 
     def _keep(self, count: int) -> None:
         if count < self.count:
+            if not 0 <= self.summed <= count:
+                self._remove_sum()  # before the entries, or it would say more than the index has
             self._levels = []
             self._samples = array("q")
             self.truncate(count)

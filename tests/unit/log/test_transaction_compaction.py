@@ -9,6 +9,7 @@ import pytest
 from odradek.log.log import Log
 from odradek.log.memory_disk import MemoryDisk
 from odradek.log.producer_state import TransactionMarker
+from odradek.log.scan import BadBatch
 from odradek.protocol.record_batch import RecordBatchHeader
 from unit.log.compacting import COMPACTED, clean, keyed, roll_and_commit, shown, write
 from unit.log.log_making import files, headers, new_log, read, reopen
@@ -217,8 +218,21 @@ def test_a_fetch_of_a_compacted_segment_reads_its_own_index(log: Log) -> None:
     assert len(log.segments) == 2, "the two were merged"
     assert aborted(log) == rows
     assert list(files(disk, ".txnindex")) == ["00000000000000000000.txnindex"]
-    again, _ = reopen(disk, CONFIG, clean=True, recovery_point=log.log_end_offset)
-    assert aborted(again) == rows
+    assert list(files(disk, ".txnsum")) == ["00000000000000000000.txnsum"]
+    again, found = reopen(disk, CONFIG, clean=True, recovery_point=log.log_end_offset)
+    assert (aborted(again), found.rebuilt_transactions) == (rows, 0)
+
+
+def test_a_pass_does_not_believe_an_index_that_was_lost_since_the_start() -> None:
+    disk = MemoryDisk()
+    log = new_log(disk, CONFIG)
+    producer = Producer(log, 7)
+    producer.send((A, b"aborted"))
+    producer.end(ABORT)
+    settle(log)
+    disk.remove(f"{log.directory}/00000000000000000000.txnindex")
+    with pytest.raises(BadBatch, match="txnindex is not as it was"):
+        clean(log)
 
 
 def test_the_last_batch_of_a_producer_stays_without_its_aborted_records(log: Log) -> None:

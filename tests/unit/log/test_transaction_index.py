@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from random import Random
 
+import google_crc32c
 import pytest
 
 from odradek import leaves
@@ -20,7 +22,7 @@ COMMIT, ABORT = True, False
 
 
 def an_index(entries: list[AbortedTransaction]) -> TransactionIndex:
-    index = TransactionIndex(MemoryDisk(), "00000000000000000000.txnindex", 0)
+    index = TransactionIndex(MemoryDisk(), "00000000000000000000.txnindex", 0, "")
     for entry in entries:
         index.add(entry)
     return index
@@ -133,7 +135,7 @@ class TestSearch:
     @pytest.mark.skipif(leaves.mode() == "compiled", reason="a compiled class has no such subclass")
     def test_among_many_aborted_it_reads_few_entries(self) -> None:
         entries = [AbortedTransaction(n, 3 * n, 3 * n + 2, 3 * n + 3) for n in range(100_000)]
-        index = CountingIndex(MemoryDisk(), "i", 0)
+        index = CountingIndex(MemoryDisk(), "i", 0, "")
         for entry in entries:
             index.add(entry)
         found: list[AbortedTransaction] = []
@@ -143,7 +145,7 @@ class TestSearch:
 
     @pytest.mark.skipif(leaves.mode() == "compiled", reason="a compiled class has no such subclass")
     def test_a_transaction_that_was_open_for_long_does_not_make_it_read_all_others(self) -> None:
-        index = CountingIndex(MemoryDisk(), "i", 0)
+        index = CountingIndex(MemoryDisk(), "i", 0, "")
         for n in range(1, 50_000):
             index.add(AbortedTransaction(n, 3 * n, 3 * n + 2, 0))
         longest = AbortedTransaction(7, 0, 150_000, 150_001)
@@ -337,7 +339,10 @@ class TestOpening:
 
     @pytest.mark.parametrize("clean", [True, False])
     @pytest.mark.parametrize("segment", [0, 1, 2])
-    @pytest.mark.parametrize("damage", ["cut", "zeros", "version", "order", "beyond", "stable"])
+    @pytest.mark.parametrize(
+        "damage",
+        ["cut", "zeros", "version", "order", "beyond", "stable", "producer", "first", "missing"],
+    )
     def test_a_damaged_index_is_made_again(
         self, disk: MemoryDisk, damage: str, segment: int, clean: bool
     ) -> None:
@@ -357,11 +362,20 @@ class TestOpening:
             content[:] = content * 2
         elif damage == "beyond":
             content[18:26] = (1 << 40).to_bytes(8, "big")
+        elif damage == "producer":
+            content[9] ^= 8
+        elif damage == "first":
+            content[17] ^= 1
+        elif damage == "missing":
+            disk.remove(f"{DIRECTORY}/{name}")
         else:
             content[26:34] = (1 << 40).to_bytes(8, "big")
-        again, _ = reopen(disk, clean=clean, recovery_point=end)
+        again, found = reopen(disk, clean=clean, recovery_point=end)
+        assert found.rebuilt_transactions == 1
         assert aborted(again) == rows
         assert files(disk)[name] == sound
+        _, found = reopen(disk, clean=clean, recovery_point=end)
+        assert found.rebuilt_transactions == 0
 
     @pytest.mark.parametrize("clean", [True, False])
     def test_indexes_that_are_missing_together_are_made_again(
@@ -438,3 +452,155 @@ class TestReads:
         log.append(batch(), 0, 0)
         read = log.read(log.log_end_offset, 100, log.log_end_offset)
         assert log.aborted_transactions(read, log.log_end_offset) == []
+
+
+class KilledDisk(MemoryDisk):
+    """The process is killed when so many effects are left."""
+
+    left = -1
+
+    def effect(self, kind: str, path: str) -> None:
+        if self.left == 0:
+            raise Killed
+        self.left -= 1
+
+
+class Killed(BaseException):
+    pass
+
+
+class TestChecksum:
+    NAME = f"{0:020d}.txnsum"
+
+    def test_it_is_written_when_the_recovery_point_moves(self) -> None:
+        disk = MemoryDisk()
+        log = new_log(disk)
+        abort_one(log, 1)
+        log.flush()
+        assert files(disk, ".txnsum") == {}
+        log.flush(checkpoint=True)
+        content = files(disk)[f"{0:020d}.txnindex"]
+        assert files(disk)[self.NAME].hex() == f"{1:08x}{google_crc32c.value(content):08x}"
+
+    def test_the_recovery_point_does_not_move_without_room_for_it(self) -> None:
+        class FullDisk(MemoryDisk):
+            full = True
+
+            def effect(self, kind: str, path: str) -> None:
+                if self.full and kind == "replace" and path.endswith(".txnsum"):
+                    raise OSError(errno.ENOSPC, "no space", path)
+
+        disk = FullDisk()
+        log = new_log(disk)
+        abort_one(log, 1)
+        log.flush(checkpoint=True)
+        assert (log.recovery_point, log.flushed_offset) == (0, 2)
+        disk.full = False
+        log.flush(checkpoint=True)
+        assert log.recovery_point == 2
+        assert self.NAME in files(disk)
+
+    def test_entries_after_it_are_no_damage(self) -> None:
+        disk = MemoryDisk()
+        log = new_log(disk)
+        rows = [abort_one(log, 1)]
+        log.flush(checkpoint=True)
+        rows.append(abort_one(log, 2))
+        log.roll(0)  # writes the index; the process dies before the next checkpoint
+        again, found = reopen(disk, recovery_point=2)
+        assert aborted(again) == rows
+        assert found.rebuilt_transactions == 0
+
+    def test_it_is_removed_before_its_entries_are_cut_and_written_again_at_a_stop(self) -> None:
+        disk = MemoryDisk()
+        log = new_log(disk)
+        kept = abort_one(log, 1)
+        abort_one(log, 2)
+        log.flush(checkpoint=True)
+        log.truncate_to(2)
+        assert files(disk, ".txnsum") == {}
+        log.close()
+        assert len(files(disk)[f"{0:020d}.txnindex"]) == ENTRY.size
+        assert files(disk)[self.NAME][:4].hex() == "00000001"
+        again, found = reopen(disk, clean=True, recovery_point=2)
+        assert (aborted(again), found.rebuilt_transactions) == ([kept], 0)
+
+    def test_a_truncation_above_its_entries_leaves_it(self) -> None:
+        disk = MemoryDisk()
+        log = new_log(disk)
+        abort_one(log, 1)
+        log.flush(checkpoint=True)
+        before = files(disk, ".txnsum")
+        abort_one(log, 2)
+        log.truncate_to(2)
+        assert files(disk, ".txnsum") == before != {}
+
+    def test_an_index_of_an_older_version_gets_one_when_its_log_goes_on(self) -> None:
+        disk = MemoryDisk()
+        log = new_log(disk)
+        rows = [abort_one(log, 1)]
+        log.close()
+        disk.remove(f"{DIRECTORY}/{self.NAME}")
+        again, found = reopen(disk, clean=True, recovery_point=2)
+        assert (aborted(again), found.rebuilt_transactions) == (rows, 0)
+        fill(again, 1)
+        again.close()
+        assert self.NAME in files(disk)
+
+    def test_it_goes_with_its_segment(self) -> None:
+        disk = MemoryDisk()
+        log = new_log(disk, replace(SMALL, retention_ms=100))
+        abort_one(log, 1)
+        log.roll(0)
+        fill(log, 1)
+        log.flush(checkpoint=True)
+        log.high_watermark = log.log_end_offset
+        log.log_start_offset = 2
+        deletion = delete_old_segments(log, now_ms=1500)
+        assert deletion is not None
+        deletion.rename()
+        assert list(files(disk, ".txnsum.deleted")) == [f"{0:020d}.txnsum.deleted"]
+        deletion.close()
+        deletion.remove()
+        assert [name for name in files(disk) if "txn" in name] == []
+        disk.replace_file(f"{DIRECTORY}/{self.NAME}", b"")
+        log.close()
+        reopen(disk, clean=True, recovery_point=log.log_end_offset)
+        assert files(disk, ".txnsum") == {}, "without its segment it is removed"
+
+    def test_one_of_a_replaced_segment_without_aborted_transactions_goes_at_the_start(self) -> None:
+        disk = MemoryDisk()
+        log = new_log(disk)
+        fill(log, 1)
+        log.close()
+        disk.replace_file(f"{DIRECTORY}/{self.NAME}", bytes(8))
+        for rebuilt in (1, 0):
+            again, found = reopen(disk, clean=True, recovery_point=2)
+            assert (aborted(again), found.rebuilt_transactions) == ([], rebuilt)
+
+    @pytest.mark.parametrize("clean", [True, False])
+    @pytest.mark.parametrize("damage", ["missing", "producer"])
+    def test_a_start_that_is_killed_leaves_lost_indexes_to_be_found(
+        self, damage: str, clean: bool
+    ) -> None:
+        kills = 0
+        while True:
+            disk = KilledDisk()
+            log, rows = TestOpening().make(disk)
+            end = log.log_end_offset
+            log.close()
+            for name in files(disk, ".txnindex"):
+                if damage == "missing":
+                    disk.remove(f"{DIRECTORY}/{name}")
+                else:
+                    disk.files[f"{DIRECTORY}/{name}"].content[9] ^= 8
+            disk.left = kills
+            try:
+                reopen(disk, clean=clean, recovery_point=end)
+                break
+            except Killed:
+                kills += 1
+                disk.left = -1
+            again, _ = reopen(disk, clean=clean, recovery_point=end)
+            assert aborted(again) == rows
+        assert kills > 5

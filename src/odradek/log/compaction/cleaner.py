@@ -51,7 +51,12 @@ from odradek.log.log import Log
 from odradek.log.log_config import NEVER
 from odradek.log.retention import Deletion
 from odradek.log.scan import MAX_RELATIVE_OFFSET, BadBatch, read_batches
-from odradek.log.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
+from odradek.log.segment import (
+    LOG_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    TRANSACTION_SUM_SUFFIX,
+    Segment,
+)
 from odradek.log.transaction_index import TransactionIndex
 from odradek.model.env import Buffer, Disk, File
 from odradek.protocol.compression import CorruptCompression, SectionTooLarge
@@ -145,7 +150,8 @@ class SourceSegment:
     size: int
     base_offset: int
     end_offset: int
-    has_aborted: bool
+    aborted_crc: int | None
+    """The checksum of its index of aborted transactions, if it has one."""
 
 
 def source_segments(plan: LogToClean) -> list[SourceSegment]:
@@ -158,7 +164,7 @@ def source_segments(plan: LogToClean) -> list[SourceSegment]:
             segment.size,
             segment.base_offset,
             end,
-            segment.transaction_index is not None,
+            None if segment.transaction_index is None else segment.transaction_index.crc,
         )
         for segment, end in zip(plan.segments, [*ends, plan.first_uncleanable_offset])
     ]
@@ -271,12 +277,14 @@ class Cleaner:
         """Read the indexes of aborted transactions."""
         indexes: list[TransactionIndex] = []
         for source in self._sources:
-            if source.has_aborted:
+            if source.aborted_crc is not None:
                 stem, suffix = source.path.rsplit(LOG_SUFFIX, 1)
                 path = stem + TRANSACTION_INDEX_SUFFIX + suffix
-                index = TransactionIndex(self._disk, path, source.base_offset)
-                if not index.load_and_summarise() or not index.is_sound(source.end_offset):
-                    raise BadBatch(0, source.base_offset, f"{path} is not sound")
+                index = TransactionIndex(
+                    self._disk, path, source.base_offset, stem + TRANSACTION_SUM_SUFFIX + suffix
+                )
+                if not index.load_and_summarise() or index.crc != source.aborted_crc:
+                    raise BadBatch(0, source.base_offset, f"{path} is not as it was")
                 indexes.append(index)
                 yield index.size
         self._aborted = AbortedTransactions(indexes, self._spanning)

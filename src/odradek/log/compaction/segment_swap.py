@@ -7,9 +7,9 @@ The files of a compacted segment X that replaces X and maybe later segments Y:
     X.log          in its place
     Y.log.deleted  replaced (X itself, or one after it), for readers that still have it open
 
-The same for `.index`, `.timeindex` and, if there is one, `.txnindex`, as in Kafka. The log is the
-last of these files to be renamed, so
-`.log.swap` without a `.cleaned` of the same base offset means that all of it is durable.
+The same for `.index`, `.timeindex` and, if there is one, `.txnindex`, as in Kafka, and for its
+`.txnsum`. The log is the last of these files to be renamed, so `.log.swap` without a `.cleaned` of
+the same base offset means that all of it is durable.
 
 `SegmentSwap` takes these steps:
 
@@ -48,6 +48,7 @@ from odradek.log.segment import (
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
+    TRANSACTION_SUM_SUFFIX,
     Segment,
     segment_file_name,
 )
@@ -55,14 +56,15 @@ from odradek.model.env import Disk
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
-LOG_LAST = (TRANSACTION_INDEX_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
+IF_ABORTED = (TRANSACTION_INDEX_SUFFIX, TRANSACTION_SUM_SUFFIX)
+LOG_LAST = (*IF_ABORTED, INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
 
 
 def rename_files(disk: Disk, directory: str, base_offset: int, source: str, target: str) -> None:
     """Change the suffix of the files of a segment, the log last."""
     for kind in LOG_LAST:
         path = f"{directory}/{segment_file_name(base_offset, kind)}"
-        if kind != TRANSACTION_INDEX_SUFFIX or disk.exists(path + source):
+        if kind not in IF_ABORTED or disk.exists(path + source):
             disk.rename(path + source, path + target)
 
 
@@ -157,6 +159,8 @@ class SegmentSwap:
                 file.sync()
             finally:
                 file.unpin()
+        if cleaned.transaction_index is not None:
+            cleaned.transaction_index.write_sum()
         cleaned.close()
         rename_files(self._disk, self._directory, self._base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
         self._disk.sync_directory(self._directory)
