@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
@@ -27,7 +27,7 @@ from odradek.client.aio.engine_loop import AsyncioWait, EngineLoop
 from odradek.client.aio.transactions import TransactionalProducer
 from odradek.client.arguments import milliseconds_of
 from odradek.client.engine import Engine
-from odradek.client.errors import ClientClosed
+from odradek.client.errors import ClientClosed, KafkaError
 from odradek.client.metrics.metric import Metrics
 from odradek.client.metrics.producer_table import producer_metrics
 from odradek.client.producer.arguments import ProducerOptions, producer_arguments
@@ -208,16 +208,26 @@ class Producer(TransactionalProducer, Generic[K, V]):
         timestamp: datetime | int | None = None,
         on_delivery: DeliveryCallback | None = None,
     ) -> FutureRecordMetadata:
-        """Queue a record, awaiting room for it; return its future, to be awaited or not."""
+        """Queue a record, awaiting room for it; return its future, to be awaited or not. If this
+        raises, an open transaction has failed."""
         send_path = self._send_path or self._not_started()
-        taken = send_path.send(topic, value, key, headers, partition, timestamp, on_delivery)
-        if isinstance(taken, FutureRecordMetadata):
-            return taken
         try:
-            return await self._wait_for_room(taken)
-        except BaseException as error:
-            record_refused(taken, error)
+            taken = send_path.send(topic, value, key, headers, partition, timestamp, on_delivery)
+            if isinstance(taken, FutureRecordMetadata):
+                return taken
+            try:
+                return await self._wait_for_room(taken)
+            except BaseException as error:
+                record_refused(taken, error)
+                raise
+        except KafkaError as error:
+            self._refused(error)
             raise
+
+    def _refused(self, error: KafkaError) -> None:
+        """Fail the open transaction because of a record that was not queued."""
+        if self._core.breaks_transaction(error):
+            self._core.transactions_or_error.record_refused(error)
 
     async def _wait_for_room(self, record: SerializedRecord) -> FutureRecordMetadata:
         return await self._wait(lambda _: self._core.send_later(record).waiter)
@@ -234,9 +244,14 @@ class Producer(TransactionalProducer, Generic[K, V]):
         on_delivery: DeliveryCallback | None = None,
     ) -> FutureRecordMetadata:
         """Queue a record now. Raises `BufferFull` if there is no room, or if the topic is not known
-        yet (`await partitions_for(topic)` once)."""
+        yet (`await partitions_for(topic)` once). After any other error an open transaction has
+        failed."""
         send_path = self._send_path or self._not_started()
-        taken = send_path.send(topic, value, key, headers, partition, timestamp, on_delivery)
+        try:
+            taken = send_path.send(topic, value, key, headers, partition, timestamp, on_delivery)
+        except KafkaError as error:
+            self._refused(error)
+            raise
         if isinstance(taken, FutureRecordMetadata):
             return taken
         full = self._core.router.buffer_full_error(taken)
@@ -256,11 +271,12 @@ class Producer(TransactionalProducer, Generic[K, V]):
         """Queue many records, awaiting room as often as it takes: faster than one by one.
 
         There are as many `keys` as values; headers, partition and timestamp are those of every
-        record. If this raises, the records before the one at fault were queued.
+        record. If this raises, the records before the one at fault were queued, and an open
+        transaction has failed.
         """
         send_path = self._send_path or self._not_started()
         return await self._send_all(
-            send_path.send_many(topic, values, keys, headers, partition, timestamp)
+            lambda: send_path.send_many(topic, values, keys, headers, partition, timestamp)
         )
 
     async def send_arrow(
@@ -281,23 +297,29 @@ class Producer(TransactionalProducer, Generic[K, V]):
         `headers` of `list<struct<key: text, value: binary>>`, `partition` of integers, `timestamp`
         of timestamps or ms; the last two may be one value for all rows. `value="json"`, if there is
         no such column, makes a JSON object of each row's other columns. No serializer is called. If
-        this raises, the rows before the one at fault were queued. Needs pyarrow (`odradek[arrow]`).
+        this raises, the rows before the one at fault were queued, and an open transaction has
+        failed. Needs pyarrow (`odradek[arrow]`).
         """
         from odradek.client.arrow.arrow_input import record_inputs  # Heavy, and optional.
 
         send_path = self._send_path or self._not_started()
         return await self._send_all(
-            send_path.send_arrow(
+            lambda: send_path.send_arrow(
                 record_inputs, topic, data, key, value, headers, partition, timestamp
             )
         )
 
-    async def _send_all(self, many: BulkSend) -> Deliveries:
+    async def _send_all(self, make: Callable[[], BulkSend]) -> Deliveries:
         try:
-            while (record := many.step()) is not None:
-                many.add_queued(await self._wait_for_room(record))
-        except BaseException as error:
-            many.end(error)
+            many = make()
+            try:
+                while (record := many.step()) is not None:
+                    many.add_queued(await self._wait_for_room(record))
+            except BaseException as error:
+                many.end(error)
+                raise
+        except KafkaError as error:
+            self._refused(error)
             raise
         many.end(None)
         return many.deliveries

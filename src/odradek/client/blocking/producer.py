@@ -38,7 +38,7 @@ from odradek.client.blocking.confluent_api import ConfluentProducerApi
 from odradek.client.blocking.engine_thread import BlockedThread, EngineThread, at_exit
 from odradek.client.blocking.transactions import TransactionalProducer
 from odradek.client.engine import Engine
-from odradek.client.errors import ClientClosed
+from odradek.client.errors import ClientClosed, KafkaError
 from odradek.client.metrics.metric import Metrics
 from odradek.client.metrics.producer_table import producer_metrics
 from odradek.client.producer.arguments import ProducerOptions, producer_arguments
@@ -264,10 +264,24 @@ class Producer(ConfluentProducerApi[K, V], TransactionalProducer, Generic[K, V])
         error or None, and the `Delivery`.
 
         If this raises, nothing was queued: `SerializationError`, `RecordTooLarge`, `BufferFull`,
-        `MaxBlockTimeout`, `UnknownTopicOrPartition`, `ClientClosed` …
+        `MaxBlockTimeout`, `UnknownTopicOrPartition`, `ClientClosed` … An open transaction has
+        failed then, unless it was `BufferFull`.
         """
-        taken = self._send_path.send(topic, value, key, headers, partition, timestamp, on_delivery)
-        return taken if type(taken) is FutureRecordMetadata else self._send_later(taken)
+        try:
+            taken = self._send_path.send(
+                topic, value, key, headers, partition, timestamp, on_delivery
+            )
+            return taken if type(taken) is FutureRecordMetadata else self._send_later(taken)
+        except KafkaError as error:
+            self._refused(error)
+            raise
+
+    def _refused(self, error: KafkaError) -> None:
+        """Fail the open transaction because of a record that was not queued."""
+        if self._core.breaks_transaction(error):
+            transactions = self._core.transactions_or_error
+            with contextlib.suppress(ClientClosed):
+                self._thread.post(partial(transactions.record_refused, error))
 
     def _send_later(self, record: FutureRecordMetadata | SerializedRecord) -> FutureRecordMetadata:
         assert isinstance(record, SerializedRecord)
@@ -292,10 +306,11 @@ class Producer(ConfluentProducerApi[K, V], TransactionalProducer, Generic[K, V])
         """Queue many records, waiting for room as often as it takes: faster than one by one.
 
         There are as many `keys` as values; headers, partition and timestamp are those of every
-        record. If this raises, the records before the one at fault were queued.
+        record. If this raises, the records before the one at fault were queued, and an open
+        transaction has failed.
         """
         return self._send_all(
-            self._send_path.send_many(topic, values, keys, headers, partition, timestamp)
+            lambda: self._send_path.send_many(topic, values, keys, headers, partition, timestamp)
         )
 
     def send_arrow(
@@ -316,22 +331,28 @@ class Producer(ConfluentProducerApi[K, V], TransactionalProducer, Generic[K, V])
         `headers` of `list<struct<key: text, value: binary>>`, `partition` of integers, `timestamp`
         of timestamps or ms; the last two may be one value for all rows. `value="json"`, if there is
         no such column, makes a JSON object of each row's other columns. No serializer is called. If
-        this raises, the rows before the one at fault were queued. Needs pyarrow (`odradek[arrow]`).
+        this raises, the rows before the one at fault were queued, and an open transaction has
+        failed. Needs pyarrow (`odradek[arrow]`).
         """
         from odradek.client.arrow.arrow_input import record_inputs  # Heavy, and optional.
 
         return self._send_all(
-            self._send_path.send_arrow(
+            lambda: self._send_path.send_arrow(
                 record_inputs, topic, data, key, value, headers, partition, timestamp
             )
         )
 
-    def _send_all(self, many: BulkSend) -> Deliveries:
+    def _send_all(self, make: Callable[[], BulkSend]) -> Deliveries:
         try:
-            while (record := many.step()) is not None:
-                many.add_queued(self._wait_for_room(record))
-        except BaseException as error:
-            many.end(error)
+            many = make()
+            try:
+                while (record := many.step()) is not None:
+                    many.add_queued(self._wait_for_room(record))
+            except BaseException as error:
+                many.end(error)
+                raise
+        except KafkaError as error:
+            self._refused(error)
             raise
         many.end(None)
         return many.deliveries

@@ -30,7 +30,9 @@ from librt.threading import Lock
 from odradek.client.arguments import checked_topic, limit_ms, text_of
 from odradek.client.engine import Engine
 from odradek.client.errors import (
+    BufferFull,
     ClientClosed,
+    ConfigError,
     IllegalState,
     KafkaError,
     MaxBlockTimeout,
@@ -53,6 +55,8 @@ from odradek.client.producer.transaction_steps import Transactions
 from odradek.client.waiter import Waiter, completed
 from odradek.model.errors import ErrorCode
 
+NOT_OF_THE_RECORD = (BufferFull, ClientClosed, ConfigError, IllegalState)
+"""Errors of `send` after which the same record may be sent again, or none can."""
 NO_LONGER_NEEDED = KafkaError("the memory is no longer needed")
 
 
@@ -264,6 +268,11 @@ class ProducerCore:
         return waiter
 
     # Transactions.
+
+    def breaks_transaction(self, error: KafkaError) -> bool:
+        """True if the error of a record that was not queued fails the open transaction, as in
+        Java's producer; then `Transactions.record_refused` is called. Any thread."""
+        return self.transactions is not None and not isinstance(error, NOT_OF_THE_RECORD)
 
     @property
     def transactions_or_error(self) -> Transactions:

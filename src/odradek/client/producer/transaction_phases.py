@@ -21,7 +21,8 @@ from everywhere to FATAL_ERROR, by its class (KIP-1050):
     FATAL    another producer has taken the transactional id over, or the user is not authorized, or
              the brokers do not have transactions: this producer cannot go on (`fatal`)
 
-An error of any record, also of one that expired, is an ABORT: what is committed is complete.
+An error of any record, also of one that expired or was never queued, is an ABORT: what is committed
+is complete.
 
 Pure; owner thread only. `transaction_steps` sends the requests.
 """

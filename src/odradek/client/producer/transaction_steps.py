@@ -312,6 +312,13 @@ class Transactions:
         self._refuse("send")
         return found
 
+    def record_refused(self, error: KafkaError) -> None:
+        """Fail the open transaction, because a record of it was not queued: what is committed is
+        complete."""
+        if self.transaction.phase is Phase.IN_TRANSACTION:
+            self.transaction.fail_transaction(error)
+            self._accumulator.wake()
+
     def commit_offsets(
         self,
         group: ConsumerGroupMetadata,
