@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
+import odradek
 from clients.killing import killed_over_and_over
+from odradek.coordinator.records import CoordinatorRecord
+from odradek.coordinator.transaction.transaction_records import TRANSACTION_RECORDS
 from odradek.log import dump
 from odradek.log.fence import Fence
 from odradek.log.files import LocalDisk
 from odradek.log.index import IndexCache
 from odradek.log.log_config import LogConfig
 from odradek.log.recovery import open_log
+from odradek.model.topics import TRANSACTION_STATE, uuid_text
 from odradek.testing.broker import Broker
 from unit.log.log_making import fill
 from unit.log.transactions import Transactional
@@ -173,6 +179,61 @@ def test_transactions_are_what_kafka_finds_in_the_files(tmp_path: Path, run_tool
         )
         for row in dump.snapshot(disk, str(snapshot))
     ]
+
+
+def test_the_state_of_transactions_is_decoded_by_kafka(tmp_path: Path, run_tool: RunTool) -> None:
+    with Broker(data_dir=tmp_path, settings={"transaction.state.log.num.partitions": 1}) as broker:
+        with odradek.Producer(brokers=broker.bootstrap, transactional_id="billing-1") as producer:
+            with producer.transaction():
+                producer.send("invoices", b"one", partition=0)
+            producer.begin_transaction()
+            producer.send("invoices", b"two", partition=0)
+            producer.flush()
+            producer.abort_transaction()
+        topic = broker.node.broker.image.topic(TRANSACTION_STATE)
+    assert topic is not None
+    (segment,) = (tmp_path / f"{uuid_text(topic.id)}-0").glob("*.log")
+    told = dumped(run_tool, [segment], "--transaction-log-decoder")
+    theirs = [
+        (json.loads(key), json.loads(payload))
+        for key, payload in re.findall(
+            r"^\| offset: .* key: (\{.*\}) payload: (\{.*\})$", told, re.M
+        )
+    ]
+    ours = [
+        TRANSACTION_RECORDS.decode(record.key, record.value)
+        for record in dump.records(LocalDisk(), str(segment))
+        if not isinstance(record, dump.Marker)
+    ]
+    assert theirs == [(key_shown(each), value_shown(each)) for each in ours if each is not None]
+    begun, committed, aborted = [0, 1], [2, 4], 3
+    states = [value["data"]["transactionStatus"] for _, value in theirs]
+    assert states[: len(begun + committed)] == begun + committed
+    assert aborted in states
+
+
+def key_shown(record: CoordinatorRecord) -> dict[str, Any]:
+    return {"type": "0", "data": {"transactionalId": record.key.transactional_id}}
+
+
+def value_shown(record: CoordinatorRecord) -> dict[str, Any]:
+    """The value as the tool prints it: without tagged fields that have their default."""
+    value = record.value
+    partitions = value.transaction_partitions
+    data = {
+        "producerId": value.producer_id,
+        "previousProducerId": value.previous_producer_id,
+        "producerEpoch": value.producer_epoch,
+        "transactionTimeoutMs": value.transaction_timeout_ms,
+        "transactionStatus": value.transaction_status,
+        "transactionPartitions": partitions
+        and [{"topic": each.topic, "partitionIds": each.partition_ids} for each in partitions],
+        "transactionLastUpdateTimestampMs": value.transaction_last_update_timestamp_ms,
+        "transactionStartTimestampMs": value.transaction_start_timestamp_ms,
+    }
+    if value.client_transaction_version:
+        data["clientTransactionVersion"] = value.client_transaction_version
+    return {"version": "1", "data": data}
 
 
 def test_our_metadata_log_is_decoded_by_kafka(data_dir: Path, run_tool: RunTool) -> None:
