@@ -312,6 +312,8 @@ class CoordinatorNotAvailable(GroupError):
 class TransactionalIdNotFound(BrokerError):
     """No coordinator knows the transactional id; an id that is not used expires."""
 
+    advice = "check the id: Admin.list_transactions() returns all that the brokers know"
+
 
 class GroupNotFound(GroupError):
     """There is no such group."""
@@ -415,6 +417,10 @@ ADVICE_BY_CODE: dict[ErrorCode, str] = {
     "group.min.session.timeout.ms and group.max.session.timeout.ms",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "close another member of the group, or raise the broker's "
     "group.max.size",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "give a transaction.timeout.ms of at least 1 and at "
+    "most the brokers' transaction.max.timeout.ms, or raise that",
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "give one of RE2's syntax, which has neither look-around "
+    "nor back-references",
 }
 """Advice for codes that share their class with others."""
 

@@ -56,6 +56,20 @@ def test_a_brokers_text_with_advice_brings_no_second_advice(code: ErrorCode) -> 
     assert str(error).count(MARK) == 1
 
 
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (ErrorCode.INVALID_TRANSACTION_TIMEOUT, "at most the brokers' transaction.max.timeout.ms"),
+        (ErrorCode.INVALID_REGULAR_EXPRESSION, "RE2"),
+        (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "list_transactions"),
+    ],
+)
+def test_errors_about_transactions_say_what_to_do(code: ErrorCode, advice: str) -> None:
+    text, _, way_out = str(error_for(code, "transactional id x")).partition(f". {MARK}: ")
+    assert text.startswith(f"transactional id x: {code.name}: ")
+    assert advice in way_out
+
+
 def test_a_topic_without_metadata_fails_with_one_advice() -> None:
     backoff = ExponentialBackoff(100, 1000, random.Random(1), jitter=0)
     metadata = Metadata(SystemClock(), backoff, max_age_ms=300_000, topic_idle_ms=300_000)
