@@ -1,7 +1,9 @@
 """The records of `__transaction_state`: the state of each transactional id.
 
-Keys have type 0. Values are written in version 1, whose tagged fields Kafka writes from
-`transaction.version` 1 on; version 0 is read. The state is a number: see `transaction_state`.
+Keys have type 0. Values are written in version 1, and version 0 is read. The state is a number: see
+`transaction_state`. Kafka writes version 0, which has none of the tagged fields, while
+`transaction.version` is 0, because its older brokers read no other. None of these reads our log,
+and without the last epoch a request that is repeated after a failover would be fenced.
 
 | tag | field                      | since                                                         |
 |-----|----------------------------|---------------------------------------------------------------|
