@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import odradek
 from odradek.cli.demo import demo
 from odradek.demo import flights, pipeline, reference, rules, run, terminal
 
@@ -71,6 +72,20 @@ def test_every_rule_has_a_flight_that_breaks_it(spark, topics):
     checked = pipeline.check(pipeline.parse(records), pipeline.airlines_table(spark))
     found = [row.reason for row in checked.orderBy("offset").collect()]
     assert found == [None] * 3 + [reason for _, reason in BAD] + [rules.UNREADABLE] * 4
+
+
+def test_the_queries_leave_out_flights_of_aborted_transactions(spark, topics):
+    topic = topics.create()
+    with odradek.Producer(brokers=topic.bootstrap, transactional_id="flights") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic.name, b"aborted")
+        producer.flush()
+        producer.abort_transaction()
+    topic.produce(json.dumps(GOOD))
+    options = pipeline.flights_options(pipeline.Locations(topic.bootstrap, Path()))
+    read = spark.read.format("odradek").options(**options, subscribe=topic.name).load()
+    assert read.count() == 1
 
 
 def test_the_reference_agrees_with_the_rules_on_each_flight():

@@ -73,6 +73,7 @@ def flights_options(locations: Locations) -> dict[str, str]:
     return {
         "kafka.bootstrap.servers": locations.bootstrap,
         "startingOffsets": "earliest",
+        "kafka.isolation.level": "read_committed",
         "valueFormat": "json",
         "valueSchema": DECODED,
     }
