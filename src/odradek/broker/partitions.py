@@ -254,6 +254,12 @@ class Partitions:
                     log.warning(
                         "the log of %s was %s", name, found.truncation(opened.log_end_offset)
                     )
+            if found.rebuilt_transactions:
+                log.warning(
+                    "the indexes of aborted transactions of %s were lost or damaged on the disk, "
+                    "and made again from its log",
+                    name,
+                )
             return opened
         except LogDirFailure as failure:
             broker.replicas.fail_directory(failure)
