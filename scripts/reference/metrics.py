@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from odradek.broker import leader_ends
 from odradek.broker.metrics.kafka_names import NOT_SERVED
 from odradek.broker.metrics.metric import SIZES, TIMES, Metric, View
 from odradek.broker.metrics.scrape import GROUPS_SHOWN, TOPICS_SHOWN
@@ -37,6 +38,23 @@ counts with a single thread, so a value is exact when it is read; the values of 
 some milliseconds apart.
 """
 
+SEVERAL_NODES = f"""
+## Several nodes
+
+Scrape each node: a page has what its node counts and leads. Sums over the nodes are those of the
+cluster.
+
+The offsets and the lag of a consumer group (`kafka_consumergroup_*`) are on the page of the node
+that coordinates it. That node asks the leaders of the group's partitions for their ends, every
+{leader_ends.REFRESH_MS // 1000} seconds while somebody scrapes the lag at least every
+{leader_ends.WANTED_MS // 1000} seconds, for at most {leader_ends.MOST_WANTED:,} partitions. So the
+lag of a partition that another node leads may be some seconds old, and the first scrape does not
+have it. Where the end is not known, because there is no leader or it does not answer for
+{leader_ends.KNOWN_MS // 1000} seconds, `kafka_consumergroup_lag` has no sample of the partition and
+`kafka_consumergroup_lag_sum` none of the topic: a sum over the others would be too low. Committed
+offsets are always complete.
+"""
+
 KAFKA = """
 ## Kafka's names
 
@@ -60,6 +78,7 @@ def page() -> str:
     own = [metric for metric in METRICS if metric not in kafka]
     return (
         HEAD
+        + SEVERAL_NODES
         + section("The broker: `/metrics`", own, View.BROKER)
         + section("Partitions: `/metrics/partitions`", own, View.PARTITIONS)
         + KAFKA

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from odradek.broker.controller_channel import ControllerChannel
     from odradek.broker.controller_service import ControllerService
     from odradek.broker.forwarding import Forwarding
+    from odradek.broker.leader_ends import LeaderEnds
     from odradek.broker.node import Node
     from odradek.broker.transaction_verification import TransactionVerification
     from odradek.coordinator.transaction.coordinator import TransactionCoordinator
@@ -101,6 +102,8 @@ class Broker:
         """Asks coordinators on other brokers what is in a transaction; None on a node alone."""
         self.marker_channel: BrokerChannel | None = None
         """Sends the ends of transactions to other brokers."""
+        self.leader_ends: LeaderEnds | None = None
+        """Asks other leaders for the ends of their partitions; None on a node alone."""
         self._transactions: TransactionCoordinator | None = None
         self.hanging_transactions = HangingTransactions(self)
         replicas.listeners[TRANSACTION_STATE] = TransactionsAtFirstUse(self)
@@ -200,6 +203,7 @@ class Broker:
         # Imported here, so that a node that is alone starts without the connections to others.
         from odradek.broker.controller_channel import ControllerChannel
         from odradek.broker.forwarding import Forwarding
+        from odradek.broker.leader_ends import LeaderEnds
         from odradek.network_client.broker_connections import BrokerChannel, Purpose
 
         self._find_controller = active
@@ -213,6 +217,13 @@ class Broker:
         forwarding = self.forwarding = Forwarding(forwarded, self.is_active_controller)
         self.broker_channel = BrokerChannel(connections.client(Purpose.VERIFICATION))
         self.marker_channel = BrokerChannel(connections.client(Purpose.MARKERS))
+        self.leader_ends = LeaderEnds(
+            self.env.call_soon,
+            self.timer,
+            BrokerChannel(connections.client(Purpose.ENDS)),
+            self._other_leader,
+            lambda: self.node.is_stopping,
+        )
         self.producer_id_manager.ask_controller(
             controllers, self.is_active_controller, self.broker_epoch
         )
@@ -225,6 +236,14 @@ class Broker:
             self._controllers.controller_changed()
         if self.forwarding is not None:
             self.forwarding.channel.controller_changed()
+
+    def _other_leader(self, partition: tuple[str, int]) -> int:
+        """The other broker that leads a partition; -1 if there is none."""
+        topic = self.image.topic(partition[0])
+        registration = None if topic is None else topic.partitions.get(partition[1])
+        if registration is None or registration.leader == self.node_id:
+            return -1
+        return registration.leader
 
     def leave_cluster(self) -> None:
         """End what waits for the controller: the broker stops."""

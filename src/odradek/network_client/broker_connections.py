@@ -14,6 +14,7 @@ connection of its own:
 | CATCH_UP     | fetches of the followers that are behind                | a disk                |
 | MARKERS      | the ends of transactions, to the leaders of partitions  | replicas and disks    |
 | VERIFICATION | which partitions are in a transaction                   | the coordinator's log |
+| ENDS         | the ends of partitions, for the lag of groups           | records' commit       |
 
 A request ends once: with its response, or with `Disconnected`, `RequestTimeout`,
 `UnsupportedVersion` or `ClientClosed` (`errors`). It is not repeated here. The loss of a connection
@@ -59,6 +60,7 @@ class Purpose(Enum):
     CATCH_UP = "catch-up-fetcher"
     MARKERS = "transaction-markers"
     VERIFICATION = "transaction-verification"
+    ENDS = "partition-ends"
 
 
 IN_FLIGHT = {
@@ -70,11 +72,12 @@ IN_FLIGHT = {
     Purpose.CATCH_UP: 2,
     Purpose.MARKERS: 8,
     Purpose.VERIFICATION: 32,
+    Purpose.ENDS: 1,
 }
 """The maximum of requests in flight on one connection."""
 
 
-TO_LEADERS = (Purpose.MARKERS, Purpose.VERIFICATION)
+TO_LEADERS = (Purpose.MARKERS, Purpose.VERIFICATION, Purpose.ENDS)
 TO_BROKERS = (Purpose.FETCHER, Purpose.CATCH_UP, *TO_LEADERS)
 
 

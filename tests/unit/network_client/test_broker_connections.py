@@ -110,8 +110,8 @@ def test_each_purpose_has_a_connection_of_its_own() -> None:
     sending = Sending()
     calls = [sending.ask(purpose=purpose) for purpose in Purpose if purpose is not Purpose.QUORUM]
     sending.cluster.until(lambda: all(call.done for call in calls))
-    assert [call.error for call in calls] == [None] * 6
-    assert sending.cluster[1].connections == 6
+    assert [call.error for call in calls] == [None] * 7
+    assert sending.cluster[1].connections == 7
     seen = {asked.client_id for asked in sending.cluster[1].asked}
     assert seen == {
         "broker-9-controller-channel",
@@ -120,6 +120,7 @@ def test_each_purpose_has_a_connection_of_its_own() -> None:
         "broker-9-catch-up-fetcher",
         "broker-9-transaction-markers",
         "broker-9-transaction-verification",
+        "broker-9-partition-ends",
     }
 
 

@@ -258,41 +258,50 @@ def consumer_group_members(scrape: Scrape) -> Iterator[Sample]:
         yield (group.id,), len(group.members)
 
 
-def consumer_group_sums(value: Callable[[int, int], int]) -> Read:
-    """Sum over a group's partitions of a topic a value of the committed and the last offset."""
+ValueOfCommitted = Callable[[int, int | None], int | None]
+"""A value of the committed offset of a partition and of its end, which may not be known."""
+
+
+def consumer_group_sums(value: ValueOfCommitted) -> Read:
+    """Sum a value of a group's partitions of a topic; none of a topic with one that is not known:
+    a sum without it would be wrong.
+    """
 
     def read(scrape: Scrape) -> Iterator[Sample]:
         for shard, group in scrape.shown_groups():
-            sums: dict[str, int] = {}
+            sums: dict[str, int | None] = {}
             for offsets in scrape.committed_offsets(shard, group.id):
                 for (topic, _), offset, end in offsets:
-                    sums[topic] = sums.get(topic, 0) + value(offset, end)
+                    total, added = sums.get(topic, 0), value(offset, end)
+                    sums[topic] = None if total is None or added is None else total + added
                 yield PAUSE
             for topic, total in sums.items():
-                yield (group.id, topic), total
+                if total is not None:
+                    yield (group.id, topic), total
 
     return read
 
 
-def consumer_group_offsets(value: Callable[[int, int], int]) -> Read:
-    """Read a value of the committed and the last offset of each partition of each group."""
+def consumer_group_offsets(value: ValueOfCommitted) -> Read:
+    """Read a value of each partition of each group, where it is known."""
 
     def read(scrape: Scrape) -> Iterator[Found]:
         for shard in scrape.shards():
             for group_id in shard.offsets.groups():
                 for offsets in scrape.committed_offsets(shard, group_id):
-                    values = [value(offset, end) for _, offset, end in offsets]
-                    yield Column([key for key, _, _ in offsets], values, (group_id,))
+                    values = {key: value(offset, end) for key, offset, end in offsets}
+                    known = {key: each for key, each in values.items() if each is not None}
+                    yield Column(list(known), list(known.values()), (group_id,))
 
     return read
 
 
-def committed(offset: int, end: int) -> int:
+def committed(offset: int, end: int | None) -> int | None:
     return offset
 
 
-def lag(offset: int, end: int) -> int:
-    return max(0, end - offset)
+def lag(offset: int, end: int | None) -> int | None:
+    return None if end is None else max(0, end - offset)
 
 
 def per_partition(
@@ -702,7 +711,8 @@ EXPORTER = (
     gauge(
         "kafka_consumergroup_lag_sum",
         "records",
-        "Sum over a topic's partitions of the offsets that a group has yet to commit.",
+        "Sum over a topic's partitions of the offsets that a group has yet to commit; none while "
+        "the end of one of them is not known.",
         consumer_group_sums(lag),
         GROUP_TOPIC,
     ),
@@ -817,7 +827,8 @@ PARTITIONS = (
     per_partition(
         "kafka_consumergroup_lag",
         "records",
-        "The offsets between a group's committed one and the end for consumers.",
+        "The offsets between a group's committed one and the end for consumers, where that is "
+        "known.",
         consumer_group_offsets(lag),
         (*GROUP_TOPIC, "partition"),
     ),

@@ -34,6 +34,9 @@ BLOCK: Final = 200
 """Partitions or groups that are read in one step: some 0.1 ms, interpreted too."""
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
+Committed = tuple[PartitionKey, int, int | None]
+"""A partition, the offset that a group has committed, and the end if that is known."""
+
 
 class TopicTotals:
     """The sums over the partitions of a topic, or of all topics."""
@@ -241,25 +244,38 @@ class Scrape:
         found = ((shard, group) for shard in self.shards() for group in list(shard.groups))
         yield from islice(found, GROUPS_SHOWN)
 
-    def committed_offsets(
-        self, shard: GroupShard, group_id: str
-    ) -> Iterator[list[tuple[PartitionKey, int, int]]]:
-        """Yield a group's partitions that are here, each with the committed offset and the end for
-        consumers: about `BLOCK` at a time.
+    def committed_offsets(self, shard: GroupShard, group_id: str) -> Iterator[list[Committed]]:
+        """Yield a group's committed offsets of partitions that exist, each with the end for
+        consumers, None where it is not known: about `BLOCK` at a time.
         """
-        by_name = self.node.replicas.by_name
-        found: list[tuple[PartitionKey, int, int]] = []
+        found: list[Committed] = []
         walked = 0
         for topic, partitions in list(shard.offsets.of_group(group_id).items()):
+            registered = self.node.broker.image.topic(topic)
+            if registered is None:
+                continue
             numbers = list(partitions)
             for begin in range(0, len(numbers), BLOCK):
                 for number in numbers[begin : begin + BLOCK]:
-                    key = (topic, number)
-                    partition, value = by_name.get(key), partitions.get(number)
-                    if partition is not None and not partition.failure and value is not None:
-                        found.append((key, value.offset, partition.high_watermark))
+                    value, registration = partitions.get(number), registered.partitions.get(number)
+                    if value is not None and registration is not None:
+                        key = (topic, number)
+                        found.append((key, value.offset, self.end_of(key, registration)))
                 walked += min(BLOCK, len(numbers) - begin)
                 if walked >= BLOCK:
                     yield found
                     found, walked = [], 0
         yield found
+
+    def end_of(self, key: PartitionKey, registration: PartitionRegistration) -> int | None:
+        """Return the end of a partition for consumers by its leader; None if that is not known.
+
+        A follower's own end may be behind, so another leader is asked: see `leader_ends`.
+        """
+        if registration.leader == self.node.config.node_id:
+            partition = self.node.replicas.by_name.get(key)
+            if partition is None or partition.availability() or partition.is_cut_off:
+                return None
+            return partition.high_watermark if partition.is_in_epoch else None
+        ends = self.node.broker.leader_ends
+        return None if ends is None or registration.leader < 0 else ends.end_of(key)

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
+from uuid import UUID
 
+from odradek.broker.leader_ends import KNOWN_MS, REFRESH_MS, WANTED_MS
 from odradek.broker.metrics.reading import samples_of
 from odradek.broker.metrics.scrape import Scrape
 from odradek.broker.metrics.table import BY_NAME
+from odradek.model.errors import ErrorCode
+from odradek.protocol.api.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from unit.broker.replicated_nodes import ReplicatedNodes
+
+LIST_OFFSETS = 2
 
 
 def values(nodes: ReplicatedNodes, name: str) -> dict[int, list[Any]]:
     """The samples of a metric by node."""
-    return {
-        node.config.node_id: [
-            sample for step in BY_NAME[name].read(Scrape(node)) for sample in samples_of(step)
-        ]
-        for node in nodes.running
-    }
+    found: dict[int, list[Any]] = {node.config.node_id: [] for node in nodes.running}
+
+    def read(number: int) -> None:
+        for step in BY_NAME[name].read(Scrape(nodes.node(number))):
+            found[number] += samples_of(step)
+
+    for number in found:
+        nodes.run(number, partial(read, number))
+    return found
 
 
 def test_in_sync_replicas_are_counted_by_the_leader_alone() -> None:
@@ -40,3 +55,79 @@ def test_one_node_is_the_active_controller_and_all_know_the_leader() -> None:
     states = values(nodes, "kafka_server_raftmetrics_current_state")
     expected = {n: "leader" if n == controller else "follower" for n in (1, 2, 3)}
     assert states == {n: [((state,), 1)] for n, state in expected.items()}
+
+
+class NodesWithLag(ReplicatedNodes):
+    """A group that has committed 1 of the 3 records of each of two topics: one that its coordinator
+    leads, one that it has no replica of.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(offsets_topic_num_partitions="1")
+        request = FindCoordinatorRequest(coordinator_keys=["g"])
+        while self.client.ask(1, request).coordinators[0].error_code:
+            self.pass_time(50)
+        self.coordinator = int(self.client.ask(1, request).coordinators[0].node_id)
+        self.other = next(number for number in (1, 2, 3) if number != self.coordinator)
+        for leader, name in ((self.coordinator, "here"), (self.other, "there")):
+            self.create_topic(leader, name=name)
+            assert self.produced(leader, 3) == ErrorCode.NONE
+            self.until(lambda: not self.commit(self.topic_id()))
+
+    def commit(self, topic_id: UUID) -> int:
+        """Commit offset 1 of a topic; return the error."""
+        partition = OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=1, committed_metadata=""
+        )
+        topic = OffsetCommitRequestTopic(topic_id=topic_id, partitions=[partition])
+        request = OffsetCommitRequest(group_id="g", topics=[topic])
+        answer = self.client.ask(self.coordinator, request)
+        return int(answer.topics[0].partitions[0].error_code)
+
+    def of_group(self, name: str) -> dict[tuple[Any, ...], int]:
+        """The samples of a metric of the group, which only its coordinator has."""
+        found = values(self, f"kafka_consumergroup_{name}")
+        own = dict(found.pop(self.coordinator))
+        assert not any(found.values())
+        return own
+
+
+def test_lag_of_a_partition_that_another_node_leads_is_asked_from_it() -> None:
+    nodes = NodesWithLag()
+    offsets = {("g", "here", 0): 1, ("g", "there", 0): 1}
+    sums = {("g", "here"): 1, ("g", "there"): 1}
+    assert nodes.of_group("current_offset") == offsets
+    assert nodes.of_group("current_offset_sum") == sums
+    assert nodes.of_group("lag") == {("g", "here", 0): 2}  # and now the other end is asked for
+    assert nodes.of_group("lag_sum") == {("g", "here"): 2}
+    nodes.pass_time(100)
+    assert nodes.of_group("lag") == {("g", "here", 0): 2, ("g", "there", 0): 2}
+    assert nodes.of_group("lag_sum") == {("g", "here"): 2, ("g", "there"): 2}
+    assert nodes.produced(nodes.other, 4) == ErrorCode.NONE
+    nodes.pass_time(2 * REFRESH_MS)
+    assert nodes.of_group("lag_sum") == {("g", "here"): 2, ("g", "there"): 6}
+
+
+def test_lag_is_not_told_of_a_leader_that_does_not_answer() -> None:
+    nodes = NodesWithLag()
+    nodes.of_group("lag")
+    nodes.pass_time(100)
+    assert nodes.of_group("lag_sum") == {("g", "here"): 2, ("g", "there"): 2}
+    nodes.machines[nodes.other].kill()
+    nodes.pass_time(KNOWN_MS + 100)
+    assert nodes.of_group("lag_sum") == {("g", "here"): 2}
+    assert nodes.of_group("current_offset_sum") == {("g", "here"): 1, ("g", "there"): 1}
+
+
+def test_ends_are_asked_for_while_somebody_reads_them() -> None:
+    nodes = NodesWithLag()
+    lists = nodes.node(nodes.other).broker.request_metrics.by_key[LIST_OFFSETS]
+    before = lists.request_bytes.count
+    nodes.pass_time(WANTED_MS)
+    assert lists.request_bytes.count == before
+    nodes.of_group("lag")
+    nodes.pass_time(WANTED_MS + REFRESH_MS)
+    asked = lists.request_bytes.count - before
+    assert asked in range(WANTED_MS // REFRESH_MS - 1, WANTED_MS // REFRESH_MS + 2)
+    nodes.pass_time(WANTED_MS)
+    assert lists.request_bytes.count == before + asked
