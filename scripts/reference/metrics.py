@@ -42,7 +42,11 @@ SEVERAL_NODES = f"""
 ## Several nodes
 
 Scrape each node: a page has what its node counts and leads. Sums over the nodes are those of the
-cluster.
+cluster: a record is counted by the leader that appended it, however many replicas it has. What
+followers append and fetch is apart, in `odradek_replication_*`. Samples of a partition or a topic
+by kafka_exporter's names, and in-sync replicas, are on the page of the leader alone (for a topic:
+of its first partition), and if there is none, on that of the active controller.
+`odradek_partition_*`, `kafka_log_log_*` and sizes of logs are of each replica.
 
 The offsets and the lag of a consumer group (`kafka_consumergroup_*`) are on the page of the node
 that coordinates it. That node asks the leaders of the group's partitions for their ends, every

@@ -25,7 +25,7 @@ from odradek.protocol.api.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from odradek.broker.broker_channel import BrokerChannel
+    from odradek.network_client.broker_connections import BrokerChannel
     from odradek.timing import SystemTimer
 
 Key = tuple[str, int]

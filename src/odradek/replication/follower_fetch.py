@@ -410,6 +410,7 @@ class FollowerFetches:
         if read.error is not NONE:
             return FetchResult(read.error)
         result.read = read
+        partition.bytes_to_followers += read.size
         if self._throttle is not None and read.size:
             self._throttle.record(partition, position.session.broker_id, read.size)
         return result

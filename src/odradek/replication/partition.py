@@ -105,6 +105,8 @@ class Partition:
     """One partition: see the module. All methods run on the owner thread; flushes do not."""
 
     __slots__ = (
+        "bytes_from_leader",
+        "bytes_to_followers",
         "durability",
         "failed_fetches",
         "failed_produces",
@@ -122,6 +124,7 @@ class Partition:
         "log",
         "node_id",
         "produces",
+        "records_from_leader",
         "rules",
         "topic_id",
         "topic_partition",
@@ -163,11 +166,18 @@ class Partition:
         self.produces = self.failed_produces = 0
         """Appends that were requested, and those of them that failed."""
         self.fetches = self.failed_fetches = self.fetched_bytes = 0
-        """Reads for fetches, those of them that failed, and the bytes in their responses."""
+        """Reads for fetches of consumers, those of them that failed, and the bytes in their
+        responses.
+        """
+        self.records_from_leader = self.bytes_from_leader = 0
+        """What it has appended as a follower, since its log was opened."""
+        self.bytes_to_followers = 0
+        """The bytes in the responses to fetches of followers."""
 
     def open(self, log: Log, rules: BatchRules, durability: Durability) -> None:
         """Use `log` from now on, without a role until `make_leader` or `make_follower`."""
         self.log = log
+        self.records_from_leader = self.bytes_from_leader = 0
         self.has_log = True
         self.rules = rules
         self.durability = durability
@@ -418,7 +428,25 @@ class Partition:
         """Append what the leader of this epoch has sent; see `Log.append_as_follower`."""
         if self.failure is not NONE:
             return AppendInfo(self.failure)
-        return self.log.append_as_follower(records, leader_epoch, now_ms)
+        log = self.log
+        records_before, bytes_before = log.appended_records, log.appended_bytes
+        try:
+            return log.append_as_follower(records, leader_epoch, now_ms)
+        finally:
+            self.records_from_leader += log.appended_records - records_before
+            self.bytes_from_leader += log.appended_bytes - bytes_before
+
+    @property
+    def appended_records(self) -> int:
+        """The records that were appended here as the leader, since the log was opened: summed over
+        the replicas, each counts once.
+        """
+        return self.log.appended_records - self.records_from_leader
+
+    @property
+    def appended_bytes(self) -> int:
+        """The bytes of those."""
+        return self.log.appended_bytes - self.bytes_from_leader
 
     def read(self, offset: int, max_bytes: int, isolation: Isolation, min_one: bool) -> LogRead:
         """Pinned slices of the log from `offset`, up to the end for this isolation."""
@@ -504,6 +532,8 @@ class PartitionTotals:
     __slots__ = (
         "appended_bytes",
         "appended_records",
+        "bytes_from_leaders",
+        "bytes_to_followers",
         "failed_fetches",
         "failed_produces",
         "fetched_bytes",
@@ -513,6 +543,7 @@ class PartitionTotals:
 
     def __init__(self) -> None:
         self.appended_records = self.appended_bytes = self.fetched_bytes = 0
+        self.bytes_from_leaders = self.bytes_to_followers = 0
         self.produces = self.failed_produces = self.fetches = self.failed_fetches = 0
 
     def add_totals(self, other: PartitionTotals) -> None:
@@ -524,6 +555,8 @@ class PartitionTotals:
         self.fetches += other.fetches
         self.failed_fetches += other.failed_fetches
         self.fetched_bytes += other.fetched_bytes
+        self.bytes_from_leaders += other.bytes_from_leaders
+        self.bytes_to_followers += other.bytes_to_followers
 
     def add(self, partition: Partition) -> None:
         """Add the counts of a partition since its log was opened."""
@@ -532,9 +565,11 @@ class PartitionTotals:
         self.fetches += partition.fetches
         self.failed_fetches += partition.failed_fetches
         self.fetched_bytes += partition.fetched_bytes
+        self.bytes_from_leaders += partition.bytes_from_leader
+        self.bytes_to_followers += partition.bytes_to_followers
         if partition.has_log:
-            self.appended_records += partition.log.appended_records
-            self.appended_bytes += partition.log.appended_bytes
+            self.appended_records += partition.appended_records
+            self.appended_bytes += partition.appended_bytes
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -8,7 +8,9 @@ The module is as long as Kafka's list: a row for each name, in the groups of Kaf
 
 Every value is computed from this broker's state, also where one node leaves little to compute: a
 partition with one replica is never under-replicated. As in Kafka, in-sync replicas are counted by
-the broker that leads the partition, so that sums over brokers are right.
+the broker that leads the partition, so that sums over brokers are right. Samples of a partition or
+topic of the cluster (kafka_exporter's, which runs once for all brokers) come from its leader only;
+those of a partition without a leader from the active controller (`Scrape.teller`).
 
 `request="FetchConsumer"` has the values of `Fetch`, of followers' fetches too. Quantiles are of all
 requests since the start; Kafka's weigh the last minutes. Times are in milliseconds, as in Kafka.
@@ -42,7 +44,7 @@ from odradek.broker.metrics.odradek_metrics import (
     of_all_topics,
     of_sockets,
 )
-from odradek.broker.metrics.partition_metrics import LABELS, of_open_logs
+from odradek.broker.metrics.partition_metrics import LABELS, of_open_logs, of_served
 from odradek.broker.metrics.process_metrics import of_process
 from odradek.broker.metrics.scrape import ClusterTotals, TopicTotals
 from odradek.broker.request_metrics import ApiMetrics
@@ -214,15 +216,18 @@ def raft_state(scrape: Scrape) -> Iterator[Sample]:
 
 
 def partitions_by_topic(scrape: Scrape) -> Iterator[Sample]:
+    """Read the partitions of each topic of which this broker tells the first one."""
+    tells = scrape.teller()
     for topic in scrape.shown_topics():
-        yield (topic.name,), len(topic.partitions)
+        if tells(topic.partitions[0]):
+            yield (topic.name,), len(topic.partitions)
 
 
 def of_registrations(values: Callable[[list[PartitionRegistration]], list[int]]) -> Read:
-    """Read a value of each partition of the cluster; `values` has those of some registrations."""
+    """Read a value of each partition that this broker tells; `values` has those of some."""
 
     def read(scrape: Scrape) -> Iterator[Found]:
-        for keys, registrations in scrape.registrations():
+        for keys, registrations in scrape.told_registrations():
             yield Column(keys, values(registrations))
 
     return read
@@ -244,7 +249,7 @@ def of_min_isr(value: Callable[[int, int], int]) -> Read:
     """Compare the in-sync replicas of each partition with those that it must have."""
 
     def read(scrape: Scrape) -> Iterator[Found]:
-        for keys, registrations in scrape.registrations():
+        for keys, registrations in scrape.told_registrations():
             of_topic = {topic: scrape.min_isr(topic) for topic in {topic for topic, _ in keys}}
             wanted = [of_topic[topic] for topic, _ in keys]
             least = map(min, wanted, replica_counts(registrations))
@@ -324,13 +329,13 @@ BROKER_TOPIC_METRICS = tuple(
         (
             "messagesin",
             "records",
-            "Records appended; without topic: to all topics.",
+            "Records appended, counted by their leaders; without topic: to all topics.",
             of_topics(lambda totals: totals.counts.appended_records),
         ),
         (
             "bytesin",
             "bytes",
-            "Bytes appended; without topic: to all topics.",
+            "Bytes appended, counted by their leaders; without topic: to all topics.",
             of_topics(lambda totals: totals.counts.appended_bytes),
         ),
         (
@@ -364,6 +369,21 @@ BROKER_TOPIC_METRICS = tuple(
             of_topics(lambda totals: totals.counts.failed_fetches),
         ),
     )
+)
+
+REPLICATION = (
+    counter(
+        "kafka_server_brokertopicmetrics_replicationbytesin_total",
+        "bytes",
+        "Bytes that this broker has appended as a follower.",
+        of_all_topics(lambda totals: totals.counts.bytes_from_leaders),
+    ),
+    counter(
+        "kafka_server_brokertopicmetrics_replicationbytesout_total",
+        "bytes",
+        "Bytes of records sent to followers.",
+        of_all_topics(lambda totals: totals.counts.bytes_to_followers),
+    ),
 )
 
 REQUEST_LABEL = ("request",)
@@ -777,13 +797,13 @@ PARTITIONS = (
         "kafka_topic_partition_current_offset",
         "offset",
         "The offset up to which consumers read.",
-        of_open_logs(lambda partitions: [each.high_watermark for each in partitions]),
+        of_served(lambda partitions: [each.high_watermark for each in partitions]),
     ),
     per_partition(
         "kafka_topic_partition_oldest_offset",
         "offset",
         "The first offset that can be read.",
-        of_open_logs(lambda partitions: [each.log.log_start_offset for each in partitions]),
+        of_served(lambda partitions: [each.log.log_start_offset for each in partitions]),
     ),
     per_partition(
         "kafka_topic_partition_leader",
@@ -836,6 +856,7 @@ PARTITIONS = (
 
 ROWS = (
     *BROKER_TOPIC_METRICS,
+    *REPLICATION,
     *REQUESTS,
     *NETWORK,
     *PURGATORIES,

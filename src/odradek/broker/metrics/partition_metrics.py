@@ -29,6 +29,17 @@ def of_open_logs(values: Callable[[list[Partition]], list[int]]) -> Read:
     return read
 
 
+def of_served(values: Callable[[list[Partition]], list[int]]) -> Read:
+    """Read a value of each partition that this broker leads and serves."""
+
+    def read(scrape: Scrape) -> Iterator[Found]:
+        for block in scrape.blocks():
+            served = [partition for partition in block if not partition.availability()]
+            yield Column([partition.topic_partition for partition in served], values(served))
+
+    return read
+
+
 def of_partitions(values: Callable[[list[Partition]], list[int]]) -> Read:
     """Read a value of each partition; `values` has those of some."""
 
@@ -91,22 +102,36 @@ ROWS = (
         "odradek_partition_appended_records_total",
         Kind.COUNTER,
         "records",
-        "Records appended since the log was opened.",
-        of_open_logs(lambda partitions: [each.log.appended_records for each in partitions]),
+        "Records appended here as the leader since the log was opened.",
+        of_open_logs(lambda partitions: [each.appended_records for each in partitions]),
     ),
     row(
         "odradek_partition_appended_bytes_total",
         Kind.COUNTER,
         "bytes",
-        "Bytes appended since the log was opened.",
-        of_open_logs(lambda partitions: [each.log.appended_bytes for each in partitions]),
+        "Bytes of those.",
+        of_open_logs(lambda partitions: [each.appended_bytes for each in partitions]),
     ),
     row(
         "odradek_partition_fetched_bytes_total",
         Kind.COUNTER,
         "bytes",
-        "Bytes of records in the responses to fetches.",
+        "Bytes of records in the responses to fetches of consumers.",
         of_partitions(lambda partitions: [each.fetched_bytes for each in partitions]),
+    ),
+    row(
+        "odradek_partition_replication_received_bytes_total",
+        Kind.COUNTER,
+        "bytes",
+        "Bytes appended here as a follower since the log was opened.",
+        of_open_logs(lambda partitions: [each.bytes_from_leader for each in partitions]),
+    ),
+    row(
+        "odradek_partition_replication_sent_bytes_total",
+        Kind.COUNTER,
+        "bytes",
+        "Bytes of records in the responses to fetches of followers.",
+        of_partitions(lambda partitions: [each.bytes_to_followers for each in partitions]),
     ),
     row(
         "odradek_partition_segments",

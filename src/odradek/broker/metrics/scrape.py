@@ -14,12 +14,12 @@ does not come and go. What is kept for a scrape is a list of the partitions and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator
+from itertools import compress, islice
 from typing import TYPE_CHECKING, Final
 
 from odradek.broker.metrics.metric import PAUSE, PartitionKey, Sample
-from odradek.controller.image import PartitionRegistration, TopicImage
+from odradek.controller.image import NO_LEADER, PartitionRegistration, TopicImage
 from odradek.replication.partition import Partition, PartitionTotals
 
 if TYPE_CHECKING:
@@ -179,6 +179,25 @@ class Scrape:
                     yield keys, found
                     keys, found = [], []
         yield keys, found
+
+    def told_registrations(
+        self,
+    ) -> Iterator[tuple[list[PartitionKey], list[PartitionRegistration]]]:
+        """Yield the same of the partitions that this broker tells."""
+        tells = self.teller()
+        for keys, registrations in self.registrations():
+            told = [tells(each) for each in registrations]
+            yield list(compress(keys, told)), list(compress(registrations, told))
+
+    def teller(self) -> Callable[[PartitionRegistration], bool]:
+        """Find the partitions of the cluster of which this broker has samples: those that it leads,
+        and on the active controller those without a leader. So each partition is on one page.
+        """
+        metadata = self.node.metadata
+        own_id = self.node.config.node_id
+        if metadata.controller.is_active and metadata.failure is None:
+            return lambda registration: registration.leader in (own_id, NO_LEADER)
+        return lambda registration: registration.leader == own_id
 
     def shown_topics(self) -> Iterator[TopicImage]:
         """Yield the topics of the cluster that have series of their own on the broker's page."""

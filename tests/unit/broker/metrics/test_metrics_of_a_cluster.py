@@ -131,3 +131,76 @@ def test_ends_are_asked_for_while_somebody_reads_them() -> None:
     assert asked in range(WANTED_MS // REFRESH_MS - 1, WANTED_MS // REFRESH_MS + 2)
     nodes.pass_time(WANTED_MS)
     assert lists.request_bytes.count == before + asked
+
+
+def in_all(nodes: ReplicatedNodes, name: str, *labels: str | int) -> int:
+    """The sum over the nodes of the samples with these labels."""
+    return sum(dict(samples).get(labels, 0) for samples in values(nodes, name).values())
+
+
+def test_sums_over_nodes_count_a_record_once_however_many_replicas_it_has() -> None:
+    nodes = ReplicatedNodes().create_topic(2, 1, 3)
+    for _ in range(4):
+        assert nodes.produced(2, 5) == ErrorCode.NONE
+    nodes.until(lambda: nodes.ends() == [20, 20, 20])
+    size = nodes.replica(2).log.size
+    kafka = "kafka_server_brokertopicmetrics"
+    assert in_all(nodes, f"{kafka}_messagesin_total", "t") == 20
+    assert in_all(nodes, f"{kafka}_bytesin_total", "t") == size
+    assert in_all(nodes, f"{kafka}_bytesout_total", "t") == 0
+    assert in_all(nodes, "odradek_topic_appended_records_total", "t") == 20
+    assert in_all(nodes, "odradek_partition_appended_bytes_total", "t", 0) == size
+    assert in_all(nodes, f"{kafka}_replicationbytesin_total") == 2 * size
+    assert values(nodes, f"{kafka}_replicationbytesout_total")[2] == [((), 2 * size)]
+    assert in_all(nodes, "odradek_partition_replication_received_bytes_total", "t", 0) == 2 * size
+
+
+def test_counts_of_a_leader_stay_when_it_follows_and_those_of_the_next_begin() -> None:
+    nodes = ReplicatedNodes().create_topic(2, 1, 3)
+    assert nodes.produced(2, 5) == ErrorCode.NONE
+    nodes.pause(2, 20_000)
+    leader = nodes.await_leader(2)
+    assert nodes.produced(leader, 7) == ErrorCode.NONE
+    nodes.until(lambda: nodes.isr == [1, 2, 3], 60_000)
+    name = "odradek_topic_appended_records_total"
+    found = {number: dict(samples)["t",] for number, samples in values(nodes, name).items()}
+    assert found == {1: 0, 3: 0} | {2: 5, leader: 7}
+
+
+OF_EACH_PARTITION = (
+    "kafka_topic_partition_current_offset",
+    "kafka_topic_partition_oldest_offset",
+    "kafka_topic_partition_leader",
+    "kafka_topic_partition_leader_is_preferred",
+    "kafka_topic_partition_replicas",
+    "kafka_topic_partition_in_sync_replica",
+    "kafka_topic_partition_under_replicated_partition",
+    "kafka_cluster_partition_replicascount",
+    "kafka_cluster_partition_insyncreplicascount",
+    "kafka_cluster_partition_underreplicated",
+    "kafka_cluster_partition_underminisr",
+    "kafka_cluster_partition_atminisr",
+)
+
+
+def test_sample_of_a_partition_is_on_the_page_of_its_leader_alone() -> None:
+    nodes = ReplicatedNodes().create_topic(2, 1, 3)
+    for name in OF_EACH_PARTITION:
+        found = values(nodes, name)
+        assert [labels for labels, _ in found.pop(2)] == [("t", 0)], name
+        assert not any(found.values()), name
+    assert values(nodes, "kafka_topic_partitions") == {1: [], 2: [(("t",), 1)], 3: []}
+
+
+def test_partition_without_a_leader_is_on_the_page_of_the_active_controller() -> None:
+    nodes = ReplicatedNodes()
+    controller = nodes.controllers[0].config.node_id
+    leader = next(number for number in (1, 2, 3) if number != controller)
+    nodes.create_topic(leader)
+    nodes.machines[leader].kill()
+    nodes.until(lambda: nodes.leader == -1)
+    nodes.until(nodes.agree)
+    found = values(nodes, "kafka_topic_partition_leader")
+    assert found.pop(controller) == [(("t", 0), -1)]
+    assert not any(found.values())
+    assert values(nodes, "kafka_topic_partitions")[controller] == [(("t",), 1)]
