@@ -190,9 +190,7 @@ class Connection:
                 self.follower.node_id,
             )
             if isinstance(found, DelayedFollowerFetch):
-                target.replicas.fetch_purgatory.try_complete_else_watch(
-                    found, [found.session.watch_key]
-                )
+                target.followers.purgatory.try_complete_else_watch(found, [found.session.watch_key])
             else:
                 reply(found)
             target.run_soon()

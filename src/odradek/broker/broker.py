@@ -172,6 +172,16 @@ class Broker:
             if endpoint.name != CLUSTER
         ]
 
+    def purgatories(self) -> list[DelayedOperationPurgatory]:
+        """All purgatories in use."""
+        replicas, coordinator = self.replicas, self._transactions
+        found = [] if coordinator is None else [coordinator.purgatory]
+        found += [replicas.produce_purgatory, replicas.fetch_purgatory]
+        if self.follower_fetches is not None:
+            found.append(self.follower_fetches.purgatory)
+        found += [replicas.delete_records_purgatory, replicas.list_offsets_purgatory]
+        return [*found, self.commit_purgatory]
+
     # -- transactions ------------------------------------------------------------------------------
 
     @property

@@ -128,6 +128,7 @@ class Dispatcher:
         self.broker = broker
         self.between_nodes = between_nodes
         self._metrics = broker.request_metrics
+        self._by_key = self._metrics.between_nodes if between_nodes else self._metrics.by_key
         self._stopwatch = broker.request_metrics.stopwatch
         self.long_requests = broker.long_requests
         self.connection_closed: Callable[[object], None] = ignore
@@ -150,7 +151,7 @@ class Dispatcher:
         if found is None or (found.between_nodes and not self.between_nodes):
             self._refuse_version(exchange, header)
             return
-        metrics = self._metrics.by_key[header.api_key]
+        metrics = self._by_key[header.api_key]
         metrics.request_bytes.observe(len(frame) + LENGTH_BYTES)
         context = RequestContext(found, header, exchange, metrics, stopwatch)
         context.from_node = self.between_nodes

@@ -24,6 +24,9 @@ from odradek.model.histogram import Histogram
 from odradek.model.stopwatch import Stopwatch
 from odradek.protocol.schema import ArrayOf, StructOf, fields_of
 
+FETCH_KEY: Final = 1
+FETCH_FOLLOWER: Final = "FetchFollower"
+"""Kafka's name for it in metrics; its consumers' one is FetchConsumer."""
 ERROR_CODE: Final = "error_code"
 NAMED_UNSERVED: Final = 100
 """Kinds of requests that are not served and counted by name; the keys are the client's choice."""
@@ -81,8 +84,17 @@ class RequestMetrics:
         """`apis` are the keys and names of those that are served."""
         self.stopwatch = stopwatch
         self.by_key: dict[int, ApiMetrics] = {key: ApiMetrics(name) for key, name in apis}
+        """By the keys of APIs; Fetch has those of consumers."""
+        self.fetch_follower = ApiMetrics(FETCH_FOLLOWER)
+        """Fetches of other nodes: of followers, and of the metadata log."""
+        self.between_nodes = {**self.by_key, FETCH_KEY: self.fetch_follower}
+        """The same for requests on the listener of nodes."""
         self.unserved: dict[tuple[int, int], int] = {}
         """Requests whose API or version is not served, by key and version."""
+
+    def each(self) -> list[ApiMetrics]:
+        """All counts; those of other nodes' fetches are apart."""
+        return [*self.by_key.values(), self.fetch_follower]
 
     def count_unserved(self, key: int, version: int) -> None:
         """Count a request that is not served; past `NAMED_UNSERVED` kinds as `OTHER`."""

@@ -85,14 +85,8 @@ def describe_waiting(
     yield from list_operations(page, connections)
     response.operations_total, response.operations = page.matching, page.rows
     response.waiting = kind_counts(page.counts)
-    purgatories = (
-        broker.replicas.produce_purgatory,
-        broker.replicas.fetch_purgatory,
-        broker.replicas.delete_records_purgatory,
-        broker.commit_purgatory,
-    )
     response.levels = wheel_levels(broker.timer)
-    response.timers = timer_kinds(broker.timer, purgatories)
+    response.timers = timer_kinds(broker.timer, broker.purgatories())
     limit = rows.take(request.transitions_limit)
     list_transitions(broker.groups.transitions, request.transitions_before, limit, response)
     partitions = requested_partitions(broker, request.topics)

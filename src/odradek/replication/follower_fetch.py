@@ -34,7 +34,7 @@ from odradek.protocol.hot_fetch import FetchPartition, FetchRequest
 from odradek.replication.fetch import NO_EPOCH, FetchResult
 from odradek.replication.partition import LOG_END, Partition, PartitionWatcher
 from odradek.replication.replica_manager import ReplicaManager
-from odradek.timing import DelayedOperation
+from odradek.timing import DelayedOperation, DelayedOperationPurgatory
 
 NONE: Final = ErrorCode.NONE
 FINAL_EPOCH: Final = -1
@@ -180,6 +180,11 @@ class FollowerFetches:
         self._throttle = throttle
         self._woken: dict[FollowerSession, None] = {}
         self.sessions: dict[int, FollowerSession] = {}
+        of_consumers = replicas.fetch_purgatory
+        self.purgatory = DelayedOperationPurgatory(
+            "FetchFollower", of_consumers.timer, of_consumers.purge_interval
+        )
+        """Holds the fetches of followers that wait."""
 
     def fetch(
         self,
@@ -264,7 +269,7 @@ class FollowerFetches:
     def _try_woken(self) -> None:
         woken, self._woken = self._woken, {}
         for session in woken:
-            self._replicas.fetch_purgatory.check_and_complete(session.watch_key)
+            self.purgatory.check_and_complete(session.watch_key)
 
     # -- one partition ---------------------------------------------------------------------------
 

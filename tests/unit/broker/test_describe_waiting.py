@@ -20,6 +20,11 @@ from odradek.protocol.api.describe_waiting import (
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.api.join_group import JoinGroupResponse
 from odradek.protocol.api.list_groups import ListGroupsRequest
+from odradek.protocol.api.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from odradek.protocol.api.sync_group import SyncGroupRequest
 from odradek.replication.fetch import DelayedFetch
 from odradek.timing import SystemTimer
@@ -168,11 +173,20 @@ def test_the_request_itself_is_not_among_what_waits() -> None:
     assert asked.answer(DescribeWaitingResponse).operations == []
 
 
+def latest(topic: str) -> ListOffsetsRequest:
+    partition = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    return ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[partition])]
+    )
+
+
 def test_timers_are_shown_by_level_and_by_kind() -> None:
     watched = Watched()
     stable_member(watched.node, "g", "t")
     watched.node.create("t")
     watched.send(fetch("t", wait_ms=60_000), 11)
+    watched.node.produce("t", acks=1)
+    watched.send(latest("t"), 7)  # it waits for the commit of that record
     found = watched.look()
     timer: SystemTimer = watched.node.timer
     shown = [bucket for level in found.levels for bucket in level.buckets]
@@ -187,6 +201,7 @@ def test_timers_are_shown_by_level_and_by_kind() -> None:
         assert expirations == sorted(expirations)
     by_kind = counts(found.timers)
     assert (by_kind["Fetch"], by_kind["heartbeat"], by_kind["expire-offsets"]) == (1, 1, 2)
+    assert by_kind["ListOffsets"] == 1
     assert sum(by_kind.values()) == timer.size
 
 

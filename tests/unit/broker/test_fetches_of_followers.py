@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from odradek.broker.dispatch import Dispatcher
+from odradek.broker.metrics.reading import samples_of
+from odradek.broker.metrics.scrape import Scrape
+from odradek.broker.metrics.table import BY_NAME
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
+from odradek.model.histogram import Histogram
 from odradek.protocol.api.fetch import (
     FetchPartition,
     FetchRequest,
@@ -164,3 +169,52 @@ def test_a_follower_is_refused_on_the_listener_of_clients():
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert leading.partition.leadership is not None
     assert leading.partition.leadership.replicas[FOLLOWER].fetch_offset == -1
+
+
+def samples(leading: Leading, name: str) -> dict[object, Any]:
+    """A metric's values by its only label; of a histogram their number."""
+    read = Scrape(leading.serving.node)
+    found = [each for step in BY_NAME[name].read(read) for each in samples_of(step)]
+    return {
+        labels[0]: value.count if isinstance(value, Histogram) else value for labels, value in found
+    }
+
+
+def test_fetches_of_followers_are_counted_apart_from_those_of_consumers():
+    leading = Leading()
+    leading.answer(leading.fetch(0, 0))
+    leading.fetch(0, 0)
+    waiting = samples(leading, "kafka_server_delayedoperationpurgatory_numdelayedoperations")
+    assert waiting["Fetch"] == 1
+    own = samples(leading, "odradek_purgatory_operations")
+    assert (own["Fetch"], own["FetchFollower"]) == (0, 1)
+    leading.serving.pass_time(500)
+    topic = FetchTopic(
+        topic_id=leading.topic_id,
+        partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)],
+    )
+    for _ in range(3):
+        request = FetchRequest(max_wait_ms=100, min_bytes=1, topics=[topic])
+        consumers = leading.serving.send(request, VERSION)
+        leading.serving.pass_time(100)
+        assert consumers.answered
+    expired = samples(leading, "kafka_server_delayedfetchmetrics_expires_total")
+    assert expired == {"consumer": 3, "follower": 1}
+    times = samples(leading, "kafka_network_requestmetrics_totaltimems")
+    by_name = {name: count for name, count in times.items() if str(name).startswith("Fetch")}
+    assert by_name == {"FetchConsumer": 3, "FetchFollower": 2, "Fetch": 5}
+    requests = samples(leading, "kafka_network_requestmetrics_requests_total")
+    assert (requests["Fetch"], requests["FetchFollower"]) == (5, 2)
+    times = samples(leading, "odradek_request_seconds")
+    assert (times["Fetch"], times["FetchFollower"]) == (3, 2)
+
+
+def test_errors_of_followers_fetches_are_theirs():
+    leading = Leading()
+    leading.answer(leading.fetch(0, 0, epoch=EPOCH - 1))
+    metrics = leading.broker.request_metrics
+    assert metrics.fetch_follower.errors == {ErrorCode.STALE_BROKER_EPOCH: 1}
+    leading.session = 0, 0
+    leading.answer(leading.fetch(9, 0))
+    assert metrics.fetch_follower.errors[ErrorCode.OFFSET_OUT_OF_RANGE] == 1
+    assert metrics.by_key[1].errors == {}

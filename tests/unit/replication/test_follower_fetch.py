@@ -68,7 +68,7 @@ class Serving:
         )
         self.epoch += 1
         if isinstance(found, DelayedFollowerFetch):
-            purgatory = self.led.replicas.fetch_purgatory
+            purgatory = self.fetches.purgatory
             purgatory.try_complete_else_watch(found, [found.session.watch_key])
             return None
         self.session = found.session_id

@@ -153,14 +153,13 @@ def serve_follower(
         context.exchange.connection,
     )
     if isinstance(found, DelayedFollowerFetch):
-        purgatory = broker.replicas.fetch_purgatory
-        return DelayedResponse(purgatory, found, [found.session.watch_key])
+        return DelayedResponse(followers.purgatory, found, [found.session.watch_key])
     return follower_response(broker, found)
 
 
 def follower_response(broker: Broker, read: FollowerResponse) -> FetchResponse:
     """The partitions by topic; a follower learns of leaders from the metadata."""
-    metrics = broker.request_metrics.by_key[FETCH_KEY]
+    metrics = broker.request_metrics.fetch_follower
     if read.error is not NONE:
         metrics.error(read.error)
     topics: dict[UUID, FetchableTopicResponse] = {}

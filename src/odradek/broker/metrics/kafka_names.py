@@ -12,12 +12,14 @@ the broker that leads the partition, so that sums over brokers are right. Sample
 topic of the cluster (kafka_exporter's, which runs once for all brokers) come from its leader only;
 those of a partition without a leader from the active controller (`Scrape.teller`).
 
-`request="FetchConsumer"` has the values of `Fetch`, of followers' fetches too. Quantiles are of all
-requests since the start; Kafka's weigh the last minutes. Times are in milliseconds, as in Kafka.
+`request="Fetch"` has the sums of `FetchConsumer` and `FetchFollower`, which are also the fetches of
+the metadata log. Quantiles are of all requests since the start; Kafka's weigh the last minutes.
+Times are in milliseconds, as in Kafka.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -47,7 +49,7 @@ from odradek.broker.metrics.odradek_metrics import (
 from odradek.broker.metrics.partition_metrics import LABELS, of_open_logs, of_served
 from odradek.broker.metrics.process_metrics import of_process
 from odradek.broker.metrics.scrape import ClusterTotals, TopicTotals
-from odradek.broker.request_metrics import ApiMetrics
+from odradek.broker.request_metrics import FETCH_FOLLOWER, ApiMetrics
 from odradek.coordinator.group.classic_group import GroupState
 from odradek.coordinator.group.heartbeat import HEARTBEAT
 from odradek.coordinator.group.rebalance import JOIN, SYNC
@@ -97,31 +99,43 @@ def of_requests(value: Callable[[ApiMetrics], Histogram]) -> Read:
     """Read a histogram of each API that was ever asked for."""
 
     def read(scrape: Scrape) -> Iterator[Sample]:
-        for metrics in scrape.node.broker.request_metrics.by_key.values():
-            found = value(metrics)
+        for name, parts in named_requests(scrape):
+            found = Histogram()
+            for part in parts:
+                found = found.plus(value(part))
             if found.count:
-                for name in request_names(metrics):
-                    yield (name,), found
+                yield (name,), found
 
     return read
 
 
-def request_names(metrics: ApiMetrics) -> tuple[str, ...]:
-    return (FETCH, CONSUMERS_FETCH) if metrics.name == FETCH else (metrics.name,)
+def named_requests(scrape: Scrape) -> Iterator[tuple[str, list[ApiMetrics]]]:
+    """Yield the names of requests, each with the counts that it has the sums of: Kafka has fetches
+    of consumers, those of followers, and both.
+    """
+    counted = scrape.node.broker.request_metrics
+    for metrics in counted.by_key.values():
+        if metrics.name == FETCH:
+            yield CONSUMERS_FETCH, [metrics]
+            yield FETCH_FOLLOWER, [counted.fetch_follower]
+            yield FETCH, [metrics, counted.fetch_follower]
+        else:
+            yield metrics.name, [metrics]
 
 
 def requests(scrape: Scrape) -> Iterator[Sample]:
-    for metrics in scrape.node.broker.request_metrics.by_key.values():
-        if count := metrics.request_bytes.count:
-            for name in request_names(metrics):
-                yield (name,), count
+    for name, parts in named_requests(scrape):
+        if count := sum(part.request_bytes.count for part in parts):
+            yield (name,), count
 
 
 def request_errors(scrape: Scrape) -> Iterator[Sample]:
-    for metrics in scrape.node.broker.request_metrics.by_key.values():
-        for code, count in list(metrics.errors.items()):
-            for name in request_names(metrics):
-                yield (name, error_name(code)), count
+    for name, parts in named_requests(scrape):
+        counts: Counter[int] = Counter()
+        for part in parts:
+            counts.update(part.errors)
+        for code, count in counts.items():
+            yield (name, error_name(code)), count
 
 
 def purgatory_sizes(value: Callable[[DelayedOperationPurgatory], int]) -> Read:
@@ -130,16 +144,21 @@ def purgatory_sizes(value: Callable[[DelayedOperationPurgatory], int]) -> Read:
     def read(scrape: Scrape) -> Iterator[Sample]:
         node = scrape.node
         replicas, timers = node.replicas, node.timer.counters
-        for purgatory in (
-            replicas.produce_purgatory,
-            replicas.fetch_purgatory,
-            replicas.delete_records_purgatory,
-        ):
-            yield (purgatory.name,), value(purgatory)
+        followers = node.broker.follower_fetches
+        of_followers = 0 if followers is None else value(followers.purgatory)
+        yield (replicas.produce_purgatory.name,), value(replicas.produce_purgatory)
+        yield (FETCH,), value(replicas.fetch_purgatory) + of_followers
+        yield (replicas.delete_records_purgatory.name,), value(replicas.delete_records_purgatory)
         for name, kinds in (("Rebalance", (JOIN, SYNC)), ("Heartbeat", (HEARTBEAT,))):
             yield (name,), sum(timers[kind].count for kind in kinds if kind in timers)
 
     return read
+
+
+def expired_fetches(scrape: Scrape) -> Iterator[Sample]:
+    followers = scrape.node.broker.follower_fetches
+    yield ("consumer",), scrape.node.replicas.fetch_purgatory.expired
+    yield ("follower",), 0 if followers is None else followers.purgatory.expired
 
 
 def of_cluster(value: Callable[[ClusterTotals], int]) -> Read:
@@ -510,9 +529,7 @@ PURGATORIES = (
         "kafka_server_delayedfetchmetrics_expires_total",
         "operations",
         "Fetches that waited until their deadline.",
-        lambda scrape: iter(
-            [(("consumer",), scrape.node.replicas.fetch_purgatory.expired)],
-        ),
+        expired_fetches,
         ("fetcherType",),
     ),
     gauge(

@@ -56,7 +56,7 @@ def of_apis(value: Callable[[ApiMetrics], Histogram]) -> Read:
     """Read a histogram of each API that was ever asked for."""
 
     def read(scrape: Scrape) -> Iterator[Sample]:
-        for metrics in scrape.node.broker.request_metrics.by_key.values():
+        for metrics in scrape.node.broker.request_metrics.each():
             found = value(metrics)
             if found.count:
                 yield (metrics.name,), found
@@ -65,7 +65,7 @@ def of_apis(value: Callable[[ApiMetrics], Histogram]) -> Read:
 
 
 def errors(scrape: Scrape) -> Iterator[Sample]:
-    for metrics in scrape.node.broker.request_metrics.by_key.values():
+    for metrics in scrape.node.broker.request_metrics.each():
         for code, count in list(metrics.errors.items()):
             yield (metrics.name, error_name(code)), count
 
@@ -120,24 +120,11 @@ def of_loop(value: Callable[[LoopLoad], Value]) -> Read:
     return read
 
 
-def purgatories(scrape: Scrape) -> list[DelayedOperationPurgatory]:
-    replicas, broker = scrape.node.replicas, scrape.node.broker
-    coordinator = broker.transactions_in_use
-    return [
-        *([] if coordinator is None else [coordinator.purgatory]),
-        replicas.produce_purgatory,
-        replicas.fetch_purgatory,
-        replicas.delete_records_purgatory,
-        replicas.list_offsets_purgatory,
-        broker.commit_purgatory,
-    ]
-
-
 def of_purgatories(value: Callable[[DelayedOperationPurgatory], Value]) -> Read:
     """Read a value of each purgatory."""
 
     def read(scrape: Scrape) -> Iterator[Sample]:
-        for purgatory in purgatories(scrape):
+        for purgatory in scrape.node.broker.purgatories():
             yield (purgatory.name,), value(purgatory)
 
     return read
@@ -169,7 +156,7 @@ def timer_tasks(scrape: Scrape) -> Iterator[Sample]:
     for kind, counted in timer.counters.items():
         named += counted.count
         yield (kind,), counted.count
-    operations = sum(purgatory.num_delayed for purgatory in purgatories(scrape))
+    operations = sum(purgatory.num_delayed for purgatory in scrape.node.broker.purgatories())
     yield ("operation",), operations
     yield ("other",), max(0, timer.size - named - operations)
 
