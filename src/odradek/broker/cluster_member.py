@@ -110,8 +110,9 @@ class ClusterMember:
         self._stopped = False
         self._last_controller_id: int | None = None
         self._service = broker.controller_service = ControllerService(broker)
-        self._sockets = self._server(clients)
-        self.address = self._sockets.listen(listener.host, listener.port).address
+        self.sockets = self._server(clients)
+        """Serves the CLUSTER listener."""
+        self.address = self.sockets.listen(listener.host, listener.port).address
         """The address of the CLUSTER listener."""
         advertised = config.advertised_cluster_listener() or listener
         port = advertised.port or self.address[1]
@@ -325,7 +326,7 @@ class ClusterMember:
             log.critical("this node leaves its cluster until it is restarted: its disk failed")
             self._lifecycle.stop()
             self._clients.close("the data directory failed")
-            self._sockets.close("the data directory failed")
+            self.sockets.close("the data directory failed")
             self.connections.close()
 
     def shut_down(self, may_stop: Callable[[], None]) -> None:
@@ -341,7 +342,7 @@ class ClusterMember:
         self._broker.leave_cluster()
         self._replication.stop()
         self._broker.metadata.raft.resign()
-        self._sockets.close()
+        self.sockets.close()
 
     def disconnect(self) -> None:
         """Close the connections to other nodes."""
@@ -351,5 +352,5 @@ class ClusterMember:
         """Close all connections at once, as the end of the process does."""
         self._stopped = True
         self._lifecycle.stop()
-        self._sockets.close(reason)
+        self.sockets.close(reason)
         self.connections.close()

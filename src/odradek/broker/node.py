@@ -147,6 +147,13 @@ class Node:
         """The address of the CLUSTER listener, after `start`; without one its port is 0."""
         return ("", 0) if self.member is None else self.member.address
 
+    @property
+    def servers(self) -> list[tuple[str, SocketServer]]:
+        """The listeners by name, each with its connections: that of clients, then CLUSTER."""
+        clients = [(self.config.main_listener().name, self.sockets)]
+        others = [] if self.member is None else [(CLUSTER, self.member.sockets)]
+        return clients * self.config.has_broker_role + others
+
     def start(self, progress: Progress | None = None) -> None:
         """Block until the broker can serve, or until it has begun to join its cluster, which goes
         on in the loop: see `is_ready`. Raises `StartFailed`, and `OSError` for the port.

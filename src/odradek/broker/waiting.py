@@ -6,8 +6,9 @@ kept. Its result has copies. Requests come and go while it looks. So the result 
 instant, and a request that moves between two pages may be on both or on none.
 
 A waiting request is an `Exchange` without an answer that the dispatcher has marked: it has a
-delayed operation, or a callback of the group coordinator. Requests are listed by connection, the
-oldest connection first, and in the order in which they arrived.
+delayed operation, or a callback of the group coordinator. Requests are listed by connection, those
+of clients before those of other nodes, the oldest connection first, and in the order in which they
+arrived.
 
 The answer is written in one piece, so it has at most `MOST_ROWS` rows of all lists together.
 """

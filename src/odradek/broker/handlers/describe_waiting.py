@@ -29,7 +29,11 @@ def handle(
             error_message=f"At most 5 answers a second; the next one in {wait_ms} ms.",
             throttle_time_ms=wait_ms,
         )
-    connections = list(broker.node.sockets.connections.values())
+    connections = [
+        connection
+        for _, sockets in broker.node.servers
+        for connection in sockets.connections.values()
+    ]
     broker.waiting_answers.begin(
         context, describe_waiting(broker, connections, request, context.exchange)
     )

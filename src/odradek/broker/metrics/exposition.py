@@ -2,7 +2,7 @@
 
     # HELP odradek_connections Open connections.
     # TYPE odradek_connections gauge
-    odradek_connections 3
+    odradek_connections{listener="PLAINTEXT"} 3
 
     for part in exposition(node, View.BROKER):    # b"" is a pause
         send(part); give others a turn

@@ -44,7 +44,6 @@ from odradek.broker.metrics.metric import (
 from odradek.broker.metrics.odradek_metrics import (
     error_name,
     of_all_topics,
-    of_sockets,
 )
 from odradek.broker.metrics.partition_metrics import LABELS, of_open_logs, of_served
 from odradek.broker.metrics.process_metrics import of_process
@@ -60,6 +59,7 @@ from odradek.timing import DelayedOperationPurgatory
 if TYPE_CHECKING:
     from odradek.broker.metrics.scrape import Scrape
     from odradek.controller.image import PartitionRegistration
+    from odradek.network.server import SocketServer
 
 FETCH = "Fetch"
 CONSUMERS_FETCH = "FetchConsumer"
@@ -183,14 +183,12 @@ def idle(value: Callable[[LoopLoad, int], float]) -> Read:
     return read
 
 
-def of_listener(read_one: ReadSamples) -> ReadSamples:
-    """Read a value of the listener: there is one."""
+def of_listeners(value: Callable[[SocketServer], int]) -> ReadSamples:
+    """Read a value of each listener."""
 
     def read(scrape: Scrape) -> Iterator[Sample]:
-        name = scrape.node.config.main_listener().name
-        for sample in read_one(scrape):
-            if sample is not None:
-                yield (name, ONE_PROCESSOR), sample[1]
+        for listener, sockets in scrape.node.servers:
+            yield (listener, ONE_PROCESSOR), value(sockets)
 
     return read
 
@@ -458,35 +456,35 @@ NETWORK = (
         "kafka_server_socket_server_metrics_connection_count",
         "connections",
         "Open connections.",
-        of_listener(one(lambda scrape: len(scrape.node.sockets.connections))),
+        of_listeners(lambda sockets: len(sockets.connections)),
         LISTENER_LABELS,
     ),
     counter(
         "kafka_server_socket_server_metrics_connection_creation_total",
         "connections",
         "Connections accepted.",
-        of_listener(of_sockets(lambda counters: counters.connections_accepted)),
+        of_listeners(lambda sockets: sockets.counters.connections_accepted),
         LISTENER_LABELS,
     ),
     counter(
         "kafka_server_socket_server_metrics_connection_close_total",
         "connections",
         "Connections closed.",
-        of_listener(of_sockets(lambda counters: counters.connections_closed)),
+        of_listeners(lambda sockets: sockets.counters.connections_closed),
         LISTENER_LABELS,
     ),
     counter(
         "kafka_server_socket_server_metrics_incoming_byte_total",
         "bytes",
         "Bytes received.",
-        of_listener(of_sockets(lambda counters: counters.bytes_in)),
+        of_listeners(lambda sockets: sockets.counters.bytes_in),
         LISTENER_LABELS,
     ),
     counter(
         "kafka_server_socket_server_metrics_outgoing_byte_total",
         "bytes",
         "Bytes sent.",
-        of_listener(of_sockets(lambda counters: counters.bytes_out)),
+        of_listeners(lambda sockets: sockets.counters.bytes_out),
         LISTENER_LABELS,
     ),
     gauge(

@@ -26,6 +26,7 @@ from odradek.broker.metrics.metric import (
 )
 from odradek.broker.metrics.scrape import GROUPS_SHOWN, TOPICS_SHOWN, Scrape, TopicTotals
 from odradek.broker.request_metrics import OTHER, ApiMetrics
+from odradek.config.addresses import CLUSTER
 from odradek.coordinator.group.classic_group import GroupState
 from odradek.coordinator.group.heartbeat import HEARTBEAT
 from odradek.coordinator.group.rebalance import JOIN, SYNC
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from odradek.timing import DelayedOperationPurgatory
 
 NANOSECONDS = 1e-9
+LISTENER = ("listener",)
 
 # -- how the rows are read -------------------------------------------------------------------------
 
@@ -90,12 +92,26 @@ def unserved(scrape: Scrape) -> Iterator[Sample]:
 
 
 def of_sockets(value: Callable[[NetworkCounters], int]) -> ReadSamples:
-    """Read a counter of the network."""
-    return one(lambda scrape: value(scrape.node.sockets.counters))
+    """Read a counter of the network by listener."""
+
+    def read(scrape: Scrape) -> Iterator[Sample]:
+        for listener, sockets in scrape.node.servers:
+            yield (listener,), value(sockets.counters)
+
+    return read
+
+
+def connection_count(scrape: Scrape) -> Iterator[Sample]:
+    for listener, sockets in scrape.node.servers:
+        yield (listener,), len(sockets.connections)
 
 
 def connections_closed(scrape: Scrape) -> Iterator[Sample]:
-    counters = scrape.node.sockets.counters
+    for listener, sockets in scrape.node.servers:
+        yield from closed_by_reason(listener, sockets.counters)
+
+
+def closed_by_reason(listener: str, counters: NetworkCounters) -> Iterator[Sample]:
     by_reason = {
         "client": counters.client_closed,
         "idle": counters.idle_closed,
@@ -106,8 +122,8 @@ def connections_closed(scrape: Scrape) -> Iterator[Sample]:
         "bug": counters.bugs,
     }
     for reason, count in by_reason.items():
-        yield (reason,), count
-    yield ("broker",), max(0, counters.connections_closed - sum(by_reason.values()))
+        yield (listener, reason), count
+    yield (listener, "broker"), max(0, counters.connections_closed - sum(by_reason.values()))
 
 
 def of_loop(value: Callable[[LoopLoad], Value]) -> Read:
@@ -350,51 +366,58 @@ NETWORK = (
     gauge(
         "odradek_connections",
         "connections",
-        "Open connections of clients.",
-        one(lambda scrape: len(scrape.node.sockets.connections)),
+        f"Open connections; of other nodes on the listener `{CLUSTER}`.",
+        connection_count,
+        LISTENER,
     ),
     counter(
         "odradek_connections_accepted_total",
         "connections",
         "Connections accepted.",
         of_sockets(lambda counters: counters.connections_accepted),
+        LISTENER,
     ),
     counter(
         "odradek_connections_refused_total",
         "connections",
         "Connections closed at once because of a limit on connections.",
         of_sockets(lambda counters: counters.connections_refused),
+        LISTENER,
     ),
     counter(
         "odradek_connections_closed_total",
         "connections",
         "Connections closed, by reason: `broker` is a stop, or a limit on memory.",
         connections_closed,
-        ("reason",),
+        (*LISTENER, "reason"),
     ),
     counter(
         "odradek_requests_received_total",
         "requests",
         "Requests received, of all APIs, those that are not served included.",
         of_sockets(lambda counters: counters.requests),
+        LISTENER,
     ),
     counter(
         "odradek_received_bytes_total",
         "bytes",
-        "Bytes received from clients.",
+        "Bytes received from clients, or other nodes.",
         of_sockets(lambda counters: counters.bytes_in),
+        LISTENER,
     ),
     counter(
         "odradek_sent_bytes_total",
         "bytes",
-        "Bytes sent to clients.",
+        "Bytes sent to clients, or other nodes.",
         of_sockets(lambda counters: counters.bytes_out),
+        LISTENER,
     ),
     counter(
         "odradek_bugs_total",
         "exceptions",
         "Exceptions in handlers of requests that should not happen; each is in the log.",
         of_sockets(lambda counters: counters.bugs),
+        LISTENER,
     ),
 )
 

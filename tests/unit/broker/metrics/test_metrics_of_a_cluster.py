@@ -11,6 +11,7 @@ from odradek.broker.metrics.reading import samples_of
 from odradek.broker.metrics.scrape import Scrape
 from odradek.broker.metrics.table import BY_NAME
 from odradek.model.errors import ErrorCode
+from odradek.protocol.api.describe_waiting import DescribeWaitingRequest
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.api.offset_commit import (
     OffsetCommitRequest,
@@ -204,3 +205,29 @@ def test_partition_without_a_leader_is_on_the_page_of_the_active_controller() ->
     assert found.pop(controller) == [(("t", 0), -1)]
     assert not any(found.values())
     assert values(nodes, "kafka_topic_partitions")[controller] == [(("t",), 1)]
+
+
+def test_listener_of_nodes_has_counts_of_its_own() -> None:
+    nodes = ReplicatedNodes().create_topic(1, 2, 3)
+    nodes.pass_time(5_000)
+    member = nodes.member(nodes.node(1)).sockets
+    connections = dict(values(nodes, "odradek_connections")[1])
+    assert connections["CLUSTER",] == len(member.connections) > 2
+    assert connections["PLAINTEXT",] == 1  # the client that created the topic
+    for name in ("odradek_received_bytes_total", "odradek_sent_bytes_total"):
+        found = dict(values(nodes, name)[1])
+        assert found["CLUSTER",] > found["PLAINTEXT",] > 0
+    for name in ("odradek_bugs_total", "odradek_connections_closed_total"):
+        assert {labels[0] for labels, _ in values(nodes, name)[1]} == {"CLUSTER", "PLAINTEXT"}
+    kafka = values(nodes, "kafka_server_socket_server_metrics_connection_count")[1]
+    assert dict(kafka) == {("PLAINTEXT", "0"): 1, ("CLUSTER", "0"): len(member.connections)}
+
+
+def test_requests_of_other_nodes_show_in_what_waits() -> None:
+    nodes = ReplicatedNodes().create_topic(1, 2, 3)
+    nodes.pass_time(1_000)
+    found = nodes.client.ask(1, DescribeWaitingRequest(operations_limit=100, kinds=["Fetch"]))
+    clients = {each.client_id for each in found.operations}
+    assert {"broker-2-fetcher", "broker-3-fetcher"} <= clients
+    timers = {each.kind: each.count for each in found.timers}
+    assert timers["FetchFollower"] == 2
