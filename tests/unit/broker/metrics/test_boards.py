@@ -61,6 +61,21 @@ def test_alert_says_what_happened_and_what_to_do() -> None:
     assert len({rule["alert"] for rule in alerts()}) == len(alerts())
 
 
+OF_SEVERAL_NODES = """
+    kafka_controller_kafkacontroller_activecontrollercount
+    kafka_controller_kafkacontroller_fencedbrokercount
+    kafka_controller_kafkacontroller_offlinepartitionscount
+    kafka_server_replicamanager_underminisrpartitioncount
+    kafka_server_replicamanager_underreplicatedpartitions
+"""
+
+
+@pytest.mark.parametrize("name", OF_SEVERAL_NODES.split())
+def test_what_may_fail_among_several_nodes_has_an_alert_and_a_panel(name: str) -> None:
+    for queries in ([rule["expr"] for rule in alerts()], board_queries()):
+        assert any(name == each for query in queries for each, _ in parse(query).selectors)
+
+
 def test_panels_of_the_board_do_not_overlap() -> None:
     board = json.loads((BOARDS / "odradek-board.json").read_text())
     cells = [
