@@ -123,7 +123,7 @@ class Engine:
 
     async def fresh_image(self) -> ClusterImage:
         """Return an image that is requested after this call."""
-        return await self.metadata.newer_than(self.metadata.request_update())
+        return await self.metadata.newer_than(self.metadata.request_at_once())
 
     async def cluster_image(self) -> ClusterImage:
         """Return the present image, as soon as there is one."""

@@ -72,6 +72,16 @@ def test_without_a_bootstrap_server_there_is_no_engine() -> None:
         side.engine(bootstrap_servers="broker1")
 
 
+def test_fresh_images_are_not_delayed_because_nothing_changes() -> None:
+    cluster = ScriptedCluster()
+    side, engine = started(cluster)
+    side.wait(lambda: spawn(engine.fresh_image()))
+    before_ms = cluster.now_ms
+    for _ in range(20):
+        side.wait(lambda: spawn(engine.fresh_image()))
+    assert cluster.now_ms - before_ms < SECOND
+
+
 def test_a_topic_is_returned_when_the_cluster_has_it() -> None:
     cluster = ScriptedCluster(brokers=2)
     side, engine = started(cluster)

@@ -63,6 +63,21 @@ def test_after_unchanged_responses_the_wait_grows() -> None:
     assert knowing.wait_ms == 0
 
 
+def test_whoever_asks_for_the_present_state_does_not_wait_for_another_answer() -> None:
+    knowing = Knowing()
+    for _ in range(5):
+        knowing.metadata.request_update()
+        knowing.learn()
+        knowing.metadata.request_at_once()
+        assert knowing.wait_ms == 0
+    knowing.learn()
+    knowing.metadata.request_update()
+    assert knowing.wait_ms == 100
+    knowing.metadata.failed(Disconnected("no"))
+    knowing.metadata.request_at_once()
+    assert knowing.wait_ms == 100, "a failure is waited for"
+
+
 def test_a_new_topic_is_requested_at_once() -> None:
     knowing = Knowing()
     for _ in range(5):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from odradek.client.admin.calls import Calls, check_broker, raise_for_code
+from odradek.client.admin.calls import Calls, raise_for_code
 from odradek.client.admin.configs import ConfigCalls
 from odradek.client.admin.groups import GroupCalls
 from odradek.client.admin.observation import ObservationCalls
@@ -50,17 +50,11 @@ class ClusterCalls(Calls):
         self, broker_ids: int | Collection[int] | None = None
     ) -> dict[int, list[LogDirectory]]:
         """Return the data directories of one or several brokers (None: all), by broker."""
-        wanted: list[int] | None = None
-        if broker_ids is not None:
-            wanted = [broker_ids] if isinstance(broker_ids, int) else list(broker_ids)
         request = DescribeLogDirsRequest(topics=None)
 
         async def attempt() -> dict[int, list[LogDirectory]]:
-            image = await self.engine.fresh_image()
-            requested = image.nodes if wanted is None else wanted
-            for broker_id in requested:
-                check_broker(image, broker_id, f"data directories of broker {broker_id!r}")
-            requests = dict.fromkeys(sorted(requested), request)
+            requested = await self.named_brokers(broker_ids, "data directories")
+            requests = dict.fromkeys(requested, request)
             answers = await self.ask_each(requests, DescribeLogDirsResponse)
             found = {}
             for node_id, answer in answers:

@@ -117,6 +117,19 @@ class Calls:
         ]
         return [(node_id, await waiter) for node_id, waiter in waiters]
 
+    async def named_brokers(self, broker_ids: int | Collection[int] | None, what: str) -> list[int]:
+        """Return the ids of these brokers (None: all), sorted. Raises for one that does not
+        exist."""
+        if broker_ids is None:
+            return sorted((await self.engine.fresh_image()).nodes)
+        wanted = [broker_ids] if isinstance(broker_ids, int) else list(broker_ids)
+        image = await self.engine.cluster_image()
+        if not image.nodes.keys() >= set(wanted):
+            image = await self.engine.fresh_image()  # One of them may be new.
+        for broker_id in wanted:
+            check_broker(image, broker_id, f"{what} of broker {broker_id!r}")
+        return sorted(wanted)
+
     # Present topics and leaders.
 
     async def describe_metadata(self, names: Collection[str] | None) -> MetadataResponse:

@@ -61,10 +61,15 @@ class GroupCalls(RecordCalls):
     """
 
     async def groups(
-        self, *, states: str | Collection[str] = (), types: str | Collection[str] = ()
+        self,
+        broker_ids: int | Collection[int] | None = None,
+        *,
+        states: str | Collection[str] = (),
+        types: str | Collection[str] = (),
     ) -> list[Group]:
-        """Return all groups of all brokers, sorted; if given, only those in one of `states`
-        (`Stable`, `Empty` …) and of one of `types` (`classic`, `consumer` …)."""
+        """Return the groups that one or several brokers (None: all) coordinate, sorted; if given,
+        only those in one of `states` (`Stable`, `Empty` …) and of one of `types` (`classic`,
+        `consumer` …)."""
         wanted_states, wanted_types = texts_of("state", states), texts_of("type", types)
         lowest = TYPES_VERSION if wanted_types else STATES_VERSION if wanted_states else 0
         request = RequestBuilder(
@@ -77,8 +82,8 @@ class GroupCalls(RecordCalls):
         )
 
         async def attempt() -> list[Group]:
-            image = await self.engine.fresh_image()
-            answers = await self.ask_each(dict.fromkeys(image.nodes, request), ListGroupsResponse)
+            brokers = await self.named_brokers(broker_ids, "groups")
+            answers = await self.ask_each(dict.fromkeys(brokers, request), ListGroupsResponse)
             for node_id, answer in answers:
                 raise_for_code(answer.error_code, f"listing the groups of broker {node_id}")
             return sorted(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from odradek.client.admin.calls import Calls, check_broker, raise_for_code
+from odradek.client.admin.calls import Calls, raise_for_code
 from odradek.client.admin.results import (
     BrokerMetric,
     BrokerMetricSample,
@@ -126,17 +126,6 @@ class ObservationCalls(Calls):
         waiters = {each: spawn(read_all(each)) for each in brokers}
         await gather(list(waiters.values()))
         return {broker_id: waiter.result() for broker_id, waiter in waiters.items()}
-
-    async def named_brokers(self, broker_ids: int | Collection[int] | None, what: str) -> list[int]:
-        """Return the ids of these brokers (None: all), sorted. Raises for one that does not
-        exist."""
-        image = await self.engine.fresh_image()
-        if broker_ids is None:
-            return sorted(image.nodes)
-        wanted = [broker_ids] if isinstance(broker_ids, int) else list(broker_ids)
-        for broker_id in wanted:
-            check_broker(image, broker_id, f"{what} of broker {broker_id!r}")
-        return sorted(wanted)
 
 
 def waiting_of(answer: DescribeWaitingResponse) -> WaitingReport:

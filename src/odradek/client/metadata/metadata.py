@@ -10,7 +10,7 @@
 - A leader epoch never goes back (KIP-320; `LastSeenEpochs`).
 - The new leaders that brokers name in other answers are taken at once (KIP-951), if they are newer.
 - The wait before the next request grows: after failures, and also when the answer was the same as
-  before (KIP-580), because then the cluster needs time.
+  before (KIP-580), because then the cluster needs time. `request_at_once` does without the second.
 - Nodes of another cluster than the first are a fatal error: `WrongCluster`.
 
 Metadata sends nothing. Owner thread only, but any thread may read `image`.
@@ -245,6 +245,15 @@ class Metadata:
         self._requests += 1
         self.on_request()
         return self.image.version
+
+    def request_at_once(self) -> int:
+        """Request a full update for somebody who asks for the present state: that the answers
+        before changed nothing is no reason to wait. After a failure it waits. Return the present
+        version.
+        """
+        self._same_answers = 0
+        self._wait_ms = 0 if not self._attempts else self._wait_ms
+        return self.request_update()
 
     def newer_than(self, version: int) -> Waiter[ClusterImage]:
         """Return a waiter for an image newer than `version`; it fails only after a fatal error."""
