@@ -59,6 +59,7 @@ def test_once_as_json_prints_an_object_for_each_row(busy: Broker) -> None:
         "end": 10,
         "size": 0,
         "partitions": 2,
+        "no_end": 0,
     }
     readers = next(row for row in rows if row.get("group") == "readers")
     assert readers["view"] == "groups" and readers["lag"] + 1 <= 10 and readers["members"] == 0

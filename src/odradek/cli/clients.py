@@ -222,14 +222,22 @@ API_TIMEOUT_MS = "10000"
 
 
 @contextmanager
-def admin(cluster: ClientFileSettings, *, beside_consumer: bool = False) -> Iterator[Admin]:
-    """Open an admin client for one command, with a shorter timeout than the default. With
-    `beside_consumer` it gets only the settings of admin clients; the consumer then warns of
-    settings without effect.
+def admin(
+    cluster: ClientFileSettings,
+    *,
+    beside_consumer: bool = False,
+    request_timeout_ms: int | None = None,
+) -> Iterator[Admin]:
+    """Open an admin client for one command, with a shorter timeout than the default; for requests
+    if one is given, too. With `beside_consumer` it gets only the settings of admin clients; the
+    consumer then warns of settings without effect.
     """
     from odradek import Admin
 
-    settings = merge_layers({"default.api.timeout.ms": API_TIMEOUT_MS}, cluster.settings)
+    defaults = {"default.api.timeout.ms": API_TIMEOUT_MS}
+    if request_timeout_ms is not None:
+        defaults["request.timeout.ms"] = str(request_timeout_ms)
+    settings = merge_layers(defaults, cluster.settings)
     with report_errors(cluster):
         if beside_consumer:
             settings = {n: value for n, value in settings.items() if AdminConfig.resolve(n, value)}

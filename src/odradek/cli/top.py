@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import click
 
@@ -34,7 +34,7 @@ from odradek.cli.top_figures import (
     figures,
     sorted_rows,
 )
-from odradek.cli.top_samples import take_sample
+from odradek.cli.top_samples import Sampling
 from odradek.cli.top_screen import ScreenState, page_rows, press, screen_lines
 from odradek.client.errors import KafkaError
 
@@ -43,6 +43,8 @@ SHORTEST_S = 0.2
 LATE_S = 3.0
 """A sample is late when it takes so much longer than the interval."""
 REDRAW_S = 1.0
+REQUEST_TIMEOUT_MS = 3_000
+"""A broker that is frozen must not hold what others can answer."""
 
 
 @click.command("top")
@@ -64,7 +66,7 @@ def top(ctx: click.Context, interval: str, once: bool, as_json: bool) -> None:
     """
     interval_s = max(SHORTEST_S, seconds_of(interval))
     settings = cluster_settings(ctx)
-    with admin(settings) as cluster:
+    with admin(settings, request_timeout_ms=REQUEST_TIMEOUT_MS) as cluster:
         if once or as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
             print_once(cluster, interval_s, as_json=as_json)
         else:
@@ -73,19 +75,35 @@ def top(ctx: click.Context, interval: str, once: bool, as_json: bool) -> None:
 
 def print_once(cluster: Admin, interval_s: float, *, as_json: bool) -> None:
     """Print the figures of two samples."""
-    before = take_sample(cluster)
+    sampling = Sampling(cluster)
+    before = sampling.take()
     time.sleep(interval_s)
-    found = figures(take_sample(cluster), before)
+    now = sampling.take()
+    # A broker that was silent before may be fenced by now, and no longer be listed.
+    found = figures(replace(now, silent=tuple(sorted({*before.silent, *now.silent}))), before)
+    if found.sample.silent:
+        click.echo(f"warning: {silence(found.sample)}", err=True)
     for listing in listings(found, with_view=as_json or not sys.stdout.isatty()):
         show(listing, as_json=as_json)
+
+
+def silence(sample: Sample) -> str:
+    """Say which brokers did not answer, and what is missing therefore."""
+    several = len(sample.silent) > 1
+    names = ", ".join(map(str, sample.silent))
+    return (
+        f"{'brokers' if several else 'broker'} {names} {'do' if several else 'does'} not answer: "
+        f"{'their' if several else 'its'} groups, requests and partitions are missing"
+    )
 
 
 def listings(found: Figures, *, with_view: bool) -> list[Listing]:
     """Return a table of the cluster and one of each view. `with_view`: its name is a column, so
     that lines of different tables can be told apart."""
     lag_ms = None if found.loop_lag_s is None else found.loop_lag_s * 1000
-    names = ("brokers", "messages_s", "loop_lag_ms")
-    cluster: Row = (found.sample.brokers, found.messages_s, lag_ms)
+    names = ("brokers", "messages_s", "loop_lag_ms", "silent")
+    silent = ", ".join(map(str, found.sample.silent)) or None
+    cluster: Row = (found.sample.brokers, found.messages_s, lag_ms, silent)
     tables: list[tuple[str, tuple[str, ...], list[Row]]] = [("cluster", names, [cluster])]
     for view in View:
         rows = sorted_rows(found.rows[view], view, FIRST_SORT[view], turned=False)
@@ -110,6 +128,7 @@ class Sampler:
     def __init__(self, cluster: Admin, interval_s: float, wake_fd: int) -> None:
         self.outcomes: queue.SimpleQueue[Sample | Exception] = queue.SimpleQueue()
         self._cluster = cluster
+        self._sampling = Sampling(cluster)
         self._interval_s = interval_s
         self._wake_fd = wake_fd
         self._stopped = threading.Event()
@@ -120,7 +139,7 @@ class Sampler:
         while not self._stopped.is_set():
             begun = time.monotonic()
             try:
-                self.outcomes.put(take_sample(self._cluster))
+                self.outcomes.put(self._sampling.take())
             except Exception as error:  # A bug is raised where the screen is left.
                 self.outcomes.put(error)
             os.write(self._wake_fd, b"s")
@@ -161,7 +180,7 @@ class Watched:
             return ""
         age_s = now_s - self.answered_s
         if self.error is None and age_s < self.interval_s + LATE_S:
-            return ""
+            return silence(self.last) if self.last.silent else ""
         reason = "" if self.error is None else f": {self.error}"
         return f"no answer for {age_s:.0f} s, these figures are old{reason}"
 

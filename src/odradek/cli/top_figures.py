@@ -3,7 +3,8 @@
     Sample, Sample ─► figures ─► Figures: one table of `Row`s for each view
 
 Rates are differences of two samples over the time between them, so the first sample has none. A
-topic that was made again, or whose log was cut by retention, has no rate rather than a wrong one.
+topic that was made again, or whose log was cut by retention, has no rate rather than a wrong one;
+so has one whose partitions with a known end are others. `no_end` is how many have none.
 """
 
 from __future__ import annotations
@@ -34,11 +35,13 @@ class TopicSample:
 
     partitions: int
     end: int
-    """The sum of the high watermarks of its partitions."""
+    """The sum of the high watermarks of its partitions, without those that are `unknown`."""
     size: int | None
     """The bytes of its logs, one replica of each; None if unknown."""
     identity: str = ""
     """Another one for a topic that was made again."""
+    unknown: tuple[int, ...] = ()
+    """The partitions whose high watermark is not known: they have no leader, or it is silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,9 @@ class GroupSample:
     state: str
     members: int | None
     lag: int | None
-    """The sum over the partitions with a committed offset; None if it has none."""
+    """The sum over the partitions with a committed offset; None if it has none, or if the end of
+    one of them is not known.
+    """
     committed: int | None
     """The sum of the committed offsets."""
 
@@ -65,6 +70,8 @@ class Sample:
     """By broker; None if the brokers are not Odradek's."""
     loop_lag: Mapping[int, MetricHistogram] = field(default_factory=dict)
     """How late the brokers' loops ran their timers since they started, in seconds."""
+    silent: tuple[int, ...] = ()
+    """Brokers that did not answer: what only they know is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,8 @@ class Column:
     """True if the largest come first when one sorts by it."""
     unit: str = ""
     """`count`, `bytes`, `rate`, `byte rate`, `ms`; "" for text."""
+    rare: bool = False
+    """True if the screen has it only while a row has another value than 0."""
 
 
 COLUMNS: dict[View, tuple[Column, ...]] = {
@@ -89,6 +98,7 @@ COLUMNS: dict[View, tuple[Column, ...]] = {
         Column("end", "e", 14, True, "count"),
         Column("size", "z", 9, True, "bytes"),
         Column("partitions", "p", 10, True, "count"),
+        Column("no_end", "o", 7, True, "count", rare=True),
     ),
     View.GROUPS: (
         Column("group", "n", 0),
@@ -177,9 +187,11 @@ def topic_row(name: str, now: Sample, before: Sample | None) -> Row:
     old = None if before is None else before.topics.get(name)
     messages = rate = None
     if old is not None and before is not None and old.identity == topic.identity:
-        messages = rate_of(topic.end, old.end, now.taken_s - before.taken_s)
+        if old.unknown == topic.unknown:
+            messages = rate_of(topic.end, old.end, now.taken_s - before.taken_s)
         rate = rate_of(topic.size, old.size, now.taken_s - before.taken_s)
-    return (name, messages, rate, topic.end, topic.size, topic.partitions)
+    unknown = len(topic.unknown)
+    return (name, messages, rate, topic.end, topic.size, topic.partitions, unknown)
 
 
 def group_row(name: str, now: Sample, before: Sample | None) -> Row:

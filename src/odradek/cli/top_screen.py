@@ -132,7 +132,7 @@ def screen_lines(
     lines += table_lines(state, found, width, max(0, height - HEAD_LINES - FOOT_LINES))
     del lines[max(0, height - FOOT_LINES) :]
     lines += [Line("")] * (height - FOOT_LINES - len(lines))
-    lines += foot_lines(state)
+    lines += foot_lines(state, found)
     return [replace(line, text=fitted(line.text, width).rstrip()) for line in lines[-height:]]
 
 
@@ -172,7 +172,7 @@ def totals_text(found: Figures | None) -> str:
 
 def table_lines(state: ScreenState, found: Figures | None, width: int, room: int) -> list[Line]:
     """Return the heading of the present view and the rows that there is room for."""
-    columns = shown_columns(COLUMNS[state.view], width)
+    columns = shown_columns(present_columns(state.view, found), width)
     order = state.orders[state.view]
     lines = [Line(heading_text(columns, order, width), "head")]
     if found is None:
@@ -194,6 +194,17 @@ def empty_text(state: ScreenState, found: Figures) -> str:
     if state.view in (View.WAITING, View.TIMERS) and found.sample.waiting is None:
         return "only Odradek's brokers show what waits in them"
     return "none"
+
+
+def present_columns(view: View, found: Figures | None) -> list[Column]:
+    """Return the columns of a view, without rare ones that have nothing to show."""
+    columns = COLUMNS[view]
+    rows = () if found is None else found.rows[view]
+    return [
+        column
+        for number, column in enumerate(columns)
+        if not column.rare or any(row[number] for row in rows)
+    ]
 
 
 def shown_columns(columns: Sequence[Column], width: int) -> list[Column]:
@@ -222,7 +233,9 @@ def shown_name(column: Column) -> str:
     """Return the name of a column as the screen has it."""
     if column.name.endswith("_ms"):
         return column.name.replace("_ms", " ms")
-    return column.name.replace("_s", "/s") if column.name.endswith("_s") else column.name
+    if column.name.endswith("_s"):
+        return column.name.replace("_s", "/s")
+    return column.name.replace("_", " ")
 
 
 def row_text(row: Row, columns: Sequence[Column], view: View, width: int) -> str:
@@ -250,9 +263,10 @@ def fitted(text: str, width: int) -> str:
     return set_cell_size(text, width - 1) + "…" if width > 0 else ""
 
 
-def foot_lines(state: ScreenState) -> list[Line]:
+def foot_lines(state: ScreenState, found: Figures | None) -> list[Line]:
     """Return the keys that sort, and the others."""
-    sorts = " ".join(f"{each.key}:{shown_name(each)}" for each in COLUMNS[state.view] if each.key)
+    columns = present_columns(state.view, found)
+    sorts = " ".join(f"{each.key}:{shown_name(each)}" for each in columns if each.key)
     if state.typing:
         keys = Line(f"filter: {clean(state.filter)}_   Enter keeps it, Esc drops it", "bold")
     else:

@@ -53,7 +53,7 @@ def topic_row(now: Sample, before: Sample | None) -> Row:
 def test_rates_are_the_growth_between_two_samples_over_their_distance() -> None:
     before = sample(10.0, {"t": TopicSample(3, 1000, 50_000)})
     now = sample(12.0, {"t": TopicSample(3, 1500, 60_000)})
-    assert topic_row(now, before) == ("t", 250.0, 5000.0, 1500, 60_000, 3)
+    assert topic_row(now, before) == ("t", 250.0, 5000.0, 1500, 60_000, 3, 0)
     assert figures(now, before).messages_s == 250.0
 
 
@@ -165,3 +165,13 @@ def test_the_loop_lag_is_unknown_without_timers_or_an_earlier_sample() -> None:
     assert figures(now, Sample(0.0, 1, loop_lag=now.loop_lag)).loop_lag_s is None
     restarted = Sample(0.0, 1, loop_lag={1: lag(900, (0.001, 0))})
     assert figures(now, restarted).loop_lag_s == 0.001
+
+
+def test_a_topic_without_the_end_of_a_partition_is_marked_and_has_no_rate() -> None:
+    whole = sample(0.0, {"t": TopicSample(3, 900, 9)})
+    partly = sample(1.0, {"t": TopicSample(3, 1000, 9, unknown=(2,))})
+    assert topic_row(partly, whole) == ("t", None, 0.0, 1000, 9, 3, 1)
+    later = sample(2.0, {"t": TopicSample(3, 1500, 9, unknown=(2,))})
+    assert topic_row(later, partly)[1] == 500.0, "of the others"
+    again = sample(3.0, {"t": TopicSample(3, 2500, 9)})
+    assert topic_row(again, later)[1] is None

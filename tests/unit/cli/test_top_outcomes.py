@@ -40,3 +40,11 @@ def test_a_bug_is_raised_and_not_shown_as_a_silent_broker() -> None:
     watched.take(Sample(1.0, 1), 1.0, paused=False)
     with pytest.raises(ZeroDivisionError):
         watched.take(ZeroDivisionError("a bug"), 2.0, paused=False)
+
+
+def test_a_silent_broker_is_named_beside_the_figures_of_the_others() -> None:
+    watched = Watched(interval_s=1.0, started_s=0.0)
+    watched.take(Sample(1.0, 3, silent=(2,)), 1.0, paused=False)
+    assert watched.problem(1.5).startswith("broker 2 does not answer")
+    watched.take(Sample(2.0, 3, silent=(2, 3)), 2.0, paused=False)
+    assert watched.problem(2.0).startswith("brokers 2, 3 do not answer")

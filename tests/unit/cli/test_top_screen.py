@@ -199,3 +199,10 @@ def test_before_the_first_answer_the_screen_says_that_it_waits() -> None:
 )
 def test_large_numbers_are_short(number: float, step: int, unit: str, text: str) -> None:
     assert short_number(number, step, unit) == text
+
+
+def test_partitions_without_an_end_have_a_column_while_there_are_some() -> None:
+    now = Sample(1.0, 3, {"t": TopicSample(3, 20, 200, unknown=(1,))}, silent=(2,))
+    lines = [each.text for each in screen_lines(ScreenState(), figures(now, None), 80, 9, title="")]
+    assert lines[3].endswith(" partitions  no end") and lines[4].endswith("3       1")
+    assert "o:no end" in lines[-2] and "o:no end" not in shown(ScreenState())[-2]
