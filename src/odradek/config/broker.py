@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from odradek.config.addresses import CLUSTER, LISTENER_PATTERN, Listener, parse_listener
 from odradek.config.broker_connections import BrokerConnectionSettings
@@ -499,6 +500,11 @@ class BrokerConfig(
             if name in given:
                 values.setdefault(other, given[name])
         return cls([Layer(layer.source, values, where)])
+
+    def documentation(self, setting: Setting[Any]) -> str:
+        """What DescribeConfigs says about a setting."""
+        without = setting.name in SettingsWithoutEffect.declared
+        return f"Without effect on this broker. {setting.doc}" if without else setting.doc
 
     def with_dynamic(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:
         """This configuration with these dynamic values for all brokers and for this one.

@@ -187,6 +187,10 @@ class Settings:
         rest = tuple(dropwhile(lambda item: item.name != setting.name, [*given, *defaults]))
         return tuple(given) if relatives and not rest else rest
 
+    def documentation(self, setting: Setting[Any]) -> str:
+        """What DescribeConfigs says about a setting."""
+        return setting.doc
+
     def describe_one(self, setting: Setting[Any]) -> DescribedConfig:
         """One row of DescribeConfigs."""
         synonyms = self.synonyms(setting)
@@ -197,7 +201,7 @@ class Settings:
             read_only=setting.update is UpdateMode.READ_ONLY,
             sensitive=setting.sensitive,
             type=setting.kind,
-            documentation=setting.doc,
+            documentation=self.documentation(setting),
             synonyms=synonyms,
         )
 

@@ -360,6 +360,13 @@ def test_settings_without_effect_are_kept_and_shown(image: MetadataImage) -> Non
     assert describe(image, BROKER, "1", names, config) == (0, expected)
 
 
+def test_the_documentation_of_a_setting_without_effect_begins_with_that() -> None:
+    names = ["log.cleaner.threads", "num.network.threads", "ssl.client.auth", "min.insync.replicas"]
+    of_broker = {row.name: row.documentation for row in CONFIG.describe(names)}
+    without = [name for name, text in of_broker.items() if text.startswith("Without effect on")]
+    assert sorted(without) == names[:3]
+
+
 @pytest.mark.parametrize(
     ("broker", "change"),
     [
