@@ -19,8 +19,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.controller.image import MetadataImage
+from odradek.controller.partition_change import RECOVERING
 from odradek.controller.records import batch_of
 from odradek.model.env import Env
+from odradek.protocol.metadata_records import PartitionChangeRecord
 from odradek.raft.core import NotLeader
 from odradek.raft.raft_client import RaftClient, UncommittedLimit
 
@@ -48,6 +50,17 @@ class RecordsTooLarge(ValueError):
     """The records of one decision exceed the size of a batch of this log."""
 
 
+def is_unclean_election(before: MetadataImage, record: object) -> bool:
+    """True of a record that elects a leader which is neither in sync nor eligible."""
+    if not isinstance(record, PartitionChangeRecord) or record.leader < 0:
+        return False
+    partition = before.partition(record.topic_id, record.partition_id)
+    if partition is None or record.leader in (*partition.isr, *partition.elr):
+        return False
+    # A replica that is taken into the ISR may lead at once.
+    return partition.merge(record).leader_recovery_state == RECOVERING
+
+
 class QuorumController:
     """Decides while this node leads the metadata quorum. Owner thread."""
 
@@ -58,6 +71,8 @@ class QuorumController:
         self._pending: MetadataImage | None = None
         self.epoch = -1
         """The epoch in which it is active, or was last."""
+        self.unclean_elections = 0
+        """Leaders elected here that may not have all committed records."""
         self.on_change: list[Callable[[], None]] = []
         """Called when it has become active, or no longer is."""
 
@@ -96,6 +111,7 @@ class QuorumController:
         except (NotLeader, UncommittedLimit) as error:
             raise NotController(str(error)) from error
         for record in records:
+            self.unclean_elections += is_unclean_election(pending, record)
             pending.replay(record)
         return offset
 

@@ -325,6 +325,7 @@ def test_a_replica_that_is_not_in_sync_leads_only_when_an_administrator_allows_i
     nodes.until(lambda: nodes.leader == -1)
     nodes.set_config("unclean.leader.election.enable", "true")
     assert nodes.await_leader() == 2
+    assert sum(node.metadata.controller.unclean_elections for node in nodes.running) == 1
     assert nodes.produced(2, 1) == ErrorCode.NONE
     nodes.boot(1)
     nodes.until(lambda: nodes.isr == [1, 2])

@@ -224,6 +224,11 @@ def current_leader(scrape: Scrape) -> int:
     return -1 if leader_id is None else leader_id
 
 
+def current_vote(scrape: Scrape) -> int:
+    voted = scrape.node.metadata.raft.core.election.voted
+    return -1 if voted is None else voted.id
+
+
 def raft_state(scrape: Scrape) -> Iterator[Sample]:
     metadata = scrape.node.metadata
     core = metadata.raft.core
@@ -621,6 +626,13 @@ CONTROLLER = (
         "Partitions that another replica than their first one leads.",
         of_cluster(lambda totals: totals.not_preferred),
     ),
+    counter(
+        "kafka_controller_controllerstats_uncleanleaderelections_total",
+        "elections",
+        "Elections by this broker, as the active controller, of a leader that may not have all "
+        "committed records.",
+        one(lambda scrape: scrape.node.metadata.controller.unclean_elections),
+    ),
     gauge(
         "kafka_controller_kafkacontroller_lastcommittedrecordoffset",
         "offset",
@@ -632,6 +644,12 @@ CONTROLLER = (
         "id",
         "The id of the node that leads the metadata's quorum; -1 if none is known.",
         one(current_leader),
+    ),
+    gauge(
+        "kafka_server_raftmetrics_current_vote",
+        "id",
+        "The id of the node for which this one has voted in the present epoch; -1 if for none.",
+        one(current_vote),
     ),
     gauge(
         "kafka_server_raftmetrics_current_state",
@@ -885,7 +903,14 @@ ROWS = (
 
 NO_JVM = "of a Java process: this broker has none; see the process_* metrics"
 OF_KUBERNETES = "of Kubernetes, not of a broker"
-NO_VOTERS = "of the traffic between voters, which is not counted"
+OF_CLUSTER_BYTES = (
+    "not apart from other traffic between nodes: see odradek_received_bytes_total and "
+    'odradek_sent_bytes_total with listener="CLUSTER"'
+)
+OF_CLUSTER_REQUESTS = (
+    "see kafka_network_requestmetrics_requests_total with FetchFollower, Vote, BeginQuorumEpoch, "
+    "EndQuorumEpoch and FetchSnapshot"
+)
 NOT_SERVED: dict[str, str] = {
     "container_cpu_usage_seconds_total": OF_KUBERNETES,
     "container_last_seen": OF_KUBERNETES,
@@ -895,18 +920,16 @@ NOT_SERVED: dict[str, str] = {
     "jvm_memory_bytes_used": NO_JVM,
     "jvm_memory_used_bytes": NO_JVM,
     "jvm_threads_current": NO_JVM,
-    "kafka_controller_controllerstats_uncleanleaderelections_total": "not counted: an unclean "
-    "election needs unclean.leader.election.enable, which is off by default",
-    "kafka_server_raftchannelmetrics_incoming_byte_total": NO_VOTERS,
-    "kafka_server_raftchannelmetrics_outgoing_byte_total": NO_VOTERS,
-    "kafka_server_raftchannelmetrics_request_total": NO_VOTERS,
-    "kafka_server_raftchannelmetrics_response_total": NO_VOTERS,
+    "kafka_server_raftchannelmetrics_incoming_byte_total": OF_CLUSTER_BYTES,
+    "kafka_server_raftchannelmetrics_outgoing_byte_total": OF_CLUSTER_BYTES,
+    "kafka_server_raftchannelmetrics_request_total": OF_CLUSTER_REQUESTS,
+    "kafka_server_raftchannelmetrics_response_total": OF_CLUSTER_REQUESTS,
     "kafka_server_raftmetrics_append_records_rate": "a rate by Kafka's own clock: query "
     "rate(kafka_server_raftmetrics_log_end_offset)",
     "kafka_server_raftmetrics_commit_latency_avg": "an average by Kafka's own clock: see "
     "odradek_flush_seconds, of which a commit is one",
-    "kafka_server_raftmetrics_current_vote": "see kafka_server_raftmetrics_current_leader",
-    "kafka_server_raftmetrics_fetch_records_rate": NO_VOTERS,
+    "kafka_server_raftmetrics_fetch_records_rate": "a rate by Kafka's own clock: query "
+    "rate(kafka_server_raftmetrics_log_end_offset) of a follower",
     "kubelet_volume_stats_available_bytes": "of Kubernetes: see odradek_data_volume_free_bytes",
     "kubelet_volume_stats_capacity_bytes": "of Kubernetes: see odradek_data_volume_size_bytes",
 }

@@ -53,6 +53,9 @@ def test_one_node_is_the_active_controller_and_all_know_the_leader() -> None:
     assert active == {n: [((), int(n == controller))] for n in (1, 2, 3)}
     leader = values(nodes, "kafka_server_raftmetrics_current_leader")
     assert leader == {n: [((), controller)] for n in (1, 2, 3)}
+    voted = values(nodes, "kafka_server_raftmetrics_current_vote")
+    assert voted.pop(controller) == [((), controller)]
+    assert sum(found == [((), controller)] for found in voted.values()) >= 1, "a majority"
     states = values(nodes, "kafka_server_raftmetrics_current_state")
     expected = {n: "leader" if n == controller else "follower" for n in (1, 2, 3)}
     assert states == {n: [((state,), 1)] for n, state in expected.items()}
