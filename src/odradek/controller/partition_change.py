@@ -98,6 +98,15 @@ class ElectionRules:
             least = self._min_isr[topic.id] = min(least, len(topic.partitions[0].replicas))
         return least
 
+    def least_to_commit(
+        self, topic: TopicImage, partition: PartitionRegistration | PartitionChange
+    ) -> int:
+        """Return the least number of in-sync replicas with which the leader of a partition commits.
+        Those that are being added do not count for it (`replication.leadership`).
+        """
+        present = len(partition.replicas) - len(partition.adding_replicas)
+        return max(1, min(self.min_isr(topic), present))
+
     def election(self, topic: TopicImage) -> Election:
         """Return how the controller elects leaders of the topic without being asked."""
         election = self._elections.get(topic.id)
@@ -185,7 +194,7 @@ class PartitionChange:
                     recovery = NO_RECOVERY_STATE_CHANGE
             elif elected in elr:
                 isr, elr = (elected,), tuple(each for each in elr if each != elected)
-                if len(isr) >= rules.min_isr(topic):
+                if len(isr) >= rules.least_to_commit(topic, self):
                     elr = ()  # It commits from now on what the others do not have.
         elif not set(self.replicas).issuperset(before.replicas):
             leader = before.leader
@@ -223,7 +232,7 @@ class PartitionChange:
 
     def _eligible(self, rules: ElectionRules, topic: TopicImage) -> tuple[int, ...]:
         """Return the eligible leader replicas beside the in-sync ones, before the election."""
-        if not rules.keeps_elr or len(self.isr) >= rules.min_isr(topic):
+        if not rules.keeps_elr or len(self.isr) >= rules.least_to_commit(topic, self):
             return ()
         candidates = {*self.partition.elr, *self.partition.isr}.intersection(self.replicas)
         return tuple(sorted(candidates.difference(self.isr, self.unclean_shutdown, self.lost)))

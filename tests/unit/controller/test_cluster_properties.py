@@ -263,7 +263,7 @@ class Cluster(RuleBasedStateMachine):
         if partition.leader == NO_LEADER:
             return
         rules = ElectionRules(self.cluster.image, self.cluster.config)
-        if len(partition.isr) >= rules.min_isr(topic):
+        if len(partition.isr) >= rules.least_to_commit(topic, partition):
             without = set(partition.replicas).difference(partition.isr)
             self.cluster.lossy.setdefault((topic.id, number), set()).update(without)
 
