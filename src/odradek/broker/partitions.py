@@ -9,8 +9,10 @@ Up to `OPEN_AT_ONCE` partitions are opened in the event that commits them. The r
 partition are answered as for an unknown one, and the response to its creation waits. Files are
 removed one partition after the other, so that a large topic does not occupy all workers.
 
-A replica whose log is damaged asks the controller to be out of the ISR, and so not to lead. Then
-nothing depends on its files: they are set aside, and the partition is fetched anew. One whose disk
+A replica whose log is damaged asks the controller to be out of the ISR and of the eligible leader
+replicas. Then nothing depends on its files: they are set aside, and the partition is fetched anew.
+A start waits until it cannot be elected any more, or is the only one that could be: the controller
+elects no broker that is fenced. One whose disk
 is full asks for the same, unless it is the last in sync, but keeps its files: it is a follower that
 fetches until it has room, and joins again.
 """
@@ -66,6 +68,8 @@ class Partitions:
         self._throttled: tuple[UUID, TopicConfig] | None = None  # what was set last
         self._stopped = False
         self._starting = True
+        self._opened_all: Callable[[], None] | None = None
+        """What ends the start, while it waits for the controller."""
         self._opened = 0
         """Logs that were opened since `Env.many_made` was called."""
         self._torn_at_start = 0
@@ -113,9 +117,32 @@ class Partitions:
             return
         if self._queue.is_empty:
             self._end_start()
-            opened()
+            self._opened_all = opened
+            self._look_for_damaged()
         else:  # the topics before it have queued their partitions behind it
             self._queue.add(partial(self._all_opened, opened))
+
+    def _look_for_damaged(self) -> None:
+        """End the start in the loop when the controller counts on no damaged log, if it can do
+        without.
+        """
+        opened = self._opened_all
+        if opened is None or self._stopped or any(map(self._must_leave, self._broker.replicas)):
+            return
+        self._opened_all = None
+        opened()
+
+    def _must_leave(self, partition: Partition) -> bool:
+        """True if a partition is damaged, and this replica could lead it, as another one could."""
+        if not partition.failure or not self._is_damaged(partition):
+            return False
+        number = partition.topic_partition.partition
+        registration = self._broker.image.partition(partition.topic_id, number)
+        return (
+            registration is not None
+            and self._broker.node_id in registration.eligible
+            and len(registration.eligible) > 1
+        )
 
     def _end_start(self) -> None:
         if self._torn_at_start > TORN_LOGGED:
@@ -161,6 +188,7 @@ class Partitions:
             if config is None:
                 config = configs[topic_id] = self.config_of(topic.name)
             self._partition_changed(topic, number, topic.partitions[number], config)
+        self._look_for_damaged()
 
     def _partition_changed(
         self,
@@ -303,6 +331,7 @@ class Partitions:
             elif self._starting and (topic.id, number) in self._broker.directory.partitions:
                 # Its log was still to be opened.
                 self._queue.add(partial(self._remove_files, TopicIdPartition(topic.id, number)))
+        self._look_for_damaged()
 
     def _remove(
         self,
@@ -339,8 +368,8 @@ class Partitions:
         this one; else ask for that, unless this replica is the last one in sync.
         """
         node_id = self._broker.node_id
-        if node_id in registration.isr:
-            if len(registration.isr) > 1:
+        if node_id in registration.eligible:
+            if len(registration.eligible) > 1:
                 self._broker.replicas.leave_isr(partition, is_damaged=True)
         elif registration.leader not in (NO_LEADER, node_id):
             number = partition.topic_partition.partition

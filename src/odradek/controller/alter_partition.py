@@ -5,9 +5,9 @@ this node is not the controller any more. A replica comes into the ISR only if i
 and is the incarnation that the leader has seen (KIP-903): one that came back with an empty disk
 since is refused.
 
-A broker with a damaged log asks to be out of the ISR, which any epoch allows: another in-sync
-replica leads if it did. The last one stays, OPERATION_NOT_ATTEMPTED: only an administrator gives
-its records up.
+A broker with a damaged log asks to be out of the ISR, and not to be eligible, which any epoch
+allows: another replica that is in sync or eligible leads if it did. The last one stays,
+OPERATION_NOT_ATTEMPTED: only an administrator gives its records up.
 
 An ISR that completes a reassignment may take the leadership from the leader that proposes it. Then
 the answer is NEW_LEADER_ELECTED, although the change is made.
@@ -149,7 +149,7 @@ def _without(
     either; a full one has all records, and stays if nobody else can lead.
     """
     isr = tuple(replica for replica in partition.isr if replica != leaving)
-    if not isr:
+    if not isr and not (is_damaged and set(partition.elr) - {leaving}):
         return _failed(number, ErrorCode.OPERATION_NOT_ATTEMPTED), None
     change = PartitionChange.of(partition, rules.election(topic), isr)
     if is_damaged:

@@ -211,6 +211,11 @@ class PartitionRegistration:
             last_known_elr=tuple(record.last_known_elr or ()),
         )
 
+    @property
+    def eligible(self) -> tuple[int, ...]:
+        """The replicas with all committed records: in sync, or eligible beside these."""
+        return self.isr + self.elr
+
     def merge(self, change: PartitionChangeRecord) -> PartitionRegistration:
         """Return the partition after a change. A leader in it is an election, even the same one."""
         elected = change.leader != NO_LEADER_CHANGE

@@ -256,6 +256,36 @@ def test_the_last_replica_in_sync_keeps_its_place_with_a_damaged_log(
     assert (cluster.partition().leader, cluster.partition().isr) == (1, (1,))
 
 
+def test_an_eligible_replica_with_a_damaged_log_is_not_eligible_any_more() -> None:
+    cluster = ControlledCluster(1, 2, 3, min_insync_replicas="2").create("t", {0: [1, 2, 3]})
+    cluster.alter(cluster.alteration([1]))
+    (outcome,) = cluster.alter(of_damaged(cluster, 2))
+    assert outcome.error_code == 0
+    partition = cluster.partition()
+    assert (partition.leader, partition.isr, partition.elr) == (1, (1,), (3,))
+
+
+def test_the_last_replica_in_sync_with_a_damaged_log_leaves_to_an_eligible_one() -> None:
+    cluster = ControlledCluster(1, 2, 3, min_insync_replicas="2").create("t", {0: [1, 2, 3]})
+    cluster.alter(cluster.alteration([1]))
+    (outcome,) = cluster.alter(of_damaged(cluster, 1))
+    assert (outcome.error_code, outcome.leader_id) == (0, 2)
+    partition = cluster.partition()
+    assert (partition.isr, partition.elr) == ((2,), (3,))
+
+
+def test_the_last_eligible_replica_stays_it_with_a_damaged_log() -> None:
+    cluster = ControlledCluster(1, 2, 3, min_insync_replicas="2").create("t", {0: [1, 2]})
+    requests = [of_damaged(cluster, 1), of_damaged(cluster, 2)]
+    cluster.fence(1, 2)
+    assert (cluster.partition().isr, cluster.partition().elr) == ((), (1, 2))
+    assert [cluster.alter(each)[0].error_code for each in requests] == [
+        ErrorCode.NONE,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+    ]
+    assert cluster.partition().elr == (2,)
+
+
 def of_full(cluster: ControlledCluster, broker: int) -> AlterPartitionRequest:
     """The request of a broker whose disk is full."""
     request = of_damaged(cluster, broker)
