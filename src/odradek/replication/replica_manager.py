@@ -373,7 +373,9 @@ class ReplicaManager:
     ) -> ErrorCode:
         """Take what a follower tells with a fetch that found its log to be a prefix of this one.
 
-        `durable_end` -1: unknown. The error if it is no replica of this partition.
+        `durable_end` -1: it did not tell. It counts though this broker has `log.durability=os`: a
+        follower with `fsync` stays eligible after an unclean stop. The error if it is no replica of
+        this partition.
         """
         leadership = partition.leadership
         replica = None if leadership is None else leadership.replicas.get(broker_id)
@@ -382,9 +384,10 @@ class ReplicaManager:
         if broker_epoch < replica.broker_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER  # sent before its broker was restarted
         before = leadership.low_watermark(partition.log.log_start_offset)
+        counts_durable = self.durability.fsync or durable_end >= 0
         replica.update(
             fetch_offset,
-            min(durable_end, fetch_offset) if self.durability.fsync else fetch_offset,
+            min(durable_end, fetch_offset) if counts_durable else fetch_offset,
             log_start_offset,
             broker_epoch,
             partition.log.log_end_offset,

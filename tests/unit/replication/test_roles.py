@@ -51,14 +51,19 @@ def test_a_produce_is_answered_when_every_in_sync_replica_has_it_on_disk():
     assert (answers, partition.high_watermark) == ([ErrorCode.NONE], 1)
 
 
-def test_a_follower_tells_its_durable_end_and_with_os_its_fetch_offset_counts():
-    for fsync, committed in ((True, 0), (False, 1)):
+def test_the_durable_end_of_a_follower_counts_and_with_os_the_fetch_offset_of_one_that_has_none():
+    for fsync, durable_end, committed in (
+        (True, 0, 0),
+        (True, -1, 0),
+        (False, -1, 1),
+        (False, 0, 0),  # the follower has `fsync`, and stays eligible after a power failure
+    ):
         led = Replicated(fsync=fsync)
         partition = led.replica(registration())
         led.append(partition)
         led.run_until_idle()
         for broker in (2, 3):
-            led.replicas.follower_fetched(partition, broker, 100, 1, 0, 0)
+            led.replicas.follower_fetched(partition, broker, 100, 1, durable_end, 0)
         assert partition.high_watermark == committed
 
 
