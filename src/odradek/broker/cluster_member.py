@@ -32,6 +32,7 @@ from odradek.config.broker import BrokerConfig
 from odradek.controller.delta import MetadataDelta
 from odradek.controller.image import Endpoint, MetadataImage
 from odradek.controller.quorum_controller import ActiveController
+from odradek.log.fence import LogDirFailure
 from odradek.model.env import Env
 from odradek.model.node import Node
 from odradek.model.topics import new_uuid
@@ -177,6 +178,7 @@ class ClusterMember:
                     REGISTRATION_BACKOFF_MS, REGISTRATION_BACKOFF_MS, broker.env.random
                 ),
             ),
+            registered=self._registered,
             caught_up=self._caught_up,
             ready=self._may_serve,
             refused=self._cannot_join,
@@ -233,6 +235,24 @@ class ClusterMember:
         self._replication.configure(config)
 
     # -- joining -----------------------------------------------------------------------------------
+
+    def _registered(self, epoch: int) -> None:
+        """Note the epoch for the next registration, if this life only counts what is durable."""
+        broker = self._broker
+        is_durable = broker.replicas.durability.fsync
+        directory = broker.directory
+        work = directory.keep_epoch(epoch) if is_durable else directory.forget_epoch()
+
+        def failed(error: BaseException) -> None:
+            log.warning(
+                "after an unclean stop this broker will count as one that lost records: its epoch "
+                "could not be written: %s",
+                error,
+            )
+            if isinstance(error, LogDirFailure):
+                broker.replicas.fail_directory(error)
+
+        broker.env.offload.submit(work, lambda _: None, failed)
 
     def _caught_up(self) -> None:
         self._open_logs(self._lifecycle.logs_opened)
@@ -317,6 +337,11 @@ class ClusterMember:
         failure = broker.directory.fence.failure
         if failure is not None:
             broker.metadata.raft.fail(failure)
+        broker.env.offload.submit(
+            broker.directory.forget_epoch(),
+            lambda _: None,
+            lambda error: log.error("removing the broker's epoch failed: %s", error),
+        )
         self._lifecycle.directory_failed()
         broker.timer.call_later(LEAVE_MS, self._leave)
 

@@ -22,6 +22,7 @@ from odradek.broker.lifecycle import (
     FenceChanged,
     LifecycleRequest,
     MayShutDown,
+    Registered,
     RegistrationRefused,
     SendToController,
     SessionEnded,
@@ -48,16 +49,19 @@ class BrokerLifecycleManager(ConnectionListener):
         client: NetworkClient,
         lifecycle: BrokerLifecycle,
         *,
+        registered: Callable[[int], None],
         caught_up: Callable[[], None],
         ready: Callable[[], None],
         refused: Callable[[str, bool], None],
     ) -> None:
-        """`client`: for requests to the controller. `caught_up`: called once, to open the logs,
-        which ends in `logs_opened`. `ready`: called when clients may come. `refused`: called with
-        the reason if this broker cannot join, and if that is since its id is taken.
+        """`client`: for requests to the controller. `registered`: called with the epoch of this
+        life. `caught_up`: called once, to open the logs, which ends in `logs_opened`. `ready`:
+        called when clients may come. `refused`: called with the reason if this broker cannot join,
+        and if that is since its id is taken.
         """
         self._broker = broker
         self._client = client
+        self._registered = registered
         self._caught_up = caught_up
         self._ready = ready
         self._refused = refused
@@ -157,6 +161,8 @@ class BrokerLifecycleManager(ConnectionListener):
         match effect:
             case SendToController(request):
                 self._send(request)
+            case Registered(epoch):
+                self._registered(epoch)
             case CaughtUp():
                 self._caught_up()
             case FenceChanged(fenced):

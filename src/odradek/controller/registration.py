@@ -8,9 +8,12 @@ their ISR with records that it lost:
                 directories that it no longer has are empty
     register    fenced, with the offset of this record as the broker's epoch
 
-The shutdown was clean if the broker names the epoch of the incarnation before: it writes it down
-as the last thing it does. While one incarnation departs, heartbeats of it are refused
-(`cluster_control`). The same incarnation may register again, to change what it told.
+The shutdown was clean if the broker names the epoch of the incarnation before. It writes that down
+as the last thing it does. With `log.durability=fsync` it also writes it down when it is registered:
+nothing that counts is lost with an unclean stop then, which is as good (`log.log_directory`).
+
+While one incarnation departs, heartbeats of it are refused (`cluster_control`). The same
+incarnation may register again, to change what it told.
 
 A registration is removed only if no partition needs the broker: its in-sync replicas stay at least
 `min.insync.replicas`, and somebody else may lead it. Kafka removes any, and the records that only

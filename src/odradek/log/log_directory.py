@@ -3,6 +3,7 @@
     .lock                                 held while a process uses the directory
     meta.properties                       the identity: which node of which cluster, see below
     .kafka_cleanshutdown                  the last process stopped cleanly: no log needs recovery
+    durable-broker-epoch                  the broker's epoch, of a life with `log.durability=fsync`
     durable-ends                          see `durable_ends`; exact while the process lives
     recovery-point-offset-checkpoint      see `checkpoints`, as the three after it
     log-start-offset-checkpoint
@@ -30,6 +31,16 @@ the first log is opened, and written only if every log was read and flushed.
 A directory with an unreadable or foreign identity is refused. It is never taken over, and nothing
 in it is removed as an orphan.
 
+**The broker's epoch before.** A broker that registers tells the controller the epoch of its last
+life if nothing that counted for a high watermark is lost with that: then it stays eligible as a
+leader (KIP-966). That is so after a clean stop, whose marker has the epoch. It is so after any
+other end of a life with `log.durability=fsync`, too, as only durable bytes counted, and recovery
+never truncates these. Such a life writes `durable-broker-epoch`, with the content of the marker,
+when it is registered; a life with `os` removes the file, and so does a directory that fails. The
+controller compares the epochs, so a file of an earlier life, in a restored copy of the directory
+for example, claims nothing. A copy that was made in the last life itself would: it must not be
+used.
+
 **New directories.** A start that fails (because the port is in use, for example) removes the
 directories that it made and the files that it put into an empty directory. A directory that had
 other files in it is left as it is.
@@ -45,7 +56,7 @@ the slot is ignored, because a log that starts after its end would begin empty.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
@@ -315,9 +326,21 @@ class DirectoryOffsets:
 
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+DURABLE_EPOCH_FILE = "durable-broker-epoch"
 NO_BROKER_EPOCH = -1
 DELETE_SUFFIX = "-delete"
 DAMAGED_SUFFIX = "-damaged"
+
+
+def with_epoch(broker_epoch: int) -> bytes:
+    """The content of Kafka's clean-shutdown marker."""
+    return f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
+
+
+def epoch_in(marker: bytes) -> int:
+    """Return the broker's epoch of a marker, if that has one."""
+    found = re.search(rb'"brokerEpoch": ?"?(-?[0-9]{1,19})\b', marker)
+    return int(found[1]) if found is not None else NO_BROKER_EPOCH
 
 
 def partition_of(name: str) -> TopicIdPartition | None:
@@ -396,18 +419,46 @@ class LogDirectory:
     def _read_state(self) -> None:
         names = self.disk.list(self.path)
         self.was_clean = self._marked_clean = CLEAN_SHUTDOWN_FILE in names
-        self.previous_broker_epoch = self._marked_epoch() if self.was_clean else NO_BROKER_EPOCH
-        """The epoch in which the broker was when it stopped cleanly, else `NO_BROKER_EPOCH`."""
+        self.previous_broker_epoch = self._epoch_before(names)
+        """The broker's epoch in its last life, if nothing that counted is lost since; else
+        `NO_BROKER_EPOCH`."""
         self.partitions = {key: None for name in names if (key := partition_of(name)) is not None}
         self._leftovers = [name for name in names if name.endswith(DELETE_SUFFIX)]
         self.offsets = DirectoryOffsets(self.disk, self.path, self.fence, self.problems)
         self.offsets.keep_only(self.partitions)
 
-    def _marked_epoch(self) -> int:
-        """Return the broker's epoch of the clean-shutdown marker, if that has one."""
-        data = self.disk.read_file(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
-        found = re.search(rb'"brokerEpoch": ?"?(-?[0-9]{1,19})\b', data)
-        return int(found[1]) if found is not None else NO_BROKER_EPOCH
+    def _epoch_before(self, names: Sequence[str]) -> int:
+        name = CLEAN_SHUTDOWN_FILE if self.was_clean else DURABLE_EPOCH_FILE
+        if name not in names:
+            return NO_BROKER_EPOCH
+        return epoch_in(self.disk.read_file(f"{self.path}/{name}"))
+
+    def keep_epoch(self, epoch: int) -> Work:
+        """Work: write that the broker has registered with this epoch, in a life in which only
+        durable bytes count.
+        """
+
+        def work() -> None:
+            self.fence.check()
+            try:
+                self.disk.replace_file(f"{self.path}/{DURABLE_EPOCH_FILE}", with_epoch(epoch))
+            except OSError as error:
+                raise self.fence.classify(error) from error
+            if self.fence.failure is not None:
+                self.forget_epoch()()
+
+        return work
+
+    def forget_epoch(self) -> Work:
+        """Work: bytes that count may be lost with the end of this life."""
+
+        def work() -> None:
+            path = f"{self.path}/{DURABLE_EPOCH_FILE}"
+            if self.disk.exists(path):
+                self.disk.remove(path)
+                self.disk.sync_directory(self.path)
+
+        return work
 
     def take_problems(self) -> list[str]:
         """Return the problems found since the last call."""
@@ -635,8 +686,8 @@ class LogDirectory:
             if self.fence.failure is None:
                 self.checkpoint()()
                 if self._can_mark_clean():
-                    marker = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
-                    self.disk.replace_file(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", marker)
+                    marker = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+                    self.disk.replace_file(marker, with_epoch(broker_epoch))
         finally:
             self.release()
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
+from copy import deepcopy
 
 import pytest
 
 from odradek.broker.node import StartFailed
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
+from odradek.log.fence import LogDirFailure
+from odradek.log.log_directory import DURABLE_EPOCH_FILE
 from odradek.network_client.broker_connections import Purpose
 from odradek.raft.effects import AddVoter
 from odradek.raft.messages import RaftResponse
 from odradek.raft.replicas import QuorumEndpoint, ReplicaKey, Voter
-from odradek.testing.machine import host_of
+from odradek.testing.machine import DATA_DIRECTORY, host_of
 from odradek.testing.scheduler import MS, SECOND
 from unit.broker.cluster_nodes import CLUSTER_PORT, VOTERS, ClusterNodes, three_voters
 
@@ -192,6 +196,58 @@ def test_a_node_that_stops_is_fenced_before_it_is_gone_and_may_register_at_once(
     nodes.boot(number)
     assert nodes.node(number).directory.previous_broker_epoch == epoch
     assert nodes.until(nodes.all_ready) < 500
+
+
+@pytest.mark.parametrize(("durability", "keeps"), [("fsync", True), ("os", False)])
+def test_a_node_that_is_killed_tells_its_epoch_if_only_durable_bytes_counted(
+    durability: str, *, keeps: bool
+) -> None:
+    nodes = three_voters(log_durability=durability)
+    number = nodes.other_than_controller().config.node_id
+    epoch = nodes.controllers[0].metadata.committed.brokers[number].epoch
+    nodes.machines[number].kill()
+    nodes.boot(number)
+    assert nodes.node(number).directory.previous_broker_epoch == (epoch if keeps else -1)
+
+
+def test_only_a_life_with_fsyncs_keeps_its_epoch() -> None:
+    nodes = three_voters()
+    number = nodes.other_than_controller().config.node_id
+    for durability in ("fsync", "os", "fsync"):
+        nodes.machines[number].kill()
+        nodes.of_node[number] = {"log.durability": durability}
+        nodes.boot(number)
+        nodes.until(nodes.all_ready)
+        nodes.scheduler.run(nodes.scheduler.now_ns + 100 * MS)
+        files = nodes.machines[number].disk.names(DATA_DIRECTORY)
+        assert (DURABLE_EPOCH_FILE in files) is (durability == "fsync")
+
+
+def test_a_node_whose_disk_failed_tells_no_epoch() -> None:
+    nodes = three_voters()
+    number = nodes.other_than_controller().config.node_id
+    failure = LogDirFailure(DATA_DIRECTORY, OSError(errno.EIO, "failed"))
+    nodes.run(number, lambda: nodes.node(number).replicas.fail_directory(failure))
+    nodes.scheduler.run(nodes.scheduler.now_ns + 100 * MS)
+    nodes.machines[number].kill()
+    nodes.boot(number)
+    assert nodes.node(number).directory.previous_broker_epoch == -1
+
+
+def test_an_older_copy_of_a_directory_has_an_epoch_that_is_over() -> None:
+    nodes = three_voters()
+    number = nodes.other_than_controller().config.node_id
+    machine = nodes.machines[number]
+    machine.kill()
+    copy = deepcopy(machine.disk.root)
+    nodes.boot(number)
+    nodes.until(nodes.all_ready)
+    epoch = nodes.controllers[0].metadata.committed.brokers[number].epoch
+    machine.kill()
+    machine.disk.root = copy
+    nodes.boot(number)
+    assert -1 < nodes.node(number).directory.previous_broker_epoch < epoch
+    nodes.until(nodes.all_ready)
 
 
 def test_a_controller_that_stops_hands_over() -> None:

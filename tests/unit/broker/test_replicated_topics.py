@@ -288,6 +288,25 @@ def test_the_last_replica_in_sync_stays_it_with_a_damaged_log() -> None:
     assert nodes.produced(1) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_an_eligible_replica_with_a_damaged_log_is_not_elected_when_it_starts() -> None:
+    nodes = ReplicatedNodes(min_insync_replicas="2")
+    one, other = sorted({1, 2, 3} - {nodes.controllers[0].config.node_id})
+    nodes.create_topic(one, other)
+    assert nodes.produced(one, 5) == ErrorCode.NONE
+    for number in (one, other):
+        nodes.machines[number].kill()
+    nodes.damage(one)
+    nodes.boot(one)
+    nodes.until(lambda: nodes.node(one).is_ready)
+    assert one not in nodes.registration().eligible
+    nodes.pass_time(3000)
+    assert (nodes.leader, nodes.registration().elr) == (-1, (other,))
+    nodes.boot(other)
+    nodes.until(lambda: nodes.isr == [one, other])
+    assert nodes.leader == other
+    assert [nodes.replica(number).log.log_end_offset for number in (one, other)] == [5, 5]
+
+
 @pytest.mark.parametrize("is_controller", [False, True])
 def test_a_node_whose_disk_fails_gives_up_its_leaderships(is_controller: bool) -> None:
     nodes = ReplicatedNodes()

@@ -182,3 +182,46 @@ def test_replicas_that_a_reassignment_removes_are_not_eligible_any_more() -> Non
     cluster.in_sync(1, 4)
     assert cluster.partition().replicas == (1, 2, 4)
     assert state(cluster) == (1, (1, 4), (2,))
+
+
+def test_while_replicas_are_added_the_leader_commits_alone_and_nobody_else_is_eligible() -> None:
+    cluster = ControlledCluster(1, 2, 3, min_insync_replicas="2").create("t", {0: [1]})
+    moving = ReassignablePartition(partition_index=0, replicas=[1, 2, 3])
+    topic = ReassignableTopic(name="t", partitions=[moving])
+    request = AlterPartitionReassignmentsRequest(topics=[topic])
+    cluster.submit(alter_partition_reassignments(cluster.image, request, cluster.config).records)
+    cluster.in_sync(1, 2)
+    cluster.fence(2)
+    assert state(cluster) == (1, (1,), ())
+
+
+@pytest.mark.parametrize(("previous", "eligible"), [(0, (2, 3)), (-1, (3,)), (None, (3,))])
+def test_a_broker_that_names_the_epoch_of_its_last_life_stays_eligible(
+    cluster: ControlledCluster, previous: int | None, eligible: tuple[int, ...]
+) -> None:
+    """`previous`: relative to that epoch, as an older copy of the directory has an older one; None:
+    it names none.
+    """
+    cluster.in_sync(1)
+    before = cluster.processes[2].epoch
+    cluster.control.disconnected(2, cluster.now_ms)
+    cluster.wait(600)
+    named = -1 if previous is None else before + previous
+    assert cluster.register(2, incarnation=1, previous_epoch=named) == 0
+    assert state(cluster) == (1, (1,), eligible)
+
+
+def test_two_of_three_that_keep_everything_lead_again_when_all_were_gone() -> None:
+    cluster = ControlledCluster(1, 2, 3, min_insync_replicas="2").create("t", {0: [1, 2, 3]})
+    epochs = {number: cluster.processes[number].epoch for number in (1, 3)}
+    cluster.take_over()
+    for number in (1, 2, 3):
+        cluster.control.unreachable(number, cluster.now_ms)
+    cluster.wait(600)
+    for number, epoch in epochs.items():
+        assert cluster.register(number, incarnation=1, previous_epoch=epoch) == 0
+    cluster.wait(10_000)
+    for number in epochs:
+        cluster.beat(number)
+    cluster.settle()
+    assert cluster.partition().leader in epochs

@@ -113,6 +113,71 @@ def test_a_broker_that_did_not_stop_cleanly_has_no_epoch_before():
     assert open_directory(disk).previous_broker_epoch == NO_BROKER_EPOCH
 
 
+def test_a_life_in_which_only_durable_bytes_count_tells_its_epoch_after_any_end():
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    directory.keep_epoch(7)()
+    directory.release()
+    again = open_directory(disk)
+    assert (again.was_clean, again.previous_broker_epoch) == (False, 7)
+    again.keep_epoch(12)()
+    again.close(12)
+    assert open_directory(disk).previous_broker_epoch == 12
+
+
+def test_the_marker_of_a_clean_stop_counts_and_no_epoch_of_a_life_before():
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    directory.keep_epoch(7)()
+    directory.close()  # of a node alone, which has no epoch
+    assert open_directory(disk).previous_broker_epoch == NO_BROKER_EPOCH
+
+
+def test_a_life_that_may_lose_what_counts_forgets_the_epoch():
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    directory.keep_epoch(7)()
+    directory.forget_epoch()()
+    directory.forget_epoch()()
+    directory.release()
+    assert open_directory(disk).previous_broker_epoch == NO_BROKER_EPOCH
+
+
+def test_a_directory_that_failed_keeps_no_epoch():
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    directory.fence.fail(OSError(errno.EIO, "failed"))
+    with pytest.raises(LogDirFailure):
+        directory.keep_epoch(7)()
+    directory.release()
+    assert open_directory(disk).previous_broker_epoch == NO_BROKER_EPOCH
+
+
+def test_a_directory_that_fails_while_the_epoch_is_written_keeps_none():
+    class Failing(MemoryDisk):
+        def effect(self, kind: str, path: str) -> None:
+            if (kind, path) == ("replace", "data/durable-broker-epoch"):
+                directory.fence.fail(OSError(errno.EIO, "failed"))
+
+    disk = Failing()
+    directory = open_directory(disk)
+    directory.keep_epoch(7)()
+    directory.release()
+    assert open_directory(disk).previous_broker_epoch == NO_BROKER_EPOCH
+
+
+def test_an_epoch_that_cannot_be_written_fences_the_directory():
+    class Failing(MemoryDisk):
+        def effect(self, kind: str, path: str) -> None:
+            if (kind, path) == ("replace", "data/durable-broker-epoch"):
+                raise OSError(errno.EIO, "failed", path)
+
+    directory = open_directory(Failing())
+    with pytest.raises(LogDirFailure):
+        directory.keep_epoch(7)()
+    assert directory.fence.failure is not None
+
+
 def test_a_clean_stop_keeps_everything():
     disk = MemoryDisk()
     directory = open_directory(disk)
