@@ -36,6 +36,12 @@ def without_work(plan: Schedule) -> Schedule:
     )
 
 
+def is_active(machine: SimMachine) -> bool:
+    """True if the machine's node is the active controller."""
+    broker = machine.broker
+    return isinstance(broker, Node) and broker.metadata.controller.is_active
+
+
 class LiveCluster:
     """Machines with a node each, and one client."""
 
@@ -68,6 +74,14 @@ class LiveCluster:
         """Run until all partitions are led, and all replicas in sync."""
         self.until(lambda: not missing_until_healed(self.world.machines))
 
+    def settle_without(self, lost: int) -> None:
+        """Run until the other machines lead all partitions, and have all their replicas in sync."""
+        self.until(lambda: not unsettled(self.world.machines, [lost]))
+
+    def connect_anew(self) -> None:
+        """Forget connections to machines that were down."""
+        self._wires.clear()
+
     def machine(self, number: int) -> SimMachine:
         return self.world.machines[number - 1]
 
@@ -79,11 +93,7 @@ class LiveCluster:
     @property
     def controller(self) -> int:
         """The number of the active controller."""
-        (number,) = [
-            machine.number
-            for machine in self.world.machines
-            if machine.running and self.node(machine.number).metadata.controller.is_active
-        ]
+        (number,) = [each.number for each in self.world.machines if is_active(each)]
         return number
 
     def ask(
@@ -134,6 +144,16 @@ class LiveCluster:
         topic = node.metadata.committed.topic(name)
         assert topic is not None
         return node.replicas.by_id[topic.id, index]
+
+    def leads(self, name: str) -> bool:
+        """True if a node that runs leads partition 0 of a topic, and is not fenced."""
+        active = [each for each in self.world.machines if is_active(each)]
+        if len(active) != 1:
+            return False
+        image = self.node(active[0].number).metadata.committed
+        topic = image.topic(name)
+        leader = -1 if topic is None else topic.partitions[0].leader
+        return leader > 0 and self.machine(leader).running and image.brokers[leader].active
 
     def leader(self, name: str) -> int:
         """Return the node that leads partition 0 of a topic."""

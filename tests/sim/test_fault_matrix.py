@@ -29,7 +29,12 @@ from odradek.testing.scheduler import MS, SECOND
 from odradek.testing.sim import explain, run_seed, summary
 from odradek.testing.transport import Link
 from odradek.testing.workload.operator import Operation
-from odradek.testing.workload.schedule import Fate, FaultPlan, Schedule
+from odradek.testing.workload.schedule import (
+    DEAD_IN_A_POWER_CUT,
+    Fate,
+    FaultPlan,
+    Schedule,
+)
 from odradek.testing.world import ONLY_ENGINES, World
 from sim.live_cluster import LiveCluster
 
@@ -85,6 +90,78 @@ def test_row_2_a_power_failure_of_one_node() -> None:
 
 def test_row_3_a_power_failure_of_all_nodes_at_once() -> None:
     survives("power cut")
+
+
+def all_end(cluster: LiveCluster, end: str) -> None:
+    """Kill the nodes, or cut their power, at once."""
+    for machine in cluster.world.machines:
+        machine.power_loss() if end == "power loss" else machine.kill()
+    cluster.connect_anew()
+
+
+@pytest.mark.parametrize("away", [1, 2, 3])
+@pytest.mark.parametrize("end", ["kill", "power loss"])
+def test_row_3_two_of_three_nodes_go_on_without_the_third_after_all_were_gone(
+    end: str, away: int
+) -> None:
+    cluster = LiveCluster(log_durability="fsync")
+    cluster.create("t", partitions=3)
+    cluster.produce("t", [b"x" * 200] * 20)
+    all_end(cluster, end)
+    for machine in cluster.world.machines:
+        if machine.number != away:
+            machine.boot()
+    cluster.until(lambda: cluster.leads("t"))
+    cluster.settle_without(away)
+    cluster.produce("t", [b"y"])
+    cluster.machine(away).boot()
+    cluster.settle()
+    assert [cluster.partition(n, "t").log.log_end_offset for n in (1, 2, 3)] == [21, 21, 21]
+
+
+@pytest.mark.parametrize("wiped", [1, 2, 3])
+def test_row_3_two_of_three_nodes_have_everything_if_the_third_lost_its_disk(wiped: int) -> None:
+    cluster = LiveCluster(log_durability="fsync")
+    cluster.create("t", partitions=3)
+    cluster.produce("t", [b"x" * 200] * 20)
+    all_end(cluster, "power loss")
+    cluster.machine(wiped).wipe()
+    for machine in cluster.world.machines:
+        machine.boot()
+    cluster.until(lambda: cluster.leads("t"))
+    cluster.settle()
+    assert [cluster.partition(n, "t").log.log_end_offset for n in (1, 2, 3)] == [20, 20, 20]
+
+
+def test_row_3_without_fsyncs_nobody_leads_before_the_last_one_in_sync_is_back() -> None:
+    cluster = LiveCluster(log_durability="os")
+    cluster.create("t")
+    cluster.produce("t", [b"x" * 200] * 20)
+    all_end(cluster, "power loss")
+    for number in (1, 3):
+        cluster.machine(number).boot()
+    cluster.scheduler.run(cluster.scheduler.now_ns + 60 * SECOND)
+    assert cluster.leader("t") == -1
+    cluster.machine(2).boot()
+    cluster.until(lambda: cluster.leads("t"))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_row_3_the_core_goes_on_without_a_machine_that_does_not_come_back(seed: int) -> None:
+    def cut(plan: Schedule) -> Schedule:
+        settings = {"log.durability": "fsync", "min.insync.replicas": "2"}
+        return replace(
+            plan,
+            durability="fsync",
+            settings=plan.settings | settings,
+            topics=[replace(topic, replicas=3) for topic in plan.topics],
+            recreated=(),
+            operations=(),
+            faults=(),
+            fates=[Fate(0, seed, DEAD_IN_A_POWER_CUT, seed)],
+        )
+
+    survives(adjust=cut, sites=(f"fault: {DEAD_IN_A_POWER_CUT} for ever",), seeds=(seed,))
 
 
 def test_row_4_a_minority_is_paused_and_majorities_are_swapped() -> None:

@@ -14,7 +14,12 @@
                         one is gone when these two come back: what was acknowledged meanwhile is on
                         the platter of one of them only
 
-`lasting` brings a fate on a machine, which nothing undoes.
+`lasting` brings a fate on a machine, which nothing undoes. Beside those of the links there is one
+of the whole cluster:
+
+    dead in a power cut all machines lose their power while they are in sync, and this one never
+                        starts again. With `log.durability=fsync` the others have all that was
+                        acknowledged, and go on if two replicas must be in sync for that
 """
 
 from __future__ import annotations
@@ -29,7 +34,12 @@ from odradek.testing.link_faults import LinkFaults
 from odradek.testing.machine import SimMachine
 from odradek.testing.prng import SplitMix64
 from odradek.testing.scheduler import MS, SECOND, Scheduler
-from odradek.testing.workload.schedule import CLUSTER_FAULTS, Fate, FaultPlan
+from odradek.testing.workload.schedule import (
+    CLUSTER_FAULTS,
+    DEAD_IN_A_POWER_CUT,
+    Fate,
+    FaultPlan,
+)
 
 LOOK_NS = 100 * MS
 READY_LIMIT_NS = 20 * SECOND
@@ -245,6 +255,11 @@ class ClusterFaults:
         if fate.kind == "dead":
             machine.condemned = True
             machine.kill()
+        elif fate.kind == DEAD_IN_A_POWER_CUT:
+            machine.condemned = True
+            for each in self.machines:
+                each.power_loss()
+                each.restart(chance.between(0, 3_000) * MS)
         elif fate.kind == "stuttering":
             self._stutter(machine, chance)
 

@@ -5,8 +5,8 @@ recorded in the metadata log, how many replicas topics have and how many of them
 needs, how soon a silent broker is fenced; what an operator does meanwhile; and how it ends:
 
     healed    every fault ends. Then all partitions must be led, all replicas in sync, all work done
-    lasting   the same, and then one machine (of five perhaps two) is disturbed for ever. The others
-              must go on: new topics, acknowledgements of all in-sync replicas, and reads
+    lasting   the same, and then one machine (of five perhaps two) is disturbed for ever, or does not
+              come back when all lose their power at once. The others must go on: new topics, acknowledgements of all in-sync replicas, and reads
 
 What is destroyed is never more than was promised to survive: a disk is lost for good only while all
 replicas are in sync.
@@ -17,12 +17,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from odradek.testing.checker import FSYNC
 from odradek.testing.link_faults import FATES
 from odradek.testing.prng import SplitMix64, stream
 from odradek.testing.scheduler import MS
 from odradek.testing.workload.operator import Operation
 from odradek.testing.workload.schedule import (
     CLUSTER_FAULTS,
+    DEAD_IN_A_POWER_CUT,
     Fate,
     FaultPlan,
     Schedule,
@@ -64,7 +66,11 @@ def with_cluster(
         voters=count if count <= 3 or lasting else chance.pick((3, count)),
         recorded_voters=recorded,
         operations=draw_operations(chance, horizon_ns, voters=recorded and not lasting),
-        fates=draw_fates(chance, count, int(settings[MIN_ISR])) if lasting else (),
+        fates=with_power_cut(
+            seed, base.durability, settings, draw_fates(chance, count, int(settings[MIN_ISR]))
+        )
+        if lasting
+        else (),
     )
 
 
@@ -194,3 +200,15 @@ def draw_fates(chance: SplitMix64, machines: int, min_isr: int) -> list[Fate]:
     return [
         Fate(0, number, chance.pick(FATES), chance.below(1 << 30)) for number in numbers[:count]
     ]
+
+
+def with_power_cut(
+    seed: int, durability: str, settings: dict[str, str], fates: list[Fate]
+) -> list[Fate]:
+    """Draw if the machine outside the core is lost in a power cut. Not if one replica in sync is
+    enough for an acknowledgement: then it may be the one that is lost.
+    """
+    if durability == FSYNC and int(settings[MIN_ISR]) > 1:
+        if stream(seed, "schedule/power cut").chance(400):
+            return [replace(fate, kind=DEAD_IN_A_POWER_CUT) for fate in fates]
+    return fates

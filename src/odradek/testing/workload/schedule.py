@@ -87,6 +87,8 @@ CLUSTER_FAULTS = (
     "swapped majorities",
 )
 """The faults of a cluster of real brokers: see `testing.cluster_faults`."""
+DEAD_IN_A_POWER_CUT = "dead in a power cut"
+"""The fate of a machine that does not come back when all have lost their power at once."""
 POWER = "power loss at a crash point"
 HARD_FAULTS = (POWER, POWER, POWER, POWER, "power loss", "power loss", "power loss after an ack")
 SIZES = (
@@ -116,7 +118,9 @@ class FaultPlan:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What becomes of a machine outside the core, for ever: a kind of `testing.link_faults`."""
+    """What becomes of a machine outside the core, for ever: a kind of `testing.link_faults`, or
+    `DEAD_IN_A_POWER_CUT`.
+    """
 
     at_ns: int
     """From when on; in a cluster from when it is whole."""
