@@ -48,6 +48,15 @@ def test_nothing_is_moved_where_everything_is_in_its_place(
     assert run(*command, "--dry-run").exit_code == 0
 
 
+def test_nobody_is_elected_where_every_partition_has_its_leader(run: Run) -> None:
+    done = run("topic", "elect", "t", "wide")
+    assert done.stderr == "odradek: every partition is led by its first replica\n"
+    done = run("topic", "elect", "t", "-p", "0", "--unclean")
+    assert done.stderr == "odradek: every partition has a leader\n"
+    missing = run("topic", "elect", "no-such-topic", code=NOT_FOUND)
+    assert "no-such-topic" in missing.stderr
+
+
 def test_a_plan_that_needs_more_brokers_is_refused_with_the_way_out(run: Run) -> None:
     drained = run("cluster", "drain", "1", "--yes", code=FAILED)
     assert "there is no other broker to move t-0 to" in drained.stderr

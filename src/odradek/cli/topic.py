@@ -10,7 +10,7 @@ import click
 from odradek.cli import exits
 from odradek.cli.clients import admin, broker_options, cluster_settings
 from odradek.cli.cluster import AT_ONCE_OPTION, carry_out, planner, present_placements
-from odradek.cli.failures import HINTS, for_each
+from odradek.cli.failures import HINTS, SomeFailed, for_each
 from odradek.cli.options import (
     DRY_RUN,
     YES,
@@ -45,7 +45,7 @@ MOST_PARTITIONS, MOST_REPLICAS = 2**31 - 1, 2**15 - 1
     aliases={"list": "ls", "info": "describe", "delete": "rm", "delete-records": "trim"},
 )
 def topic() -> None:
-    """Topics: ls, create, describe, config, add-partitions, alter, trim, rm."""
+    """Topics: ls, create, describe, config, add-partitions, alter, elect, trim, rm."""
 
 
 @topic.command("create")
@@ -198,6 +198,64 @@ def alter(
         except PlanError as error:
             raise click.ClickException(str(error)) from error
         carry_out(cluster, plan, placements, at_once, yes=yes, dry_run=dry_run, as_json=as_json)
+
+
+@topic.command("elect")
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.option("-p", "--partitions", metavar="0,1,...", help="The partitions.  [default: all]")
+@click.option(
+    "--unclean",
+    is_flag=True,
+    help="Give partitions without a leader any replica that runs. Records that it lacks are lost.",
+)
+@YES
+@DRY_RUN
+@json_flag()
+@broker_options
+@click.pass_context
+def elect(
+    ctx: click.Context,
+    names: tuple[str, ...],
+    partitions: str | None,
+    unclean: bool,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Let the first replicas lead, if they are in sync; or, as the last way out, any replica."""
+    with admin(cluster_settings(ctx)) as cluster:
+        plan = Listing(("topic", "partition", "leader", "replicas", "in_sync", "offline"))
+        chosen = []
+        for name in dict.fromkeys(names):
+            found = cluster.topic(name)
+            wanted = [TopicPartition(name, each.partition) for each in found.partitions]
+            if partitions is not None:
+                wanted = select_partitions(wanted, partitions)
+            for each in found.partitions:
+                led = each.leader >= 0 if unclean else each.leader == each.replicas[0]
+                if TopicPartition(name, each.partition) in wanted and not led:
+                    chosen.append(TopicPartition(name, each.partition))
+                    ids = list(each.replicas), list(each.isr), list(each.offline)
+                    plan.add(name, each.partition, None if each.leader < 0 else each.leader, *ids)
+        if not chosen:
+            what = "has a leader" if unclean else "is led by its first replica"
+            print_stderr(f"odradek: every partition {what}")
+            return
+        verb = "Elect leaders that may lack records" if unclean else "Elect the first replicas"
+        if confirm(plan, verb, yes=yes or not unclean, dry_run=dry_run, as_json=as_json):
+            outcomes = cluster.elect_leaders(chosen, unclean=unclean)
+            for key, error in outcomes.items():
+                if error is None:
+                    report_done(
+                        f"{key}: elected",
+                        as_json=as_json,
+                        topic=key.topic,
+                        partition=key.partition,
+                        elected=True,
+                    )
+            failed = [error for error in outcomes.values() if error is not None]
+            if failed:
+                raise SomeFailed(failed)
 
 
 @topic.command("trim")
