@@ -52,7 +52,8 @@ class LogSettings(Settings):
         ours=True,
         doc="The meaning of acks=all. fsync: records are on disk; requests share an fsync. os: "
         "records are in the page cache, which survives the end of the process but not that of "
-        "the machine. Kafka itself promises os.",
+        "the machine. Kafka itself promises os. With os a broker that did not stop cleanly cannot "
+        "lead before it is in sync with another one.",
     )
     log_segment_bytes = integer(
         "log.segment.bytes",

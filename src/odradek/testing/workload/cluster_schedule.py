@@ -5,8 +5,9 @@ recorded in the metadata log, how many replicas topics have and how many of them
 needs, how soon a silent broker is fenced; what an operator does meanwhile; and how it ends:
 
     healed    every fault ends. Then all partitions must be led, all replicas in sync, all work done
-    lasting   the same, and then one machine (of five perhaps two) is disturbed for ever, or does not
-              come back when all lose their power at once. The others must go on: new topics, acknowledgements of all in-sync replicas, and reads
+    lasting   the same, and then one machine (of five perhaps two) is disturbed for ever, or does
+              not come back after the power of all has failed at once. The others must go on: new
+              topics, acknowledgements of all in-sync replicas, and reads
 
 What is destroyed is never more than was promised to survive: a disk is lost for good only while all
 replicas are in sync.
@@ -208,7 +209,7 @@ def with_power_cut(
     """Draw if the machine outside the core is lost in a power cut. Not if one replica in sync is
     enough for an acknowledgement: then it may be the one that is lost.
     """
-    if durability == FSYNC and int(settings[MIN_ISR]) > 1:
-        if stream(seed, "schedule/power cut").chance(400):
-            return [replace(fate, kind=DEAD_IN_A_POWER_CUT) for fate in fates]
+    chance = stream(seed, "schedule/power cut")
+    if durability == FSYNC and int(settings[MIN_ISR]) > 1 and chance.chance(400):
+        return [replace(fate, kind=DEAD_IN_A_POWER_CUT) for fate in fates]
     return fates
