@@ -401,7 +401,7 @@ class Node:
 
         def all_opened() -> None:
             self._logs_opened()
-            opened()
+            self.partitions.when_no_damaged_one_may_lead(opened)
 
         self._follow_committed()
         self.partitions.open_in_loop(all_opened)

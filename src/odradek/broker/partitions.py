@@ -68,8 +68,8 @@ class Partitions:
         self._throttled: tuple[UUID, TopicConfig] | None = None  # what was set last
         self._stopped = False
         self._starting = True
-        self._opened_all: Callable[[], None] | None = None
-        """What ends the start, while it waits for the controller."""
+        self._after_damaged: Callable[[], None] | None = None
+        """What waits until the controller elects no damaged replica."""
         self._opened = 0
         """Logs that were opened since `Env.many_made` was called."""
         self._torn_at_start = 0
@@ -117,20 +117,23 @@ class Partitions:
             return
         if self._queue.is_empty:
             self._end_start()
-            self._opened_all = opened
-            self._look_for_damaged()
+            opened()
         else:  # the topics before it have queued their partitions behind it
             self._queue.add(partial(self._all_opened, opened))
 
-    def _look_for_damaged(self) -> None:
-        """End the start in the loop when the controller counts on no damaged log, if it can do
-        without.
+    def when_no_damaged_one_may_lead(self, act: Callable[[], None]) -> None:
+        """Call `act` when the controller can elect no replica here whose log is damaged, but for
+        those without which nobody could lead.
         """
-        opened = self._opened_all
-        if opened is None or self._stopped or any(map(self._must_leave, self._broker.replicas)):
+        self._after_damaged = act
+        self._look_for_damaged()
+
+    def _look_for_damaged(self) -> None:
+        act = self._after_damaged
+        if act is None or self._stopped or any(map(self._must_leave, self._broker.replicas)):
             return
-        self._opened_all = None
-        opened()
+        self._after_damaged = None
+        act()
 
     def _must_leave(self, partition: Partition) -> bool:
         """True if a partition is damaged, and this replica could lead it, as another one could."""
