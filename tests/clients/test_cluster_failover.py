@@ -54,3 +54,26 @@ def test_a_rolling_restart_gives_up_leaderships_first_and_fails_no_send(tmp_path
             until(partial(has_full_isr, cluster, IDEMPOTENT))
         load.finish()
         check(load, read_back(cluster.bootstrap, IDEMPOTENT))
+
+
+def test_two_nodes_go_on_when_all_were_killed_at_once_and_the_third_stays_away(
+    tmp_path: Path,
+) -> None:
+    with ClusterProcesses(tmp_path, **SETTINGS) as cluster:
+        cluster.create(IDEMPOTENT, partitions=1)
+        load = Load(IDEMPOTENT, cluster.bootstrap)
+        load.await_ack()
+        away, in_sync = cluster.partition(IDEMPOTENT)
+        assert in_sync == [1, 2, 3]
+        for number in cluster.numbers:
+            cluster.processes[number].kill()
+        for number in cluster.numbers:
+            cluster.processes[number].communicate()
+        others = [number for number in cluster.numbers if number != away]
+        cluster.start(*others)
+        until(lambda: cluster.partition(IDEMPOTENT)[1] == others)
+        load.await_ack()
+        cluster.start(away)
+        until(partial(has_full_isr, cluster, IDEMPOTENT))
+        load.finish()
+        check(load, read_back(cluster.bootstrap, IDEMPOTENT))
