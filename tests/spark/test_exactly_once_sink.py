@@ -227,6 +227,28 @@ def test_a_ledger_topic_that_is_deleted_stops_the_query(topics):
         query.task(1, [2])
 
 
+@pytest.mark.parametrize("starts_at", [0, 7])
+def test_a_ledger_topic_that_is_deleted_stops_a_replay_of_its_first_batch(topics, starts_at):
+    name = f"ledger-{uuid.uuid4().hex[:8]}"
+    query = Query(topics.create(), ledgerTopic=name, ledgerStartsAt=str(starts_at))
+    query.commit(starts_at, query.task(starts_at, [1]))
+    topics.missing(name).delete()
+    for attempt in range(2):  # The first driver that is refused must not hide it from the next.
+        ledger_topic._checked.clear()
+        query.new_driver()
+        report = query.task(starts_at, [1], attempt=attempt)
+        with pytest.raises(LedgerGone, match=r"the ledger has none.*another transactionalIdPrefix"):
+            query.commit(starts_at, report)
+        query.protocol.abort("the batch", starts_at, [report])
+    assert committed(query.topic) == [1]
+    query.options = replace(
+        query.options, transactional_id_prefix=f"{name}-again", ledger_starts_at=starts_at + 1
+    )
+    query.commit(starts_at, query.task(starts_at, [1]))
+    query.commit(starts_at + 1, query.task(starts_at + 1, [2]))
+    assert committed(query.topic) == [1, 2]
+
+
 def test_a_ledger_topic_that_is_not_compacted_is_refused(topics):
     ledger = topics.create(cleanup_policy="delete")
     query = Query(topics.create(), ledgerTopic=ledger.name)
@@ -248,8 +270,11 @@ def test_a_ledger_topic_that_is_deleted_before_the_decision_leaves_nothing_decid
         query.new_driver()
         with pytest.raises(LedgerGone, match=r"nothing of this batch was decided.*ledgerStartsAt"):
             step()
+    query.time_out(report)
     ledger_topic._checked.clear()
-    query.options = replace(query.options, ledger_starts_at=1)
+    query.options = replace(
+        query.options, transactional_id_prefix=f"{name}-again", ledger_starts_at=1
+    )
     query.commit(1, query.task(1, [2], attempt=1))
     assert committed(query.topic) == [1, 2]
 

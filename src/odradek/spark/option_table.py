@@ -266,8 +266,9 @@ OPTIONS: tuple[Option, ...] = (
         OptionUse.WRITE,
         "0",
         "With exactly_once: the batch from which on the ledger knows. Earlier ones count as "
-        "written. The way out where the ledger and the checkpoint disagree; and for a query that "
-        "goes over from at_least_once, its next batch.",
+        "written. The way out where the ledger and the checkpoint disagree, with another "
+        "`transactionalIdPrefix` where the ledger is lost; and for a query that goes over from "
+        "at_least_once, its next batch.",
     ),
     Option(
         "kafka.transaction.timeout.ms",

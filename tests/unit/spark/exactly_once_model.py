@@ -21,6 +21,7 @@ from odradek.spark.exactly_once.steps import Batch, BatchState, Outcome
 
 PREFIX = "p"
 PARTITIONS = 2
+REFUSED_DRIVERS = 3
 
 
 class Interrupted(Exception):
@@ -120,6 +121,10 @@ class ModelKafka:
         decided = [entry.content for entry in self.ledger if entry.state == "committed"]
         return decided[-1] if decided else None  # type: ignore[return-value]
 
+    def delete_ledger(self) -> None:
+        """Delete the ledger topic; another one is made in its place."""
+        self.ledger.clear()
+
     def committed_rows(self) -> Counter[object]:
         return Counter(e.content for log in self.logs for e in log if e.state == "committed")
 
@@ -179,6 +184,11 @@ class World:
     rules: Rules = field(default_factory=Rules)
     faults: int = 12
     batches: int = 3
+    marker_chance: float = 0.1
+    """How likely the markers that are due are written between two steps."""
+    deletes_ledger: bool = False
+    """The ledger is deleted once, while the query is down and the coordinator can tell that it has
+    written a decision. Then the query never ends, and the run does with its third driver."""
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
@@ -196,6 +206,8 @@ class World:
         self.stopped: list[str] = []
         self.left_memory: dict[str, object] = {}
         self.interrupting = False
+        self.refused_drivers = 0
+        """How many have ended since the ledger was deleted."""
 
     # Tasks.
 
@@ -310,6 +322,7 @@ class World:
     def fail(self, batch, counted, memory, why):
         """Spark aborts the batch; the query ends."""
         self.stopped.append(why)
+        self.refused_drivers += self.happened["ledger deleted"]
         reported = [r.transaction for r in counted if r.transaction is not None]
         yield
         with contextlib.suppress(Interrupted):
@@ -331,6 +344,14 @@ class World:
                 raise Interrupted
             result = yield from getattr(self, type(effect).__name__)(effect, memory)
             yield
+
+    def DescribePrefix(self, effect, memory):
+        yield
+        known = self.kafka.ids.get(PREFIX)
+        if known is None or known.state != "committed":
+            return False
+        self.kafka.write_markers(known.producer_id)
+        return True
 
     def ShutOutOlderDrivers(self, effect, memory):
         if effect.again and not (effect.to_abort and memory.get("replaced")):
@@ -433,17 +454,22 @@ class World:
         """Run under faults, then heal: one driver alone brings everything to its end."""
         faults = self.faults
         while self.checkpoint.committed < len(self.checkpoint.rows):
+            if self.refused_drivers == REFUSED_DRIVERS:
+                self.heal([])
+                return
             drivers = [p for p in self.processes if p.alive and p.kind == "driver"]
             if not drivers or (faults and len(drivers) == 1 and self.chance.random() < 0.003):
                 self.happened["two drivers"] += len(drivers)
                 self.start_driver()
             alive = [p for p in self.processes if p.alive]
             self.chance.choice(alive).step()
-            if self.chance.random() < 0.1:
+            if self.chance.random() < self.marker_chance:
                 self.kafka.write_markers()
             if faults and self.chance.random() < 0.06:
                 faults -= 1
                 self.fault(alive)
+            if self.deletes_ledger and self.may_delete_ledger() and self.chance.random() < 0.1:
+                self.lose_ledger()
             if not faults:
                 self.heal(drivers)
         for each in self.processes:
@@ -467,6 +493,20 @@ class World:
         for request in self.late:
             self.kafka.end(*request)
         self.late.clear()
+
+    def may_delete_ledger(self) -> bool:
+        known = self.kafka.ids.get(PREFIX)
+        decided = known is not None and known.state == "committed"
+        return decided and not self.happened["ledger deleted"]
+
+    def lose_ledger(self) -> None:
+        for each in self.processes:
+            each.alive = False
+        self.left_memory = {}
+        self.kafka.write_markers()
+        self.kafka.delete_ledger()
+        self.happened["ledger deleted"] += 1
+        self.happened[f"batch {self.checkpoint.committed} after the ledger"] += 1
 
     def fault(self, alive) -> None:
         kind = self.chance.choice(
@@ -498,7 +538,9 @@ class World:
         """What is wrong at the end."""
         wanted = Counter(row for rows in self.checkpoint.rows for row in rows)
         found = self.kafka.committed_rows()
-        wrong = [f"missing: {row}" for row in wanted if not found[row]]
-        wrong += [f"committed {found[row]} times: {row}" for row in found if found[row] > 1]
+        wrong = [f"committed {found[row]} times: {row}" for row in found if found[row] > 1]
+        if self.refused_drivers:
+            return wrong  # The query stopped, and nobody can tell what is missing.
+        wrong += [f"missing: {row}" for row in wanted if not found[row]]
         wrong += [f"left open: {name}" for name in self.kafka.ongoing]
         return wrong

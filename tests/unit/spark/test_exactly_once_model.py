@@ -9,6 +9,7 @@ import pytest
 from odradek.spark.exactly_once import steps
 from odradek.spark.exactly_once.ledger import Decision
 from odradek.spark.exactly_once.steps import (
+    DescribePrefix,
     EndTransactions,
     FenceLosers,
     ReadLedger,
@@ -18,6 +19,7 @@ from odradek.spark.exactly_once.steps import (
 from unit.spark.exactly_once_model import Rules, World
 
 SEEDS = range(500)
+SLOW_MARKERS = 0.01
 
 
 def test_each_row_is_committed_once_and_nothing_stays_open():
@@ -48,6 +50,23 @@ def test_each_row_is_committed_once_and_nothing_stays_open():
         "stopped by ReplacedDriver",
         "time out",
         "copied",
+    ):
+        assert happened[what], f"no seed has seen {what}: {happened}"
+
+
+def test_a_query_whose_ledger_is_deleted_writes_no_row_again():
+    happened: Counter[str] = Counter()
+    for seed in SEEDS:
+        world = World(seed, deletes_ledger=True)
+        world.run()
+        assert not world.violations(), f"seed {seed}: {world.violations()}"
+        happened += world.happened
+        if world.refused_drivers:
+            happened.update(f"stopped by {why}" for why in world.stopped[-world.refused_drivers :])
+    for what in (
+        "batch 0 after the ledger",
+        "batch 1 after the ledger",
+        "stopped by LedgerGone",
     ):
         assert happened[what], f"no seed has seen {what}: {happened}"
 
@@ -97,6 +116,14 @@ def takes_fenced_for_committed(batch, reported, topic_ids, drained):
             answer = [True] * len(answer)
 
 
+def believes_an_empty_ledger(*given):
+    yield from without(DescribePrefix, steps.commit_steps(*given), False)
+
+
+def shuts_out_without_asking(batch, reported):
+    yield from without(DescribePrefix, steps.abort_steps(batch, reported), False)
+
+
 def leaves_losers(*given):
     yield from without(FenceLosers, steps.commit_steps(*given))
 
@@ -127,8 +154,20 @@ BROKEN = {
 
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_part_is_found(what):
-    worlds = (World(seed, BROKEN[what]) for seed in range(2000))
+    worlds = (World(seed, BROKEN[what], marker_chance=SLOW_MARKERS) for seed in range(2000))
     assert any(is_bad(world) for world in worlds)
+
+
+BROKEN_WITHOUT_LEDGER = {
+    "believes an empty ledger": Rules(commit_steps=believes_an_empty_ledger),
+    "shuts out without asking": Rules(abort_steps=shuts_out_without_asking),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN_WITHOUT_LEDGER)
+def test_a_broken_part_is_found_when_the_ledger_is_deleted(what):
+    rules = BROKEN_WITHOUT_LEDGER[what]
+    assert any(is_bad(World(seed, rules, deletes_ledger=True)) for seed in range(2000))
 
 
 def is_bad(world):

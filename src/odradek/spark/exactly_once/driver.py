@@ -27,8 +27,10 @@ from odradek.spark.exactly_once.ledger import Decision, LedgerEntry, TaskTransac
 from odradek.spark.exactly_once.ledger_topic import LedgerTopic
 from odradek.spark.exactly_once.reading import LogAdmin, log_admin_of
 from odradek.spark.exactly_once.steps import (
+    NEW_PREFIX,
     Batch,
     CopyRecords,
+    DescribePrefix,
     EndTransactions,
     FenceLosers,
     Outcome,
@@ -71,7 +73,7 @@ class LedgerReader:
                 f"the ledger topic {ledger.name} was deleted, or records of it: {error}. What is "
                 "in: what was decided before; nothing of this batch was decided now. What to do: "
                 "restore the topic; else see in the topics which batch is the last, and set the "
-                "option ledgerStartsAt to the one after it"
+                f"option ledgerStartsAt to the one after it, with {NEW_PREFIX}"
             ) from error
         return entry.decision
 
@@ -114,6 +116,8 @@ class BatchDriver:
                 return
             log.debug("%s: %s", batch, type(effect).__name__)
             match effect:
+                case DescribePrefix():
+                    result = self._admin.has_committed(self.prefix)
                 case ShutOutOlderDrivers():
                     result = None
                     self._shut_out(effect)

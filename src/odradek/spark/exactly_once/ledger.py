@@ -172,7 +172,7 @@ def decode_part(prefix: str, value: bytes) -> Part:
         raise LedgerDamaged(
             f"the ledger's entry of {prefix} cannot be read ({type(error).__name__}: {error}). "
             f"{UNREAD}. What to do: see what else writes to the ledger topic, and which batch is "
-            "the last in the topics; begin a new ledger with the option ledgerTopic, and "
+            "the last in the topics; begin a new entry with another transactionalIdPrefix, and "
             "ledgerStartsAt set to the batch after it"
         ) from None
 
@@ -206,8 +206,8 @@ def decision_of(prefix: str, parts: Mapping[int, Part]) -> Decision | None:
                 f"{head.batch_id}. What is in: all batches before it, and what was ended of its "
                 "transactions; nothing was decided now. What to do: see whether the ledger topic "
                 "lost records (its cleanup.policy has to be compact), and what is missing in the "
-                "topics; then begin a new ledger with the option ledgerTopic, and ledgerStartsAt "
-                f"set to {head.batch_id + 1}"
+                "topics; then begin a new entry with another transactionalIdPrefix, and "
+                f"ledgerStartsAt set to {head.batch_id + 1}"
             )
         topic_ids.update(each.topic_ids)
         transactions.extend(each.transactions)

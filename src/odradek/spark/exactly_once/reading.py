@@ -284,6 +284,20 @@ class LogCalls(AdminCalls):
                 raise error
         return [waiter.error is None for waiter in waiters]
 
+    async def has_committed(self, transactional_id: str) -> bool:
+        """Return whether the last transaction of an id was committed, once its markers are written;
+        False if another producer has the id since, or nobody has had it."""
+        while True:
+            try:
+                description = await self._describe(transactional_id)
+            except KafkaError as error:
+                if error.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    raise
+                return False
+            if description.state != "PrepareCommit":
+                return description.state == "CompleteCommit"
+            await self.engine.sleep(OPEN_BACKOFF_MS)
+
     async def fence_losers(self, prefix: str) -> None:
         """Abort the open transactions of the prefix's tasks, whatever became of them."""
         task_id = rf"{re.escape(prefix)}\.[0-9]+\.[0-9]+"
@@ -341,6 +355,7 @@ class LogAdmin(Admin):
 
     read_ledger = BlockingMethod(LogCalls.read_ledger)
     end_many = BlockingMethod(LogCalls.end_many)
+    has_committed = BlockingMethod(LogCalls.has_committed)
     fence_losers = BlockingMethod(LogCalls.fence_losers)
     outcomes = BlockingMethod(LogCalls.outcomes)
     records_of_transaction = BlockingMethod(LogCalls.records_of_transaction)

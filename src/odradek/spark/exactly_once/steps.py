@@ -1,6 +1,7 @@
 """The steps of a driver at the end of a micro-batch: effects out, their results in, without I/O.
 
-    commit_steps   ShutOutOlderDrivers ─► ReadLedger ─┬─ undecided ─► WriteDecision ────────────┐
+    commit_steps   of the first batch: DescribePrefix ─► ReadLedger ─► its decision is lost: stop
+                   ShutOutOlderDrivers ─► ReadLedger ─┬─ undecided ─► WriteDecision ────────────┐
                                                       └─ decided ─► EndTransactions(new, abort)─┤
         ┌───────────────────────────────────────────────────────────────────────────────────────┘
         └─► EndTransactions(decided, commit) ─► FenceLosers ─┬─ all certain ─► done
@@ -11,6 +12,8 @@
 A step is a generator: it yields an effect, gets the effect's result, and ends with the micro-batch
 (or raises). It may end after any effect, with its process; the next driver begins anew. Effects:
 
+    DescribePrefix           ─► whether the coordinator of the prefix still knows that its last
+                             transaction was committed: then the ledger has had a decision
     ShutOutOlderDrivers      InitProducerId(prefix). What an older driver has begun to write into
                              the ledger is committed or aborted then, and it cannot begin more
     ReadLedger               ─► the last decision, read to the high watermark; None
@@ -27,6 +30,8 @@ A step is a generator: it yields an effect, gets the effect's result, and ends w
 
 All effects may be repeated. `EndTransactions` with an abort is only for transactions that no
 decision names or ever will: that is why an older driver is shut out before the ledger is read.
+That makes the coordinator forget what `DescribePrefix` asks for, so a driver whose ledger is lost
+shuts out nobody: it would be refused once only.
 """
 
 from __future__ import annotations
@@ -60,6 +65,10 @@ class BatchState(enum.Enum):
     """Before `ledgerStartsAt`: it is in the topics, as far as it ever will be."""
 
 
+NEW_PREFIX = "another transactionalIdPrefix"
+"""Goes with `ledgerStartsAt` where a ledger is lost: see `has_lost_ledger`."""
+
+
 def batch_state(batch: Batch, decision: Decision | None) -> BatchState:
     """Return what the ledger says of a batch. Raises `LedgerGone` or `LedgerAhead`."""
     prefix, batch_id, starts_at = batch
@@ -76,7 +85,8 @@ def batch_state(batch: Batch, decision: Decision | None) -> BatchState:
             f"in: all batches before {batch_id}; whether batch {batch_id} is, nobody can tell if "
             "the ledger had it. What to do: restore the ledger topic (option ledgerTopic); else "
             f"look into the topics, and set the option ledgerStartsAt to {batch_id} to write "
-            f"batch {batch_id}, to {batch_id + 1} if its rows are in"
+            f"batch {batch_id}, to {batch_id + 1} if its rows are in, with {NEW_PREFIX} if the "
+            "ledger is lost"
         )
     if decision.batch_id > batch_id:
         raise LedgerAhead(
@@ -104,6 +114,11 @@ class Outcome(enum.Enum):
     ABORTED = "aborted"
     GONE = "gone"
     """Its records are not in the log any more: nobody can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribePrefix:
+    """Ask the coordinator of the prefix how its last transaction ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +173,8 @@ class CopyRecords:
 
 
 Effect = (
-    ShutOutOlderDrivers
+    DescribePrefix
+    | ShutOutOlderDrivers
     | ReadLedger
     | WriteDecision
     | EndTransactions
@@ -177,6 +193,15 @@ def commit_steps(
 ) -> Steps:
     """Commit a batch. `reported` are the transactions of the tasks that count, `drained` the tasks
     that wrote nothing because they found the batch decided."""
+    if (yield from has_lost_ledger(batch)):
+        raise LedgerGone(
+            f"the brokers know that a decision of {batch.prefix} was written, and the ledger has "
+            "none: the ledger topic was deleted or emptied, another one is named, or another query "
+            f"had this prefix. What is in: nobody can tell of {batch}; what was written of it now "
+            "is aborted. What to do: restore the ledger topic (option ledgerTopic); else look into "
+            f"the topics, and set {NEW_PREFIX}, with the option ledgerStartsAt at {batch.batch_id} "
+            f"to write batch {batch.batch_id}, at {batch.batch_id + 1} if its rows are in"
+        )
     yield ShutOutOlderDrivers(again=False)
     decision: Decision | None = yield ReadLedger()
     found = batch_state(batch, decision)
@@ -191,6 +216,21 @@ def commit_steps(
         yield from finish_decided(batch, decision)
 
 
+def has_lost_ledger(batch: Batch) -> Generator[Effect, Any, bool]:
+    """Return whether the prefix has written a decision that the ledger does not have.
+
+    Only a batch with which the ledger may begin has to ask: `standing` refuses the others. The
+    user's word in `ledgerStartsAt` does not help here, as it may have been left in the options.
+    """
+    if batch.batch_id != batch.starts_at:
+        return False
+    has_decided: bool = yield DescribePrefix()
+    if not has_decided:
+        return False
+    decision: Decision | None = yield ReadLedger()
+    return decision is None
+
+
 def decide(
     batch: Batch,
     reported: Sequence[TaskTransaction],
@@ -203,7 +243,8 @@ def decide(
             f"tasks {sorted(drained)[:5]} found {batch} decided in the ledger, where it is not any "
             "more. What is in: what that decision named. What was written now is aborted. What to "
             "do: see what became of the ledger topic; when the rows are in the topics, set the "
-            f"option ledgerStartsAt to {batch.batch_id + 1}, else to {batch.batch_id}"
+            f"option ledgerStartsAt to {batch.batch_id + 1}, else to {batch.batch_id}, with "
+            f"{NEW_PREFIX}"
         )
     decision = Decision(batch.batch_id, tuple(reported), topic_ids)
     written: bool = yield WriteDecision(decision)
@@ -246,7 +287,8 @@ def finish_decided(batch: Batch, decision: Decision) -> Steps:
                 f"the ledger has lost its decision of {batch}: the topic was deleted or emptied. "
                 "What is in: the transactions that were ended so far. What is not: those that were "
                 f"aborted before, {named(uncertain)}. What to do: restore the ledger topic, or set "
-                f"the option ledgerStartsAt to {batch.batch_id + 1} to go on without them"
+                f"the option ledgerStartsAt to {batch.batch_id + 1}, with {NEW_PREFIX}, to go on "
+                "without them"
             )
         decision = newer
     lost: list[TaskTransaction] = []
@@ -301,7 +343,7 @@ def abort_steps(batch: Batch, reported: Sequence[TaskTransaction]) -> Steps:
     """Abort what a failed batch has written, as far as it is undecided. A commit that failed may
     have decided it: then the replay goes on with it."""
     decision: Decision | None = yield ReadLedger()
-    if is_before(decision, batch) and reported:
+    if is_before(decision, batch) and reported and not (yield from has_lost_ledger(batch)):
         # The decision of the commit that failed may be on its way. (Once another driver has
         # decided this batch or a later one, ours cannot arrive any more.)
         yield ShutOutOlderDrivers(to_abort=True)
