@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 
 from clients.wire import RawConnection
 from odradek.client.errors import KafkaError as KafkaClientError
+from odradek.client.errors import ProducerFenced
 from odradek.protocol.api.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
@@ -32,7 +33,7 @@ from odradek.spark.exactly_once.errors import (
     RowsMissing,
 )
 from odradek.spark.exactly_once.protocol import ExactlyOnce
-from odradek.spark.exactly_once.reading import log_admin_of
+from odradek.spark.exactly_once.reading import LogCalls, log_admin_of
 from odradek.spark.options import write_options
 from odradek.spark.task_writer import TaskWriter
 from odradek.testing.broker import Broker
@@ -69,6 +70,10 @@ class Query:
             self.options, self.protocol, Task(self.id, batch_id, partition, attempt)
         )
         return writer.write([pa.record_batch({"value": [str(each) for each in values]})])
+
+    def begin(self, batch_id, partition=0, attempt=0):
+        """Run a task up to its first row; return its producer."""
+        return self.protocol.setup_task(Task(self.id, batch_id, partition, attempt))
 
     def commit(self, batch_id, *reports):
         self.protocol.commit(batch_id, reports)
@@ -111,6 +116,28 @@ def test_attempts_that_do_not_count_are_aborted(query):
     query.task(0, [1, 2], attempt=2)
     query.commit(0, counted)
     assert committed(query.topic) == [1]
+
+
+def test_an_attempt_whose_first_row_comes_after_its_batch_is_refused(query, monkeypatch):
+    fenced = []
+    fence = LogCalls._fence
+
+    def counted(calls, transactional_id):
+        fenced.append(transactional_id)
+        return fence(calls, transactional_id)
+
+    monkeypatch.setattr(LogCalls, "_fence", counted)
+    for batch_id in range(3):
+        # The attempts of the first and the last batch have the same id.
+        losers = [] if batch_id == 1 else [query.begin(batch_id, attempt=1)]
+        query.commit(batch_id, query.task(batch_id, [batch_id]))
+        for each in losers:
+            with pytest.raises(ProducerFenced):
+                each.producer.send(query.topic.name, b"99").result()
+            each.producer.close(0)
+        assert len(fenced) == (1, 1, 2)[batch_id], "an id is fenced once for each who has it"
+        assert committed(query.topic) == list(range(batch_id + 1))
+    assert log_admin_of(query.options.client).list_transactions(states="Ongoing") == []
 
 
 def test_a_driver_lost_before_its_decision_has_written_nothing(query):

@@ -408,11 +408,15 @@ class World:
         return ended
 
     def FenceLosers(self, effect, memory):
-        for name in self.kafka.ongoing:
-            yield
-            if name != PREFIX:
-                self.kafka.init(name)
-                self.happened["loser fenced"] += 1
+        fenced = memory.setdefault("fenced", {})
+        for name, known in list(self.kafka.ids.items()):
+            if name == PREFIX or known.state not in ("Ongoing", "Empty"):
+                continue
+            what = "loser fenced" if known.state == "Ongoing" else "loser without rows fenced"
+            if fenced.get(name) != known.epoch:
+                yield
+                _, fenced[name] = self.kafka.init(name)
+                self.happened[what] += 1
 
     def ReadOutcomes(self, effect, memory):
         found = []

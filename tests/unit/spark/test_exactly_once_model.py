@@ -34,6 +34,7 @@ def test_each_row_is_committed_once_and_nothing_stays_open():
         "task killed in rows",
         "speculation",
         "loser fenced",
+        "loser without rows fenced",
         "driver killed in tasks",
         "driver killed in ShutOutOlderDrivers",
         "driver killed in WriteDecision",

@@ -220,15 +220,18 @@ class TransactionCalls(Calls):
         for fenced in await gather([spawn(self._fence(each)) for each in names]):
             fenced.result()
 
-    async def _fence(self, transactional_id: str) -> None:
-        async def attempt() -> None:
+    async def _fence(self, transactional_id: str) -> tuple[int, int]:
+        """Return the producer id and the epoch that nobody writes with."""
+
+        async def attempt() -> tuple[int, int]:
             request = init_producer_id(transactional_id, FENCING_TIMEOUT_MS)
             _, answer = await self._ask_transaction_coordinator(
                 transactional_id, request, InitProducerIdResponse
             )
             raise_for_code(answer.error_code, f"fencing transactional id {transactional_id}")
+            return answer.producer_id, answer.producer_epoch
 
-        await self.retry(attempt)
+        return await self.retry(attempt)
 
     async def end_transaction(self, transaction: OpenTransaction, *, committed: bool) -> None:
         """Commit or abort a transaction that was detached from its producer. The same end again is

@@ -25,7 +25,7 @@ from odradek.client.transaction import VERSION_2
 from odradek.spark.exactly_once.errors import ExactlyOnceError, LedgerGone, ReplacedDriver
 from odradek.spark.exactly_once.ledger import Decision, LedgerEntry, TaskTransaction, newest
 from odradek.spark.exactly_once.ledger_topic import LedgerTopic
-from odradek.spark.exactly_once.reading import LogAdmin, log_admin_of
+from odradek.spark.exactly_once.reading import FencedIds, LogAdmin, log_admin_of
 from odradek.spark.exactly_once.steps import (
     NEW_PREFIX,
     Batch,
@@ -105,6 +105,8 @@ class BatchDriver:
         self._written: Decision | None = None
         """The last decision that this producer wrote."""
         self._replaced = False
+        self._fenced: FencedIds = {}
+        """What was fenced at the end of the last batch, and is not used since."""
 
     def run(self, batch: Batch, running: Steps) -> None:
         """Carry out steps to their end. Raises what they raise, and errors of the clients."""
@@ -128,7 +130,8 @@ class BatchDriver:
                 case EndTransactions(transactions, commit):
                     result = self._end(transactions, commit)
                 case FenceLosers():
-                    result = self._admin.fence_losers(self.prefix)
+                    result = None
+                    self._fenced = self._admin.fence_losers(self.prefix, self._fenced)
                 case ReadOutcomes(transactions, decision):
                     result = self._outcomes(batch, transactions, decision)
                 case CopyRecords(transaction, marked):

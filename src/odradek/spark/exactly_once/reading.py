@@ -15,6 +15,7 @@ from typing import TypeVar
 from odradek import Admin
 from odradek.client.admin.admin import AdminCalls
 from odradek.client.admin.calls import raise_for_code
+from odradek.client.admin.results import Transaction
 from odradek.client.api_methods import BlockingMethod
 from odradek.client.engine import Engine
 from odradek.client.errors import (
@@ -33,6 +34,10 @@ from odradek.config.client import AdminConfig
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID, TopicPartition, uuid_text
 from odradek.network_client.api_versions import RequestBuilder
+from odradek.protocol.api.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
 from odradek.protocol.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.protocol.api.metadata import MetadataResponseTopic
 from odradek.protocol.record_batch import batches, records_of
@@ -56,6 +61,9 @@ OUTCOME_FETCH_BYTES = 64 * 1024
 """Enough to see one batch of the transaction: a first batch that is larger comes whole."""
 COPY_FETCH_BYTES = 4 * 1024 * 1024
 OPEN_BACKOFF_MS = 20
+
+FencedIds = Mapping[str, tuple[int, int]]
+"""Transactional ids that were fenced, with the producer id and epoch which that gave them."""
 
 
 class LogCalls(AdminCalls):
@@ -298,18 +306,45 @@ class LogCalls(AdminCalls):
                 return description.state == "CompleteCommit"
             await self.engine.sleep(OPEN_BACKOFF_MS)
 
-    async def fence_losers(self, prefix: str) -> None:
-        """Abort the open transactions of the prefix's tasks, whatever became of them."""
+    async def fence_losers(self, prefix: str, fenced: FencedIds) -> FencedIds:
+        """Abort the open transactions of the prefix's tasks, whatever became of them, and shut out
+        the tasks that are about to begin one: what they send first would be left open.
+
+        In the state `Empty` an id is that of such a task, or it is fenced: those `fenced` before
+        are looked at together, and fenced again if another task has got them since. Returns what
+        to give the next time. In other states nobody has an id that could still be written with.
+        """
         task_id = rf"{re.escape(prefix)}\.[0-9]+\.[0-9]+"
+        states = ["Ongoing", "Empty"]
         try:
-            found = await self.list_transactions(states=["Ongoing"], pattern=task_id)
+            listed = await self.list_transactions(states=states, pattern=task_id)
         except UnsupportedVersion:  # Before Kafka 4.1 brokers list all.
-            found = await self.list_transactions(states=["Ongoing"])
-        losers = [
-            each.transactional_id for each in found if re.fullmatch(task_id, each.transactional_id)
-        ]
-        if losers:
-            await self.fence_producers(losers)
+            listed = await self.list_transactions(states=states)
+        found = [each for each in listed if re.fullmatch(task_id, each.transactional_id)]
+        known = [e for e in found if e.state == "Empty" and e.transactional_id in fenced]
+        now = await self._producers_of(known)
+        still = {name: has for name, has in now.items() if has == fenced[name]}
+        losers = [each.transactional_id for each in found if each.transactional_id not in still]
+        waiters = await gather([spawn(self._fence(each)) for each in losers])
+        return still | {name: waiter.result() for name, waiter in zip(losers, waiters, strict=True)}
+
+    async def _producers_of(self, listed: Sequence[Transaction]) -> dict[str, tuple[int, int]]:
+        """Return producer id and epoch of ids, asked for with one request to each coordinator;
+        without those that have moved or expired since they were listed."""
+        by_broker: dict[int, list[str]] = {}
+        for each in listed:
+            by_broker.setdefault(each.coordinator, []).append(each.transactional_id)
+        requests = {
+            node_id: DescribeTransactionsRequest(transactional_ids=names)
+            for node_id, names in by_broker.items()
+        }
+        answers = await self.retry(lambda: self.ask_each(requests, DescribeTransactionsResponse))
+        return {
+            each.transactional_id: (each.producer_id, each.producer_epoch)
+            for _, answer in answers
+            for each in answer.transaction_states
+            if each.error_code == ErrorCode.NONE
+        }
 
     async def outcomes(
         self, transactions: Sequence[TaskTransaction], topic_ids: Mapping[str, str]

@@ -22,7 +22,8 @@ A step is a generator: it yields an effect, gets the effect's result, and ends w
     EndTransactions          EndTxn for each, asked until there is an answer that will not change.
                              ─► whether each was ended by it. False is ambiguous: someone else has
                              ended it, or its id has gone on; it may be committed or aborted
-    FenceLosers              open transactions of the prefix, found by ListTransactions, are aborted
+    FenceLosers              open transactions of the prefix, found by ListTransactions, are
+                             aborted; tasks that have an id and have sent nothing yet are shut out
     ReadOutcomes             ─► what the topics have of each, once nothing of it is open
     CopyRecords              the records of an aborted transaction are written again and the
                              decision with its mark, in one transaction. False: records are gone.
@@ -153,7 +154,7 @@ class EndTransactions:
 
 @dataclass(frozen=True, slots=True)
 class FenceLosers:
-    """Abort every open transaction of the prefix's tasks."""
+    """Abort every open transaction of the prefix's tasks, and let none begin another one."""
 
 
 @dataclass(frozen=True, slots=True)
