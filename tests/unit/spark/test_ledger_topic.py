@@ -8,10 +8,18 @@ from uuid import UUID
 
 import pytest
 
-from odradek.client.errors import UnknownTopicOrPartition, UnsupportedVersion
+from odradek.client.errors import (
+    ClusterAuthorizationError,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+)
 from odradek.model.topics import TopicPartition
-from odradek.spark.exactly_once.errors import LedgerNotCompacted, TransactionsMissing
-from odradek.spark.exactly_once.ledger_topic import CONFIG, PARTITIONS, check
+from odradek.spark.exactly_once.errors import (
+    LedgerNotCompacted,
+    TransactionsMissing,
+    TransactionTimeoutTooLong,
+)
+from odradek.spark.exactly_once.ledger_topic import CONFIG, KAFKAS_MAX_TIMEOUT_MS, PARTITIONS, check
 from odradek.spark.options import write_options
 
 GIVEN = {"kafka.bootstrap.servers": "h:1", "topic": "t", "delivery": "exactly_once"}
@@ -20,11 +28,12 @@ GIVEN = {"kafka.bootstrap.servers": "h:1", "topic": "t", "delivery": "exactly_on
 class ScriptedAdmin:
     """A cluster with one broker."""
 
-    def __init__(self, *, policy="compact", transactions=True, exists=True):
+    def __init__(self, *, policy="compact", transactions=True, exists=True, describes_brokers=True):
         self.policy = policy
         self.transactions = transactions
         self.created: dict[str, Any] = {}
         self.exists = exists
+        self.describes_brokers = describes_brokers
 
     def list_transactions(self, **_):
         if not self.transactions:
@@ -44,6 +53,8 @@ class ScriptedAdmin:
         return SimpleNamespace(nodes=[SimpleNamespace(id=1)])
 
     def describe_config(self, *, topic=None, broker=None):
+        if broker is not None and not self.describes_brokers:
+            raise ClusterAuthorizationError("describing the settings of broker 1")
         found = {"cleanup.policy": self.policy, "transaction.max.timeout.ms": "70000"}
         return {name: SimpleNamespace(value=value) for name, value in found.items()}
 
@@ -63,6 +74,24 @@ def test_transactions_last_as_long_as_the_brokers_allow_or_as_told():
     assert checked(ScriptedAdmin()).transaction_timeout_ms == 70_000
     told = checked(ScriptedAdmin(), **{"kafka.transaction.timeout.ms": "5000"})
     assert told.transaction_timeout_ms == 5000
+
+
+def test_a_timeout_is_believed_where_the_brokers_do_not_tell_theirs():
+    admin = ScriptedAdmin(describes_brokers=False)
+    assert checked(admin).transaction_timeout_ms == KAFKAS_MAX_TIMEOUT_MS
+    told = checked(admin, **{"kafka.transaction.timeout.ms": "1000000"})
+    assert told.transaction_timeout_ms == 1_000_000
+
+
+def test_a_timeout_that_brokers_would_refuse_is_refused_before_anything_is_written():
+    longest = checked(ScriptedAdmin(), **{"kafka.transaction.timeout.ms": "70000"})
+    assert longest.transaction_timeout_ms == 70_000
+    expected = (
+        r"kafka.transaction.timeout.ms is 70001.*\(h:1\) have transaction.max.timeout.ms=70000"
+        r".*Nothing was written.*to 70000 or less"
+    )
+    with pytest.raises(TransactionTimeoutTooLong, match=expected):
+        checked(ScriptedAdmin(), **{"kafka.transaction.timeout.ms": "70001"})
 
 
 def test_brokers_without_transactions_are_refused():

@@ -28,6 +28,10 @@ class TransactionsMissing(ExactlyOnceError):
     """The brokers have no transactions, or too old ones."""
 
 
+class TransactionTimeoutTooLong(ExactlyOnceError):
+    """The brokers do not let a transaction be open for as long as the options ask for."""
+
+
 class ReplacedDriver(ExactlyOnceError):
     """Another driver writes with the same prefix, and has shut this one out."""
 

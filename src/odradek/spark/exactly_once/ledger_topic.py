@@ -16,10 +16,18 @@ import time
 from dataclasses import dataclass
 
 from odradek.client.admin.results import Topic
-from odradek.client.errors import UnknownTopicOrPartition, UnsupportedVersion
+from odradek.client.errors import (
+    ClusterAuthorizationError,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+)
 from odradek.client.producer.partitioner import partition_for_key
 from odradek.model.topics import TopicPartition, uuid_text
-from odradek.spark.exactly_once.errors import LedgerNotCompacted, TransactionsMissing
+from odradek.spark.exactly_once.errors import (
+    LedgerNotCompacted,
+    TransactionsMissing,
+    TransactionTimeoutTooLong,
+)
 from odradek.spark.exactly_once.reading import LogAdmin, log_admin_of
 from odradek.spark.options import WriteOptions
 
@@ -29,7 +37,7 @@ CONFIG = {
     "segment.bytes": "1048576",
     "min.cleanable.dirty.ratio": "0.1",
 }
-MAX_TIMEOUT = "transaction.max.timeout.ms"
+TIMEOUT, MAX_TIMEOUT = "transaction.timeout.ms", "transaction.max.timeout.ms"
 KAFKAS_MAX_TIMEOUT_MS = 900_000
 CREATION_WAIT_S = 10.0
 MAX_AGE_S = 10.0
@@ -55,7 +63,7 @@ _checked: dict[tuple[int, WriteOptions], tuple[LedgerTopic, float]] = {}
 
 def ledger_topic(options: WriteOptions) -> LedgerTopic:
     """Return the ledger's topic, which is created if it is missing. Raises `LedgerNotCompacted`,
-    `TransactionsMissing`."""
+    `TransactionsMissing`, `TransactionTimeoutTooLong`."""
     key = (os.getpid(), options.of_clients())
     found, until_s = _checked.get(key, (None, 0.0))
     if found is None or time.monotonic() >= until_s:
@@ -83,7 +91,7 @@ def check(admin: LogAdmin, options: WriteOptions) -> LedgerTopic:
             f"topic config {name} cleanup.policy=compact -b {options.client.bootstrap_servers}; or "
             "name another topic with the option ledgerTopic"
         )
-    timeout_ms = options.transaction_timeout_ms or broker_timeout_ms(admin)
+    timeout_ms = timeout_of_transactions(admin, options)
     return LedgerTopic(name, uuid_text(topic.topic_id), len(topic.partitions), timeout_ms)
 
 
@@ -99,8 +107,25 @@ def existing_or_created(admin: LogAdmin, name: str) -> Topic:
         admin.create_topic(name, partitions=PARTITIONS, config=CONFIG, exist_ok=True)
 
 
-def broker_timeout_ms(admin: LogAdmin) -> int:
-    """Return the longest that the brokers let a transaction be open."""
+def timeout_of_transactions(admin: LogAdmin, options: WriteOptions) -> int:
+    """Return for how long transactions may be open. Raises `TransactionTimeoutTooLong`."""
+    longest_ms, wanted_ms = broker_timeout_ms(admin), options.transaction_timeout_ms
+    if wanted_ms and longest_ms is not None and wanted_ms > longest_ms:
+        raise TransactionTimeoutTooLong(
+            f"the option kafka.{TIMEOUT} is {wanted_ms}, and the brokers "
+            f"({options.client.bootstrap_servers}) have {MAX_TIMEOUT}={longest_ms}: they would "
+            f"refuse each transaction. Nothing was written. What to do: set kafka.{TIMEOUT} to "
+            f"{longest_ms} or less, or leave it out, which means the most that the brokers allow; "
+            f"or set {MAX_TIMEOUT} of all brokers to {wanted_ms} or more"
+        )
+    return wanted_ms or longest_ms or KAFKAS_MAX_TIMEOUT_MS
+
+
+def broker_timeout_ms(admin: LogAdmin) -> int | None:
+    """Return the longest that the brokers let a transaction be open; None if they do not say."""
     broker = admin.cluster().nodes[0].id
-    entry = admin.describe_config(broker=broker).get(MAX_TIMEOUT)
-    return KAFKAS_MAX_TIMEOUT_MS if entry is None or entry.value is None else int(entry.value)
+    try:
+        entry = admin.describe_config(broker=broker).get(MAX_TIMEOUT)
+    except ClusterAuthorizationError:
+        return None
+    return None if entry is None or entry.value is None else int(entry.value)
