@@ -1,8 +1,9 @@
 """Transactions during a chaos run: none is torn, lost, or left open.
 
 A producer of each library writes transactions to a topic, a record into each of its partitions and
-an offset of a group of its own. Ours are of version 2, where the brokers add the partitions, those
-of the others of version 1. Every third transaction is aborted. What each was told is kept:
+an offset of a group of its own. Ours are of version 2, where the brokers add the partitions, and so
+are those of raw requests like franz-go's; those of the others are of version 1. Every third
+transaction is aborted. What each was told is kept:
 
     committed   all of its records are read, once
     aborted     none is read
@@ -29,6 +30,7 @@ from chaos.cluster import PATIENCE_S, TRANSACTIONS_TOPIC, ChaosFailure
 from chaos.node import environment
 from chaos.reading import Values
 from chaos.transactional_writer import HUNG, PARTITIONS
+from clients.libraries.raw_transactions import RawRequests
 from clients.libraries.transactional import PATIENCE_S as PATIENCE_OF_CALLS_S
 from clients.libraries.transactional import (
     Aiokafka,
@@ -43,7 +45,7 @@ COMMITTED, GONE, UNKNOWN = "committed", "aborted", "unknown"
 LAST_ERRORS = 3
 """How many are told of a writer that commits nothing."""
 
-LIBRARIES = (Confluent, KafkaPython, Aiokafka, Odradek)
+LIBRARIES = (Confluent, KafkaPython, Aiokafka, Odradek, RawRequests)
 HANGING = (Confluent, KafkaPython)
 """Libraries with calls that never return when brokers go: `docs/clients.md` says which. Their
 process is ended, and another one goes on."""

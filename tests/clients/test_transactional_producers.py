@@ -12,6 +12,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
 from clients.asking import until
+from clients.libraries.raw_transactions import RawRequests
 from clients.libraries.transactional import PATIENCE_S, TRANSACTIONAL, TransactionalProducer
 from odradek.testing.broker import Broker
 
@@ -19,7 +20,7 @@ NewTopic = Callable[..., str]
 numbers = itertools.count()
 
 
-@pytest.fixture(params=TRANSACTIONAL, ids=lambda library: library.__name__)
+@pytest.fixture(params=(*TRANSACTIONAL, RawRequests), ids=lambda library: library.__name__)
 def library(request: pytest.FixtureRequest) -> type[TransactionalProducer]:
     found: type[TransactionalProducer] = request.param
     return found

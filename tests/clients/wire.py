@@ -87,7 +87,8 @@ class RawConnection:
 
     def answer(self, request: Any, version: int, expect: type[T]) -> T:
         frame = self.frame()
-        assert frame is not None, "the broker closed the connection"
+        if frame is None:
+            raise ConnectionResetError("the broker closed the connection")
         key = key_of(request)
         _, position = decode_response_header(frame, response_is_flexible(key, version))
         return decode(expect, version, frame, position)
