@@ -15,7 +15,7 @@ from rich.table import Table
 from chaos.cluster import ChaosFailure
 from chaos.faults import FAULTS
 from chaos.run import JAVA, Outage, Result, chaos_run
-from interop.apache_kafka import KafkaMissing, class_path
+from interop.apache_kafka import POM, STREAMS_POM, KafkaMissing, class_path
 
 SHORT_NAMES = {
     "odradek": "odradek",
@@ -53,7 +53,8 @@ def chaos(
     console = Console()
     if not console.is_terminal:
         console = Console(width=FILE_WIDTH)
-    jars = find_jars(console)
+    jars = find_jars(console, "Kafka's own clients", "apache-kafka", POM)
+    streams_jars = find_jars(console, "Kafka Streams", "kafka-streams", STREAMS_POM)
     failed = False
     for number_of in (1, 3) if brokers == "both" else (int(brokers),):
         faults = [kind for kind in FAULTS[number_of] if not kinds or kind in kinds]
@@ -73,6 +74,7 @@ def chaos(
                     rate=rate,
                     kinds=faults,
                     jars=jars,
+                    streams_jars=streams_jars,
                     told=lambda outage: tell_outage(console, outage),
                 )
             except ChaosFailure as failure:
@@ -98,14 +100,14 @@ def tell_outage(console: Console, outage: Outage) -> None:
     console.print(f"  {outage.kind} of {victims}: whole again after {whole_s:.1f} s")
 
 
-def find_jars(console: Console) -> str | None:
-    """Return the class path of Kafka's clients; None, and say why, if it is not to be had."""
-    cache = Path(".pytest_cache/d/apache-kafka")
+def find_jars(console: Console, what: str, name: str, pom: Path) -> str | None:
+    """Return the class path of a `pom.xml`; None, and say why, if it is not to be had."""
+    cache = Path(".pytest_cache/d") / name
     cache.mkdir(parents=True, exist_ok=True)
     try:
-        return class_path(cache)
+        return class_path(cache, pom)
     except KafkaMissing as missing:
-        console.print(f"not run: Kafka's own clients: {missing}")
+        console.print(f"not run: {what}: {missing}")
         return None
 
 
@@ -118,7 +120,8 @@ def show_result(console: Console, result: Result) -> None:
         f"{result.stale} times; "
         f"{result.transactions:,} transactions, {result.hung} of their producers hung; "
         f"{result.copied:,} of their records copied in {result.copiers} starts, of which "
-        f"{result.copiers_failed} failed; "
+        f"{result.copiers_failed} failed, and counted by Kafka Streams: {result.counted:,} in "
+        f"{result.counting} starts, of which {result.counting_failed} failed; "
         f"{result.starts} starts; "
         f"{len(result.outages)} faults; violations: {len(result.violations)}"
     )

@@ -27,7 +27,7 @@ from odradek.model.java_hash import partition_for
 from odradek.testing.cluster import free_ports
 
 TOPIC, GROUP = "chaos", "chaos-readers"
-TRANSACTIONS_TOPIC, COPY_TOPIC = "chaos-transactions", "chaos-copy"
+TRANSACTIONS_TOPIC, COPY_TOPIC, COUNTS_TOPIC = "chaos-transactions", "chaos-copy", "chaos-counts"
 OFFSETS_TOPIC = "__consumer_offsets"
 PATIENCE_S = 120
 ASKED_S = 5
@@ -75,6 +75,7 @@ class Cluster:
         settings = {
             "cluster.id": CLUSTER_ID,
             "min.insync.replicas": "2",
+            "default.replication.factor": "3",
             "offsets.topic.num.partitions": "3",
             "controller.quorum.auto.join.enable": "true",
         }
@@ -133,7 +134,7 @@ class Cluster:
     def create_topic(self, partitions: int) -> None:
         """Create the topics of the run once all nodes are voters."""
         self.await_whole()
-        for name in (TOPIC, TRANSACTIONS_TOPIC, COPY_TOPIC):
+        for name in (TOPIC, TRANSACTIONS_TOPIC, COPY_TOPIC, COUNTS_TOPIC):
             topic = NewTopic(name, partitions, len(self.numbers))
             self._admin.create_topics([topic])[name].result(PATIENCE_S)
 

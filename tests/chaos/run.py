@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple, Self
 
 from chaos.cluster import (
     COPY_TOPIC,
+    COUNTS_TOPIC,
     GROUP,
     OFFSETS_TOPIC,
     PATIENCE_S,
@@ -27,9 +29,11 @@ from chaos.cluster import (
 )
 from chaos.committed import CommittedOffsets
 from chaos.copier import Copier, wrong_copies
+from chaos.counting import NAME as COUNTING
+from chaos.counting import Counting, counts_of, wrong_counts
 from chaos.faults import FAULTS, Victims
 from chaos.node import TESTS, environment
-from chaos.reading import read_to_end, values_of
+from chaos.reading import Values, read_to_end, values_of
 from chaos.transactions import (
     LIBRARIES,
     TransactionalWriter,
@@ -39,6 +43,7 @@ from chaos.transactions import (
 from chaos.writer import FLUSH_S, PLAIN, REORDERING
 from clients.group_members import Members
 from clients.libraries.transactional import TransactionalProducer
+from odradek import Admin
 from odradek.model.topics import TopicPartition
 from odradek.testing.checker import FSYNC, Checker
 from odradek.testing.history import Content, History, Read, Send
@@ -151,6 +156,12 @@ class Result:
     """How often it was started, of which"""
     copiers_failed: int = 0
     """it ended with an error."""
+    counted: int = 0
+    """Records that Kafka Streams has counted."""
+    counting: int = 0
+    """How often it was started, of which"""
+    counting_failed: int = 0
+    """it ended with an error."""
     committed: int = 0
     """Offsets that were committed and compared during the run, besides those of the group."""
     stale: int = 0
@@ -170,12 +181,14 @@ def chaos_run(
     readers: Sequence[str] = READERS,
     transactional: Sequence[type[TransactionalProducer]] = LIBRARIES,
     jars: str | None = None,
+    streams_jars: str | None = None,
     told: Callable[[Outage], None] = lambda outage: None,
 ) -> Result:
     """Run for at least so many seconds, each kind of fault at least once; check everything.
 
     `brokers`: 1 or 3. `kinds`: of faults, all of them if there are none. `jars`: the class path of
     Kafka's own clients; with it a producer and a consumer of them take part, and its copier.
+    `streams_jars`: that of Kafka Streams, with which an application takes part.
     """
     if jars is not None:
         writers = (*writers, JAVA)
@@ -205,9 +218,7 @@ def chaos_run(
         transactions = [
             TransactionalWriter(library, bootstrap, directory) for library in transactional
         ]
-        copier = None
-        if jars is not None:
-            copier = stack.enter_context(Copier(bootstrap, directory, jars))
+        applications = Applications.started(stack, bootstrap, directory, jars, streams_jars)
         outages: list[Outage] = []
         with (
             ExitStack() as during,
@@ -233,7 +244,7 @@ def chaos_run(
             writer.join()
         result = Result(seed, outages, starts=cluster.starts)
         result.committed, result.stale = committed.acked, committed.stale
-        check_transactions(bootstrap, transactions, copier, result)
+        check_transactions(bootstrap, transactions, applications, result)
         history = history_of(running, result, brokers)
         final = read_final(bootstrap, history)
         values = {value for rows in final.values() for _, value, _ in rows}
@@ -252,23 +263,64 @@ def chaos_run(
     return result
 
 
+class Applications(NamedTuple):
+    """Kafka's own that read what the transactional writers commit; None if they do not run."""
+
+    copier: Copier | None
+    counting: Counting | None
+
+    @classmethod
+    def started(
+        cls,
+        stack: ExitStack,
+        bootstrap: str,
+        directory: Path,
+        jars: str | None,
+        streams_jars: str | None,
+    ) -> Self:
+        copier = counting = None
+        if jars is not None:
+            copier = stack.enter_context(Copier(bootstrap, directory, jars))
+        if streams_jars is not None:
+            counting = stack.enter_context(Counting(bootstrap, directory, streams_jars))
+        return cls(copier, counting)
+
+    def await_done(self) -> None:
+        """Wait until they have processed all that there is; stop."""
+        if self.copier is not None:
+            self.copier.await_copied()
+        if self.counting is not None:
+            self.counting.await_counted()
+
+    def check(self, bootstrap: str, values: Values, result: Result) -> None:
+        """Note what they did not process once. `values` are their input."""
+        if self.copier is not None:
+            copies = values_of(bootstrap, COPY_TOPIC)
+            result.violations += wrong_copies(values, copies)
+            result.copied, result.copiers = copies.total(), self.copier.starts
+            result.copiers_failed = self.copier.failures
+        if self.counting is not None:
+            counts = counts_of(bootstrap)
+            result.violations += wrong_counts(values, counts)
+            result.counted, result.counting = sum(map(len, counts.values())), self.counting.starts
+            result.counting_failed = self.counting.failures
+
+
 def check_transactions(
     bootstrap: str,
     writers: Sequence[TransactionalWriter],
-    copier: Copier | None,
+    applications: Applications,
     result: Result,
 ) -> None:
-    """Note the transactions that are torn, lost or left open, and wrong copies of them."""
+    """Note the transactions that are torn, lost or left open, wrong copies of them, and wrong
+    counts."""
     result.violations += await_ends(bootstrap, TRANSACTIONS_TOPIC)
-    if copier is not None:
-        copier.await_copied()
-    result.violations += await_ends(bootstrap, COPY_TOPIC, OFFSETS_TOPIC)
+    applications.await_done()
+    with Admin(brokers=bootstrap) as admin:
+        own = [topic.name for topic in admin.topics() if topic.name.startswith(f"{COUNTING}-")]
+    result.violations += await_ends(bootstrap, COPY_TOPIC, COUNTS_TOPIC, OFFSETS_TOPIC, *own)
     values = values_of(bootstrap, TRANSACTIONS_TOPIC)
-    if copier is not None:
-        copies = values_of(bootstrap, COPY_TOPIC)
-        result.violations += wrong_copies(values, copies)
-        result.copied, result.copiers = copies.total(), copier.starts
-        result.copiers_failed = copier.failures
+    applications.check(bootstrap, values, result)
     for writer in writers:
         result.transactions += len(writer.outcomes)
         result.hung += writer.hung

@@ -15,6 +15,7 @@ from chaos import committed as committed_offsets
 from chaos.cluster import GROUP, METADATA, TOPIC, ChaosFailure, differences
 from chaos.committed import CommittedOffsets
 from chaos.copier import wrong_copies
+from chaos.counting import wrong_counts
 from chaos.faults import FAULTS
 from chaos.node import Node
 from chaos.proxy import ANYONE, node_of
@@ -30,6 +31,7 @@ from chaos.run import (
     schedule,
 )
 from chaos.transactions import COMMITTED, GONE, UNKNOWN, TransactionalWriter
+from clients.libraries.raw_transactions import RawRequests
 from clients.libraries.transactional import Confluent, Odradek, TransactionalProducer
 from odradek.coordinator.group.group_records import (
     GROUP_RECORDS,
@@ -66,7 +68,7 @@ def test_a_broker_under_faults_loses_nothing(tmp_path: Path) -> None:
         kinds=("kill", "cut", "disk full"),
         writers=("odradek", "confluent-kafka-plain"),
         readers=("odradek", "confluent-kafka"),
-        transactional=(Confluent, Odradek),
+        transactional=(Confluent, Odradek, RawRequests),
     )
     assert result.violations == []
     assert result.failed == {}
@@ -221,6 +223,14 @@ def test_records_that_are_copied_again_or_not_at_all_are_found() -> None:
         "2 records were not copied",
         "1 records were copied again",
     ]
+
+
+def test_counts_that_are_not_of_each_record_once_are_found() -> None:
+    inputs = Counter([(0, "a:1"), (1, "a:1"), (0, "b:2")])
+    assert wrong_counts(inputs, {"a": [1, 2], "b": [1]}) == []
+    for wrong in ({"a": [1], "b": [1]}, {"a": [1, 2]}, {"a": [2, 1], "b": [1]}):
+        assert len(wrong_counts(inputs, wrong)) == 1
+    assert len(wrong_counts(inputs, {"a": [1, 2, 2], "b": [1, 2], "c": [1]})) == 3
 
 
 @pytest.mark.parametrize("brokers", FAULTS)

@@ -5,15 +5,19 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.state.Stores;
 
 /**
  * Counts the records of each key with Kafka Streams, exactly once, and writes every new count. It
- * prints its state whenever that changes, and ends when its standard input does.
+ * prints its state whenever that changes, and ends when its standard input does, or with an error
+ * that it cannot recover from.
  *
- * Arguments: bootstrap servers, application id, topic to read, topic to write, state directory.
+ * Arguments: bootstrap servers, application id, topic to read, topic to write, state directory,
+ * session timeout in ms; a separator, if the key is the part of the value before it. The topics of
+ * its own have the replicas that are the default of the brokers, and keep their logs whole.
  */
 public class StreamsCount {
     public static void main(String[] args) throws Exception {
@@ -28,12 +32,17 @@ public class StreamsCount {
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest");
         settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.MAX_POLL_RECORDS_CONFIG), "100");
-        settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG), "2000");
+        settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG), args[5]);
         settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG), "300");
         settings.put(StreamsConfig.producerPrefix(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG), "3000");
+        settings.put(StreamsConfig.topicPrefix("segment.bytes"), "104857600");
+        settings.put(StreamsConfig.REPARTITION_PURGE_INTERVAL_MS_CONFIG, "3600000");
         StreamsBuilder builder = new StreamsBuilder();
-        builder.<String, String>stream(args[2])
-                .groupByKey()
+        KStream<String, String> records = builder.stream(args[2]);
+        if (args.length > 6) {
+            records = records.selectKey((key, value) -> value.split(args[6])[0]);
+        }
+        records.groupByKey()
                 .count(Materialized.<String, Long>as(Stores.inMemoryKeyValueStore("counts")))
                 .toStream()
                 .mapValues(count -> Long.toString(count))
@@ -42,6 +51,9 @@ public class StreamsCount {
         streams.setStateListener((now, before) -> {
             System.out.println(now);
             System.out.flush();
+            if (now == KafkaStreams.State.ERROR) {
+                Runtime.getRuntime().halt(1);
+            }
         });
         streams.start();
         while (System.in.read() >= 0) {

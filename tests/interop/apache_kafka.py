@@ -23,6 +23,7 @@ from typing import Self
 from odradek.testing.cluster import free_ports
 
 POM = Path(__file__).with_name("pom.xml")
+STREAMS_POM = POM.with_name("streams-pom.xml")
 START_TIMEOUT_S = 300
 TOOL_TIMEOUT_S = 300
 LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"

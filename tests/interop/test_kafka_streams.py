@@ -12,14 +12,20 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from interop.apache_kafka import LOG_LEVEL, TEMPORARY, ApacheKafka, KafkaMissing, class_path
+from interop.apache_kafka import (
+    LOG_LEVEL,
+    STREAMS_POM,
+    TEMPORARY,
+    ApacheKafka,
+    KafkaMissing,
+    class_path,
+)
 from odradek import Admin, Producer
 from odradek.testing.broker import Broker
 
 pytestmark = pytest.mark.interop
 
 HERE = Path(__file__).parent
-POM = HERE / "streams-pom.xml"
 KEYS, OF_EACH = 20, 150
 FIRST_COUNTS = 500
 PATIENCE_S = 120.0
@@ -38,7 +44,7 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def streams_jars(request: pytest.FixtureRequest) -> str:
     try:
-        return class_path(request.config.cache.mkdir("kafka-streams"), POM)
+        return class_path(request.config.cache.mkdir("kafka-streams"), STREAMS_POM)
     except KafkaMissing as missing:
         pytest.fail(str(missing), pytrace=False)
 
@@ -52,7 +58,7 @@ def start_counting(
 
     def start() -> subprocess.Popen[bytes]:
         command = ["java", *OPTIONS, "-cp", streams_jars, str(HERE / "StreamsCount.java")]
-        command += [bootstrap, "counting", "words", "counts", str(tmp_path)]
+        command += [bootstrap, "counting", "words", "counts", str(tmp_path), "2000"]
         with (tmp_path / f"streams-{len(running)}.log").open("wb") as log:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
         running.append(process)

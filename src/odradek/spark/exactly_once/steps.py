@@ -220,7 +220,7 @@ def commit_steps(
 def has_lost_ledger(batch: Batch) -> Generator[Effect, Any, bool]:
     """Return whether the prefix has written a decision that the ledger does not have.
 
-    Only a batch with which the ledger may begin has to ask: `standing` refuses the others. The
+    Only a batch with which the ledger may begin has to ask: `batch_state` refuses the others. The
     user's word in `ledgerStartsAt` does not help here, as it may have been left in the options.
     """
     if batch.batch_id != batch.starts_at:
