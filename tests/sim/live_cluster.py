@@ -74,9 +74,9 @@ class LiveCluster:
         """Run until all partitions are led, and all replicas in sync."""
         self.until(lambda: not missing_until_healed(self.world.machines))
 
-    def settle_without(self, lost: int) -> None:
+    def await_healed_without(self, lost: int) -> None:
         """Run until the other machines lead all partitions, and have all their replicas in sync."""
-        self.until(lambda: not unsettled(self.world.machines, [lost]))
+        self.until(lambda: not missing_until_healed(self.world.machines, [lost]))
 
     def connect_anew(self) -> None:
         """Forget connections to machines that were down."""

@@ -112,10 +112,10 @@ def test_row_3_two_of_three_nodes_go_on_without_the_third_after_all_were_gone(
         if machine.number != away:
             machine.boot()
     cluster.until(lambda: cluster.leads("t"))
-    cluster.settle_without(away)
+    cluster.await_healed_without(away)
     cluster.produce("t", [b"y"])
     cluster.machine(away).boot()
-    cluster.settle()
+    cluster.await_healed()
     assert [cluster.partition(n, "t").log.log_end_offset for n in (1, 2, 3)] == [21, 21, 21]
 
 
@@ -129,7 +129,7 @@ def test_row_3_two_of_three_nodes_have_everything_if_the_third_lost_its_disk(wip
     for machine in cluster.world.machines:
         machine.boot()
     cluster.until(lambda: cluster.leads("t"))
-    cluster.settle()
+    cluster.await_healed()
     assert [cluster.partition(n, "t").log.log_end_offset for n in (1, 2, 3)] == [20, 20, 20]
 
 

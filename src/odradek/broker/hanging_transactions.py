@@ -91,7 +91,7 @@ class KnownTransactions:
                     self._open.add((producer_id, TopicPartition(topic.topic, number)))
         return True
 
-    def will_end(self, found: Candidate) -> bool:
+    def will_end(self, found: OverdueTransaction) -> bool:
         """True if a coordinator will end the transaction."""
         return found.producer_id in self._ending or (found.producer_id, found.key) in self._open
 

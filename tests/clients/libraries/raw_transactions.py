@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from clients.libraries.transactional import PATIENCE_S, TransactionalProducer
-from clients.wire import Wire
+from clients.wire import RawConnection
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.end_txn import EndTxnRequest, EndTxnResponse
 from odradek.protocol.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -59,7 +59,7 @@ class RawRequests(TransactionalProducer):
         self._producer = (-1, -1)
         self._sequences: dict[tuple[str, int], int] = defaultdict(int)
         """By partition, since the epoch began."""
-        self._wires: dict[str, Wire] = {}
+        self._wires: dict[str, RawConnection] = {}
         self._places: dict[object, str] = {}
         """The addresses of leaders and coordinators, forgotten with each error."""
 
@@ -67,7 +67,7 @@ class RawRequests(TransactionalProducer):
         request = InitProducerIdRequest(
             transactional_id=self._id, transaction_timeout_ms=self._timeout_ms
         )
-        answer = self._settled(
+        answer = self._ask_until_answered(
             lambda: self._coordinator(TRANSACTION, self._id),
             request,
             5,
@@ -95,7 +95,7 @@ class RawRequests(TransactionalProducer):
             timeout_ms=REQUEST_TIMEOUT_S * 1000,
             topic_data=[TopicProduceData(name=topic, partition_data=[data])],
         )
-        self._settled(
+        self._ask_until_answered(
             lambda: self._leader(topic, partition),
             request,
             12,
@@ -125,7 +125,7 @@ class RawRequests(TransactionalProducer):
                 for (topic, partition), offset in offsets.items()
             ],
         )
-        self._settled(
+        self._ask_until_answered(
             lambda: self._coordinator(GROUP, group),
             request,
             5,
@@ -153,7 +153,7 @@ class RawRequests(TransactionalProducer):
             producer_epoch=epoch,
             committed=committed,
         )
-        answer = self._settled(
+        answer = self._ask_until_answered(
             lambda: self._coordinator(TRANSACTION, self._id),
             request,
             5,
@@ -166,7 +166,7 @@ class RawRequests(TransactionalProducer):
         self._producer = answer.producer_id, answer.producer_epoch
         self._sequences.clear()
 
-    def _settled(
+    def _ask_until_answered(
         self,
         place: Callable[[], str],
         request: object,
@@ -194,7 +194,7 @@ class RawRequests(TransactionalProducer):
 
     def _ask(self, address: str, request: object, version: int, expect: type[T]) -> T:
         """Ask one broker. Raises `OSError` if the connection fails, which is not used again."""
-        wire = self._wires.pop(address, None) or Wire(address, REQUEST_TIMEOUT_S)
+        wire = self._wires.pop(address, None) or RawConnection(address, REQUEST_TIMEOUT_S)
         try:
             answer = wire.ask(request, version, expect)
         except BaseException:

@@ -8,8 +8,8 @@ from odradek.broker import hanging_transactions
 from odradek.broker.hanging_transactions import (
     LOOK_MS,
     MARGIN_MS,
-    Candidate,
     KnownTransactions,
+    OverdueTransaction,
 )
 from odradek.coordinator.transaction.listing import describe_error
 from odradek.model.errors import ErrorCode
@@ -124,7 +124,7 @@ def known(listed: str, described: str = "", *partitions: int) -> KnownTransactio
 
 
 def test_a_transaction_that_ends_or_is_open_in_the_partition_is_left_to_its_coordinator() -> None:
-    hanging = Candidate(TopicPartition("t", 0), 7, 3, 0, 5)
+    hanging = OverdueTransaction(TopicPartition("t", 0), 7, 3, 0, 5)
     assert known("PrepareAbort").will_end(hanging)
     assert known("Ongoing", "Ongoing", 0, 1).will_end(hanging)
     assert known("Ongoing", "PrepareCommit", 1).will_end(hanging), "its marker may be on its way"

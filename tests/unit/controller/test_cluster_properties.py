@@ -156,7 +156,7 @@ class Cluster(RuleBasedStateMachine):
         self.cluster.beat(broker_id, at=behind, fence=fence and at == 0, stop=stop and at < 2)
 
     @rule(index=ANY)
-    def beat_and_settle(self, index: int) -> None:
+    def beat_and_wait(self, index: int) -> None:
         self.alive.add(self.broker(index))
         self.cluster.beat(self.broker(index))
         self.cluster.run_due_steps()

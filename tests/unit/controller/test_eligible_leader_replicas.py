@@ -223,5 +223,5 @@ def test_two_of_three_that_keep_everything_lead_again_when_all_were_gone() -> No
     cluster.wait(10_000)
     for number in epochs:
         cluster.beat(number)
-    cluster.settle()
+    cluster.run_due_steps()
     assert cluster.partition().leader in epochs

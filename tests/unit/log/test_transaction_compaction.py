@@ -229,7 +229,7 @@ def test_a_pass_does_not_believe_an_index_that_was_lost_since_the_start() -> Non
     producer = Producer(log, 7)
     producer.send((A, b"aborted"))
     producer.end(ABORT)
-    settle(log)
+    commit_all(log)
     disk.remove(f"{log.directory}/00000000000000000000.txnindex")
     with pytest.raises(BadBatch, match="txnindex is not as it was"):
         clean(log)
