@@ -99,7 +99,7 @@ def test_a_stream_from_latest_that_fails_first_loses_nothing(
 
 
 def test_trigger_once_reads_in_its_first_run_only_with_a_kept_start(topics, stream, tmp_path):
-    """Of a stream whose start can move, the first micro-batch only stores where it begins."""
+    """The first micro-batch of a stream whose start can move only stores where it begins."""
     topic = topics.create()
     topic.produce("old", timestamp=1000)
     for kept, expected in ((False, []), (True, ["old"])):

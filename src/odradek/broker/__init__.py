@@ -27,6 +27,7 @@ Of a node of several:
     controller_service decision_in_parts   the active controller at work for the brokers
     controller_channel forwarding   requests to it: of this broker, of clients
     replication_service             its replicas and those of other brokers
+    leader_ends                     ends of partitions that others lead, for the lag of groups
 
 A handler is `handle(broker, context, request)`. It returns the response, or a `DelayedResponse`: an
 operation that responds when the event that it watches happens or its deadline passes. Handlers

@@ -57,11 +57,11 @@ class BrokerSample:
     """What one broker knows; None for what it refuses to tell."""
 
     ends: Ends
-    """Of the partitions that it leads."""
+    """The ends of the partitions that it leads."""
     sizes: Sizes | None
-    """Of its replicas."""
+    """The sizes of its replicas."""
     groups: list[Group]
-    """Those that it coordinates."""
+    """The groups that it coordinates."""
     waiting: WaitingReport | None
     loop_lag: MetricHistogram | None
 
