@@ -63,6 +63,7 @@ CONFIG = RaftConfig(
 REQUEST_TIMEOUT_MS = 150
 SNAPSHOT = b"snapshot"
 PIECE = 3
+NO_SNAPSHOT = OffsetAndEpoch(0, 0)
 
 
 def address(node_id: int) -> QuorumEndpoint:
@@ -105,21 +106,32 @@ class Faults:
     cuts: float = 0.0
     changes: float = 0.0
     snapshots: float = 0.0
+    wipes: float = 0.0
 
 
 class Quorum:
-    """Replicas 1 to `voters`, and observers after them, on one network."""
+    """Replicas 1 to `voters`, and observers after them, on one network. `configured`: the voters
+    are named by settings, without their directories.
+    """
 
-    def __init__(self, seed: int, voters: int, observers: int, faults: Faults) -> None:
+    def __init__(
+        self, seed: int, voters: int, observers: int, faults: Faults, *, configured: bool = False
+    ) -> None:
         self.random = Random(seed)
         self.faults = faults
         self.now = 0
         self._sequence = 0
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         keys = [ReplicaKey(n, UUID(int=n << 8)) for n in range(1, voters + observers + 1)]
-        self.first_voters = first = VoterSet(voter(key) for key in keys[:voters])
+        self.first_voters = first = VoterSet(
+            voter(ReplicaKey(key.id) if configured else key) for key in keys[:voters]
+        )
+        self.configured = configured and voters > 1
+        self.wiped: RaftMachine | None = None
+        """The one whose disk was lost last."""
+        self.wipes = 0
         self.machines = {
-            key.id: RaftMachine(key, ElectionState(), OffsetAndEpoch(0, 0), first) for key in keys
+            key.id: RaftMachine(key, self._nothing(key), NO_SNAPSHOT, first) for key in keys
         }
         self.cut: set[tuple[int, int]] = set()
         self.leaders: dict[int, int] = {}
@@ -129,6 +141,10 @@ class Quorum:
         self.changed = 0
         for machine in self.machines.values():
             self.start(machine)
+
+    def _nothing(self, key: ReplicaKey) -> ElectionState:
+        """What a replica with an empty disk knows of elections."""
+        return ElectionState(is_new=self.configured and key.id in self.first_voters.ids)
 
     # Time
 
@@ -181,6 +197,21 @@ class Quorum:
         for other in self.machines.values():
             if other is not machine:
                 self.later(other, self.random.randint(1, 10), Disconnected(machine.key.id))
+
+    def wipe(self, machine: RaftMachine) -> None:
+        """Lose the disk of a replica, unless one that was lost before is not made good."""
+        lost = self.wiped
+        if (
+            lost is not None and lost.election.is_new
+        ) or machine.key.id not in self.first_voters.ids:
+            return
+        self.crash(machine)
+        self.wipes += 1
+        self.wiped = machine
+        machine.key = ReplicaKey(machine.key.id, UUID(int=machine.key.directory_id.int + 1))
+        machine.election = self._nothing(machine.key)
+        machine.snapshot, machine.snapshot_voters = NO_SNAPSHOT, self.first_voters
+        machine.batches = []
 
     def step(self, machine: RaftMachine, event: Event) -> None:
         if machine.core is not None:
@@ -271,6 +302,7 @@ class Quorum:
             (),
             effect.high_watermark,
             tuple(batches[: self.random.randint(1, 5)]),
+            counts_from=effect.counts_from,
         )
 
     @staticmethod
@@ -421,7 +453,10 @@ class Quorum:
             return
         machine = self.random.choice(list(self.machines.values()))
         if draw() < faults.crashes and machine.core is not None:
-            self.crash(machine)
+            if draw() < faults.wipes:
+                self.wipe(machine)
+            if machine.core is not None:
+                self.crash(machine)
             self.at(self.random.randint(1, 900), lambda: self._restart(machine))
         if draw() < faults.cuts:
             other = self.random.choice(list(self.machines.values()))
@@ -438,9 +473,11 @@ class Quorum:
             self.start(machine)
 
 
-def simulate(seed: int, voters: int, observers: int, faults: Faults) -> Quorum:
+def simulate(
+    seed: int, voters: int, observers: int, faults: Faults, *, configured: bool = False
+) -> Quorum:
     """Run a quorum through its faults, heal it, and return it after it has committed again."""
-    quorum = Quorum(seed, voters, observers, replace(faults))
+    quorum = Quorum(seed, voters, observers, replace(faults), configured=configured)
     quorum.at(1, quorum.make_trouble)
 
     def work() -> None:

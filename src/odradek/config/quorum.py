@@ -42,8 +42,11 @@ class QuorumSettings(Settings):
         (),
         matching(VOTER_PATTERN, "expected ID@HOST:PORT, such as 1@node1:19092", "`ID@HOST:PORT`"),
         doc="The voters of a quorum that does not change: the id and the CLUSTER address of each. "
-        "Empty: the voters are recorded in the metadata log (KIP-853), at first the node that "
-        "begins the cluster alone.",
+        "They are known by their ids alone, so a voter whose disk was lost cannot be told from one "
+        "that is new: until it has caught up, nothing is decided with it unless all voters agree, "
+        "and the first election needs all of them. Better empty: the voters, with their "
+        "directories, are recorded in the metadata log (KIP-853), at first the node that begins "
+        "the cluster alone.",
     )
     controller_quorum_bootstrap_servers = strings(
         "controller.quorum.bootstrap.servers",

@@ -18,7 +18,8 @@ It is one long module, because a reader follows an event through roles that all 
 Differences from Kafka's, each safe: an unattached voter asks the others who leads while it waits;
 a closed connection to the leader starts a pre-vote at once, staggered by the voter's place so that
 two rarely meet; an unattached voter does the same once a majority knows no leader either; a leader
-that starts again as the only voter stands for election at once.
+that starts again as the only voter stands for election at once; a voter that the settings name and
+whose directory is empty counts only with all others, until it is up to date (see `replicas`).
 """
 
 from __future__ import annotations
@@ -312,7 +313,17 @@ class Raft:
         timeout = self.config.election_timeout_ms
         return self._random.randrange(timeout, 2 * timeout)
 
-    def _save(self, state: ElectionState) -> None:
+    def _save(
+        self,
+        epoch: int,
+        leader_id: int | None,
+        voted: ReplicaKey | None,
+        *,
+        is_up_to_date: bool = False,
+    ) -> None:
+        """Remember this; `is_up_to_date`: this replica is a new voter no longer."""
+        is_new = self.election.is_new and not is_up_to_date
+        state = ElectionState(epoch, leader_id, voted, is_new)
         if state != self.election:
             self.election = state
             self._effects.append(SaveElection(state))
@@ -346,7 +357,7 @@ class Raft:
                     election_ms = due
         self._leave_role()
         voted = self.election.voted if epoch == self.epoch else None
-        self._save(ElectionState(epoch, None, voted))
+        self._save(epoch, None, voted)
         self._look_for_leader(election_ms)
 
     def _look_for_leader(self, election_ms: int) -> None:
@@ -362,7 +373,7 @@ class Raft:
             return
         self._leave_role()
         voted = self.election.voted if epoch == self.epoch else None
-        self._save(ElectionState(epoch, leader_id, voted))
+        self._save(epoch, leader_id, voted)
         self.role = Follower(leader_id, endpoints, self._now + self.config.fetch_timeout_ms)
         self._fetch()
 
@@ -390,29 +401,32 @@ class Raft:
         self._begin_votes(role)
 
     def _become_candidate(self) -> None:
-        self._save(ElectionState(self.epoch + 1, None, self.me))
+        self._save(self.epoch + 1, None, self.me)
         role = Candidate(self._now + self._election_timeout())
         self.role = role
         self._begin_votes(role)
 
     def _begin_votes(self, role: Prospective | Candidate) -> None:
         """Vote for itself, and ask the other voters unless that is a majority."""
-        self._count_vote(role, self.me.id)
+        self._count_vote(role, self.me.id, is_new=self.election.is_new)
         if self.role is role:
             for voter in self.log.voters.others(self.me):
                 self._ask_for_vote(voter)
 
-    def _count_vote(self, role: Prospective | Candidate, voter_id: int) -> None:
+    def _count_vote(self, role: Prospective | Candidate, voter_id: int, *, is_new: bool) -> None:
         role.granted.add(voter_id)
-        if self.log.voters.has_majority(role.granted):
+        if is_new:
+            role.new.add(voter_id)
+        if self.log.voters.decide(role.granted, role.new):
             if isinstance(role, Prospective):
                 self._become_candidate()
             else:
                 self._become_leader(role)
 
     def _become_leader(self, candidate: Candidate) -> None:
-        self._save(ElectionState(self.epoch, self.me.id, self.me))
-        role = Leader(self.me, self.log, self.log.end_offset, self._now)
+        self._save(self.epoch, self.me.id, self.me)
+        is_new = self.election.is_new
+        role = Leader(self.me, self.log, self.log.end_offset, self._now, is_new=is_new)
         self.role = role
         voters = tuple(sorted(self.log.voters.ids))
         change = LeaderChange(self.me.id, voters, tuple(sorted(candidate.granted)))
@@ -454,7 +468,7 @@ class Raft:
         refused, or their voters do not answer.
         """
         missing = role.rejected | role.failed
-        if role.is_hopeless or len(self.log.voters.ids - missing) >= self.log.voters.majority:
+        if role.is_hopeless or self.log.voters.decide(self.log.voters.ids - missing, role.new):
             return
         role.is_hopeless = bool(role.rejected)
         if role.is_hopeless:
@@ -487,9 +501,9 @@ class Raft:
             self._become_unattached(request.epoch)
         granted = self.log.is_up_to_date(request.last) and self._may_vote(request)
         if granted and not request.pre_vote:
-            self._save(ElectionState(self.epoch, None, request.candidate))
+            self._save(self.epoch, None, request.candidate)
             self._look_for_leader(self._now + self._election_timeout())
-        return VoteResponse(NONE, self.epoch, self.leader_id, granted)
+        return VoteResponse(NONE, self.epoch, self.leader_id, granted, self.election.is_new)
 
     def _may_vote(self, request: VoteRequest) -> bool:
         role = self.role
@@ -534,12 +548,12 @@ class Raft:
             return
         if answer.granted:
             role.rejected.discard(to.replica_id)
-            self._count_vote(role, to.replica_id)
+            self._count_vote(role, to.replica_id, is_new=answer.is_new)
             return
         role.rejected.add(to.replica_id)
         if isinstance(role, Candidate):
             self._back_off(role)
-        elif len(self.log.voters.ids - role.rejected) < self.log.voters.majority:
+        elif not self.log.voters.decide(self.log.voters.ids - role.rejected, role.new):
             self._lose_pre_vote(role)
         else:
             role.retry_ms = role.retry_ms or self._now + 2 * self.config.stagger_ms
@@ -632,7 +646,7 @@ class Raft:
         if request.epoch > self.epoch:
             self._become_unattached(request.epoch)
         elif isinstance(self.role, Follower) and self.role.leader_id == request.leader.id:
-            self._save(ElectionState(self.epoch, None, self.election.voted))
+            self._save(self.epoch, None, self.election.voted)
             places = [key.matches(self.me) for key in request.successors]
             place = places.index(True) if True in places else len(places)
             wait = place * 2 * self.config.stagger_ms
@@ -719,12 +733,14 @@ class Raft:
         head = (NONE, self.epoch, self.me.id, self.endpoints, log.high_watermark)
         offset, last_epoch = request.fetch_offset, request.last_fetched_epoch
         if log.needs_snapshot(offset, last_epoch):
-            role.fetched(request.replica, 0, self._now)
+            role.fetched(request.replica, 0, self._now, is_new=request.is_new)
             return RaftFetchResponse(*head, snapshot=log.start)
         diverging = log.divergence(offset, last_epoch)
         if diverging is not None:
             return RaftFetchResponse(*head, diverging=diverging)
-        role.fetched(request.replica, offset, self._now, request.high_watermark)
+        role.fetched(
+            request.replica, offset, self._now, request.high_watermark, is_new=request.is_new
+        )
         self._advance_high_watermark(role)
         if not isinstance(self.role, Leader):  # It removed itself, and that is committed now.
             return self._not_leader_fetch()
@@ -741,8 +757,13 @@ class Raft:
         return None
 
     def _answer_fetch(self, token: object, request: RaftFetchRequest) -> None:
+        role, counts_from = self.role, None
+        if request.is_new and isinstance(role, Leader):
+            counts_from = role.counts_from(request.replica)
         self._effects.append(
-            ReplyRecords(token, request, self.epoch, self.me.id, self.log.high_watermark)
+            ReplyRecords(
+                token, request, self.epoch, self.me.id, self.log.high_watermark, counts_from
+            )
         )
 
     def _answer_parked(self, role: Leader) -> None:
@@ -766,6 +787,9 @@ class Raft:
         committed = role.committed_offset()
         if committed <= self.log.high_watermark:
             return
+        if role.is_new:  # What all voters have acknowledged is in this log.
+            role.is_new = False
+            self._save(self.epoch, self.me.id, self.election.voted, is_up_to_date=True)
         self.log.high_watermark = committed
         self._effects.append(Committed(committed))
         change = role.change
@@ -846,6 +870,7 @@ class Raft:
             self.log.epoch_before(self.log.flushed_offset),
             self.log.high_watermark,
             max_wait_ms,
+            self.election.is_new,
         )
 
     def _fetch(self) -> None:
@@ -860,7 +885,14 @@ class Raft:
         role.retry_ms = None
         if role.snapshot is not None:
             return
-        role.fetching = self._fetch_request(self.config.fetch_max_wait_ms)
+        if role.counts_from is not None and role.counts_from <= self.log.flushed_offset:
+            role.counts_from = None
+            self._save(self.epoch, role.leader_id, self.election.voted, is_up_to_date=True)
+        # A new voter waits for others to fetch, not for records.
+        wait_ms = self.config.fetch_max_wait_ms
+        if self.election.is_new:
+            wait_ms = min(wait_ms, self.config.retry_backoff_ms)
+        role.fetching = self._fetch_request(wait_ms)
         self._effects.append(Send(Destination(role.leader_id, role.endpoints), role.fetching))
 
     def _tick_follower(self, role: Follower) -> None:
@@ -910,13 +942,15 @@ class Raft:
                 self._effects.append(Append(response.batches))
                 self._effects.append(Flush(self._truncations))
             self._follow_high_watermark(response.high_watermark)
+            if self.election.is_new and response.counts_from is not None:
+                role.counts_from = response.counts_from
         self._fetch()
 
     def _fetch_refused(self, role: Follower, response: RaftFetchResponse) -> None:
         """Try again; at once stand for election if the leader no longer leads."""
         no_leader = response.epoch == self.epoch and response.leader_id is None
         if response.error is RaftError.NOT_LEADER_OR_FOLLOWER and no_leader:
-            self._save(ElectionState(self.epoch, None, self.election.voted))
+            self._save(self.epoch, None, self.election.voted)
             if self.may_stand:
                 self._become_prospective(None)
             else:

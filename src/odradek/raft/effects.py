@@ -21,11 +21,15 @@ from odradek.raft.value import value
 
 @value
 class ElectionState:
-    """What a replica must remember of elections (Kafka's quorum-state file)."""
+    """What a replica must remember of elections (Kafka's quorum-state file).
+
+    `is_new`: it is a new voter (see `replicas`), which no leader has brought up to date.
+    """
 
     epoch: int = 0
     leader_id: int | None = None
     voted: ReplicaKey | None = None
+    is_new: bool = False
 
 
 # Events
@@ -206,6 +210,7 @@ class ReplyRecords:
     epoch: int
     leader_id: int
     high_watermark: int
+    counts_from: int | None = None
 
 
 @value

@@ -3,6 +3,11 @@
 Committed is what a majority of the voters has on disk, but only from the first record of the
 leader's own epoch on (Raft §5.4.2). A leader that a majority does not fetch from for one and a half
 fetch timeouts cannot commit anything and resigns, so that its clients look elsewhere.
+
+A new voter (see `replicas`) counts only if all voters do. It is brought up to date by a leader that
+still leads after the voter has lost what it knew. So two fetches of those who decide without it
+must have come after its first one: the second of each was sent after that. Then everything that was
+ever committed is below the high watermark.
 """
 
 from __future__ import annotations
@@ -29,6 +34,10 @@ class ReplicaProgress:
     caught_up_ms: int | None = None
     high_watermark: int = 0
     end_at_fetch: int = -1
+    fetches: int = 0
+    is_new: bool = False
+    fetches_before: dict[int, int] | None = None
+    """Of a new voter: how often each voter had fetched when this one did first."""
 
 
 @dataclass(slots=True)
@@ -52,8 +61,18 @@ class VoterChange:
 class Leader:
     """Leads its epoch, which begins at `start_offset` of the log."""
 
-    def __init__(self, me: ReplicaKey, log: LogState, start_offset: int, now_ms: int) -> None:
+    def __init__(
+        self,
+        me: ReplicaKey,
+        log: LogState,
+        start_offset: int,
+        now_ms: int,
+        *,
+        is_new: bool = False,
+    ) -> None:
+        """`is_new`: it is a new voter itself, which all others have elected."""
         self.me = me
+        self.is_new = is_new
         self.log = log
         self.start_offset = start_offset
         self.elected_ms = now_ms
@@ -65,11 +84,23 @@ class Leader:
 
     # Progress
 
-    def fetched(self, key: ReplicaKey, offset: int, now_ms: int, high_watermark: int = 0) -> None:
+    def fetched(
+        self,
+        key: ReplicaKey,
+        offset: int,
+        now_ms: int,
+        high_watermark: int = 0,
+        *,
+        is_new: bool = False,
+    ) -> None:
         """Note a fetch: the replica has everything before `offset` on disk."""
         progress = self.progress.get(key)
         if progress is None:
             progress = self.progress[key] = ReplicaProgress(offset, now_ms)
+        progress.fetches += 1
+        progress.is_new = is_new
+        if is_new and progress.fetches_before is None:
+            progress.fetches_before = self._fetches()
         if offset >= self.log.end_offset:
             progress.caught_up_ms = now_ms
         elif progress.end_at_fetch >= 0 and offset >= progress.end_at_fetch:
@@ -78,6 +109,34 @@ class Leader:
         progress.high_watermark = high_watermark
         progress.fetched_ms = now_ms
         progress.end_at_fetch = self.log.end_offset
+
+    def _fetches(self) -> dict[int, int]:
+        found = ((voter.key.id, self.progress_of(voter)) for voter in self.log.voters)
+        return {voter_id: 0 if known is None else known.fetches for voter_id, known in found}
+
+    def _new(self) -> set[int]:
+        """Return the ids of the new voters, as far as is known."""
+        new = {self.me.id} if self.is_new else set()
+        for voter in self.log.voters.others(self.me):
+            progress = self.progress_of(voter)
+            if progress is not None and progress.is_new:
+                new.add(voter.key.id)
+        return new
+
+    def counts_from(self, key: ReplicaKey) -> int | None:
+        """Return from where on the log of a new voter has everything that was ever committed, None
+        if that is not known yet.
+        """
+        progress = self.progress.get(key)
+        before = None if progress is None else progress.fetches_before
+        if before is None or not self.has_committed:
+            return None
+        now = self._fetches()
+        heard = {voter_id for voter_id, n in now.items() if n >= before.get(voter_id, 0) + 2}
+        heard |= {self.me.id, key.id}
+        if self.log.voters.decide(heard, self._new() | {key.id}):
+            return self.log.high_watermark
+        return None
 
     def forget_observers(self, before_ms: int) -> None:
         """Drop the progress of the observers that have not fetched since `before_ms`."""
@@ -91,7 +150,8 @@ class Leader:
         if exact is not None:
             return exact
         found = [p for key, p in self.progress.items() if key.matches(voter.key)]
-        return max(found, key=lambda progress: progress.fetched_ms) if found else None
+        # Of several directories the one that came last: requests of a lost one may still arrive.
+        return found[-1] if found else None
 
     def committed_offset(self) -> int:
         """Return the offset before which everything is committed; it never falls."""
@@ -103,7 +163,11 @@ class Leader:
             progress = self.progress_of(voter)
             if progress is not None:
                 known[voter.key.id] = progress.acknowledged
-        reached = self.log.voters.majority_value(known, missing=0)
+        new = self._new()
+        old = {voter_id: end for voter_id, end in known.items() if voter_id not in new}
+        reached = self.log.voters.majority_value(old, missing=0)
+        if new and len(known) == len(self.log.voters):
+            reached = max(reached, min(known.values()))
         if reached <= self.start_offset:
             return self.log.high_watermark
         return max(reached, self.log.high_watermark)
@@ -118,17 +182,24 @@ class Leader:
         return [v for v in self.log.voters.others(self.me) if self.progress_of(v) is None]
 
     def quorum_lost_ms(self, timeout_ms: int) -> int | None:
-        """Return when a majority will have been silent for `timeout_ms`, None if this replica is a
-        majority alone.
+        """Return when those who decide will have been silent for `timeout_ms`, None if this replica
+        decides alone.
         """
-        needed = self.log.voters.majority - (1 if self.me in self.log.voters else 0)
+        new = self._new()
+        counts = self.me in self.log.voters and not self.is_new
+        needed = self.log.voters.majority - (1 if counts else 0)
         if needed <= 0:
             return None
-        heard = []
+        heard, old = [], []
         for voter in self.log.voters.others(self.me):
             progress = self.progress_of(voter)
             heard.append(self.elected_ms if progress is None else progress.fetched_ms)
-        return sorted(heard, reverse=True)[needed - 1] + timeout_ms
+            if voter.key.id not in new:
+                old.append(heard[-1])
+        since_ms = min(heard)
+        if len(old) >= needed:
+            since_ms = max(since_ms, sorted(old, reverse=True)[needed - 1])
+        return since_ms + timeout_ms
 
     def successors(self) -> tuple[ReplicaKey, ...]:
         """Return the other voters, the one with the longest log first."""

@@ -43,12 +43,13 @@ class VoteRequest:
 
 @value
 class VoteResponse:
-    """Answers a `VoteRequest`."""
+    """Answers a `VoteRequest`. `is_new`: the vote of a new voter (see `replicas`)."""
 
     error: RaftError
     epoch: int
     leader_id: int | None
     granted: bool = False
+    is_new: bool = False
 
 
 @value
@@ -84,7 +85,7 @@ class QuorumEpochResponse:
 @value
 class RaftFetchRequest:
     """Asks the leader for the records from `fetch_offset` on, and says what this replica has on
-    disk: everything before `fetch_offset`.
+    disk: everything before `fetch_offset`. `is_new`: it is a new voter (see `replicas`).
     """
 
     epoch: int
@@ -93,11 +94,15 @@ class RaftFetchRequest:
     last_fetched_epoch: int
     high_watermark: int
     max_wait_ms: int
+    is_new: bool = False
 
 
 @value
 class RaftFetchResponse:
-    """Answers a fetch: batches, or where the logs diverge, or the snapshot to fetch."""
+    """Answers a fetch: batches, or where the logs diverge, or the snapshot to fetch.
+
+    `counts_from`: the new voter that asked is none any more once it has everything before this.
+    """
 
     error: RaftError
     epoch: int
@@ -107,6 +112,7 @@ class RaftFetchResponse:
     batches: tuple[RaftBatch, ...] = ()
     diverging: OffsetAndEpoch | None = None
     snapshot: OffsetAndEpoch | None = None
+    counts_from: int | None = None
 
 
 @value

@@ -2,10 +2,11 @@
 
     {"leaderId":1,"leaderEpoch":5,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}
 
-`leaderId` is -1 if no leader is known, `votedId` if there was no vote. Version 0, which Kafka
-writes for a quorum without directory ids, has no `votedDirectoryId`, and has fields that nobody
-reads. The file is replaced as a whole and synced before anything that depends on it is done: a vote
-that was answered must outlive the process.
+A new voter (see `replicas`) has `"newVoter":true` besides, which Kafka ignores. `leaderId` is -1 if
+no leader is known, `votedId` if there was no vote. Version 0, which Kafka writes for a quorum
+without directory ids, has no `votedDirectoryId`, and has fields that nobody reads. The file is
+replaced as a whole and synced before anything that depends on it is done: a vote that was answered
+must outlive the process.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from odradek.raft.replicas import UNKNOWN_DIRECTORY, ReplicaKey
 QUORUM_STATE_FILE: Final = "quorum-state"
 VERSION: Final = 1
 NOBODY: Final = -1
+NEW_VOTER: Final = "newVoter"
 
 
 class QuorumStateDamaged(Exception):
@@ -38,13 +40,15 @@ class QuorumStateDamaged(Exception):
 def encode(state: ElectionState) -> bytes:
     """Return the contents of the file."""
     voted = state.voted or ReplicaKey(NOBODY)
-    fields = {
+    fields: dict[str, object] = {
         "leaderId": NOBODY if state.leader_id is None else state.leader_id,
         "leaderEpoch": state.epoch,
         "votedId": voted.id,
         "votedDirectoryId": uuid_text(voted.directory_id),
         "data_version": VERSION,
     }
+    if state.is_new:
+        fields[NEW_VOTER] = True
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -64,6 +68,7 @@ def decode(data: bytes) -> ElectionState:
         _number(fields, "leaderEpoch"),
         None if leader == NOBODY else leader,
         None if voted == NOBODY else ReplicaKey(voted, directory),
+        fields.get(NEW_VOTER) is True,
     )
 
 

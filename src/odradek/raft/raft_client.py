@@ -746,6 +746,7 @@ class RaftClient:
             effect.leader_id,
             core.endpoints,
             effect.high_watermark,
+            counts_from=effect.counts_from,
         )
         try:
             read = self.log.read(offset, MAX_FETCH_BYTES, self.log.log_end_offset)

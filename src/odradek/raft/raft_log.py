@@ -40,7 +40,13 @@ from odradek.raft.effects import ElectionState
 from odradek.raft.log_state import LogState
 from odradek.raft.raft_client import RaftClient, RaftSender
 from odradek.raft.raft_records import read_batches
-from odradek.raft.replicas import QuorumEndpoint, ReplicaKey, Voter, VoterSet
+from odradek.raft.replicas import (
+    UNKNOWN_DIRECTORY,
+    QuorumEndpoint,
+    ReplicaKey,
+    Voter,
+    VoterSet,
+)
 from odradek.raft.snapshot_files import (
     SnapshotId,
     list_snapshots,
@@ -138,7 +144,15 @@ def open_raft_client(
     state.high_watermark = state.end_offset if alone else snapshot.end_offset
     last_epoch = max(state.last_epoch, log.latest_epoch, snapshot.epoch, 0)
     if election is None or election.epoch < last_epoch:
-        election = ElectionState(last_epoch)
+        is_new = _is_new(place, state, log) if election is None else election.is_new
+        election = ElectionState(last_epoch, is_new=is_new)
+        if is_new:
+            logger.info(
+                "node %d begins with an empty directory as a voter that controller.quorum.voters "
+                "names: until a leader has brought it up to date, elections that need its vote "
+                "need all voters. If there is no leader, start the other voters",
+                place.me.id,
+            )
     core = Raft(
         place.me,
         place.config,
@@ -263,6 +277,13 @@ def _configured_voters(
             "controller.quorum.bootstrap.servers or controller.quorum.voters"
         )
     return VoterSet([Voter(place.me, place.endpoints)])
+
+
+def _is_new(place: QuorumPlace, state: LogState, log: Log) -> bool:
+    """True for a new voter (see `replicas`): settings name it, and its directory is empty."""
+    voter = state.voters.get(place.me.id)
+    by_settings = voter is not None and voter.key.directory_id == UNKNOWN_DIRECTORY
+    return by_settings and len(state.voters) > 1 and log.log_end_offset == 0
 
 
 def _check_snapshot_in_log(snapshot: SnapshotId, log: Log, *, restart: bool) -> None:

@@ -3,11 +3,18 @@
 A voter is known by its id and the id of its data directory (KIP-853). A node whose disk was wiped
 comes back with another directory id, so it is not the voter that it was and cannot vote twice in
 one epoch.
+
+A voter that the settings name has no known directory. If its directory is empty at a start, it is a
+*new voter*: it may be new with its quorum, or it may have voted and acknowledged records on a disk
+that is lost. Nobody can tell, so what it says counts only if all voters say the same
+(`VoterSet.decide`), until a leader that a majority without it follows has brought it up to date.
+One that has everything then is among those who decide: what a majority has acknowledged is not
+undone by voters that have forgotten it. So the first election of such a quorum needs all voters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -101,6 +108,14 @@ class VoterSet:
     def has_majority(self, ids: Iterable[int]) -> bool:
         """True if the voters among `ids` are a majority."""
         return len(self._voters.keys() & set(ids)) >= self.majority
+
+    def decide(self, ids: Iterable[int], new: Collection[int] = ()) -> bool:
+        """True if the voters among `ids` decide: those that are not `new` are a majority, or they
+        are all voters.
+        """
+        found = self._voters.keys() & set(ids)
+        old = len(found.difference(new))
+        return old >= self.majority or 0 < len(found) == len(self._voters)
 
     def majority_value(self, values: Mapping[int, int], missing: int) -> int:
         """Return the largest value that a majority has reached; `missing` counts for the rest."""

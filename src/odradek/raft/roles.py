@@ -44,6 +44,8 @@ class Prospective:
     began_ms: int
     leader_endpoints: tuple[QuorumEndpoint, ...] = ()
     granted: set[int] = field(default_factory=set)
+    new: set[int] = field(default_factory=set)
+    """Those who granted as new voters (see `replicas`)."""
     rejected: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)
     retry_ms: int | None = None
@@ -58,6 +60,8 @@ class Candidate:
 
     election_ms: int
     granted: set[int] = field(default_factory=set)
+    new: set[int] = field(default_factory=set)
+    """Those who granted as new voters (see `replicas`)."""
     rejected: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)
     retry_ms: int | None = None
@@ -90,6 +94,8 @@ class Follower:
     """When to stand for election because the leader's connection was closed."""
     snapshot: OffsetAndEpoch | None = None
     """The snapshot that is being fetched."""
+    counts_from: int | None = None
+    """A new voter with everything before this offset is up to date."""
 
 
 Role = Unattached | Prospective | Candidate | Leader | Resigned | Follower

@@ -7,6 +7,10 @@
 All are about the one partition of the metadata log; `ProtocolError` if one is not. A request of
 another cluster gets INCONSISTENT_CLUSTER_ID. What came is checked here: the core takes batches that
 follow each other, with correct checksums.
+
+A new voter (see `replicas`) says so by our own fields: a tagged one of its vote, and a durable end
+of 0 in its fetches. From where on it counts is the last stable offset of the answers, which the
+metadata log has no other use for.
 """
 
 from __future__ import annotations
@@ -181,6 +185,7 @@ def _fetch(request: RaftFetchRequest, cluster_id: str) -> FetchRequest:
         partition_max_bytes=MAX_FETCH_BYTES,
         replica_directory_id=request.replica.directory_id,
         high_watermark=request.high_watermark,
+        **({"durable_end": 0} if request.is_new else {}),
     )
     return FetchRequest(
         cluster_id=cluster_id,
@@ -207,6 +212,7 @@ def decode_request(message: QuorumMessage) -> RaftRequest:
             part.last_fetched_epoch,
             part.high_watermark,
             message.max_wait_ms,
+            part.durable_end == 0,
         )
     if isinstance(message, FetchSnapshotMessage):
         part = _only(message.topics, "partition")
@@ -268,13 +274,14 @@ def encode_response(
     """Return the message of a response; the network releases the `records` of a fetch."""
     error = ErrorCode[response.error.name]
     match response:
-        case VoteResponse(_, epoch, leader_id, granted):
+        case VoteResponse(_, epoch, leader_id, granted, is_new):
             voted = VotePartitionResponse(
                 partition_index=0,
                 error_code=error,
                 leader_id=_id(leader_id),
                 leader_epoch=epoch,
                 vote_granted=granted,
+                is_new=is_new,
             )
             return VoteAnswer(
                 error_code=0,
@@ -304,6 +311,7 @@ def _fetch_response(
         partition_index=0,
         error_code=error,
         high_watermark=response.high_watermark,
+        last_stable_offset=_id(response.counts_from),
         diverging_epoch=None
         if diverging is None
         else EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.offset),
@@ -385,6 +393,7 @@ def decode_response(request: RaftRequest, message: Any) -> RaftResponse:
                 part.leader_epoch,
                 _leader(part.leader_id),
                 part.vote_granted,
+                part.is_new,
             )
         case BeginQuorumEpochRequest() | EndQuorumEpochRequest():
             return QuorumEpochResponse(
@@ -423,6 +432,7 @@ def _decode_fetch(request: RaftFetchRequest, message: Any, part: Any) -> RaftFet
         tuple(batches),
         None if diverging is None else OffsetAndEpoch(diverging.end_offset, diverging.epoch),
         None if snapshot is None else OffsetAndEpoch(snapshot.end_offset, snapshot.epoch),
+        _leader(part.last_stable_offset),
     )
 
 
@@ -456,9 +466,9 @@ def endpoints_of(listeners: Sequence[QuorumListener]) -> tuple[QuorumEndpoint, .
     return tuple(QuorumEndpoint(at.name, at.host, at.port) for at in listeners)
 
 
-def _id(node_id: int | None) -> int:
-    return NOBODY if node_id is None else node_id
+def _id(known: int | None) -> int:
+    return NOBODY if known is None else known
 
 
-def _leader(node_id: int) -> int | None:
-    return None if node_id == NOBODY else node_id
+def _leader(known: int) -> int | None:
+    return None if known == NOBODY else known

@@ -140,11 +140,18 @@ class Nodes:
         return max(reachable, key=lambda n: n.raft.epoch) if reachable else None
 
     def elect(self) -> RaftNode:
-        """Wait for a leader that has committed the first record of its epoch."""
+        """Wait for a leader that has committed the first record of its epoch, and has brought the
+        voters that it reaches up to date.
+        """
 
         def leads() -> bool:
             leader = self.leader
-            return leader is not None and leader.raft.has_applied_epoch
+            reached = [n for n in self.nodes.values() if n.alive and n.id not in self.cut]
+            return (
+                leader is not None
+                and leader.raft.has_applied_epoch
+                and not any(node.raft.core.election.is_new for node in reached)
+            )
 
         self.until(leads)
         assert self.leader is not None

@@ -64,6 +64,11 @@ def voters(*ids: int) -> VoterSet:
     return VoterSet(Voter(key(n), (QuorumEndpoint("CLUSTER", f"node{n}", 9),)) for n in ids)
 
 
+def named(*ids: int) -> VoterSet:
+    """Voters that the settings name: their directories are not known."""
+    return VoterSet(Voter(ReplicaKey(n), (QuorumEndpoint("CLUSTER", f"node{n}", 9),)) for n in ids)
+
+
 class Least:
     """Random numbers that are always the least."""
 
@@ -773,3 +778,90 @@ class TestVoterChanges:
         while not isinstance(replica.core.role, Prospective | Candidate):
             replica.wait()
         assert [node for node, _ in replica.sent()] == [2]
+
+
+class TestNewVoters:
+    """Voters that settings name, with an empty directory (see `replicas`)."""
+
+    def leader(self) -> Replica:
+        replica = Replica(1, named(1, 2, 3), RaftBatch(0, 4, 2), election=ElectionState(2))
+        replica.elect()
+        replica.flush()
+        return replica
+
+    def fetch(self, replica: Replica, node: int, offset: int, is_new: bool) -> ReplyRecords:
+        request = RaftFetchRequest(
+            replica.core.epoch,
+            key(node),
+            offset,
+            replica.core.log.epoch_before(offset),
+            0,
+            0,
+            is_new,
+        )
+        replica.step(Received("t", request))
+        (reply,) = [e for e in replica.effects if isinstance(e, ReplyRecords)]
+        return reply
+
+    def test_a_vote_of_a_new_voter_says_so_and_one_is_not_enough(self) -> None:
+        new = Replica(2, named(1, 2, 3), election=ElectionState(is_new=True))
+        answer = new.receive(vote(1, 1, 2, (4, 2)))
+        assert answer == VoteResponse(NONE, 1, None, True, is_new=True)
+        replica = Replica(1, named(1, 2, 3), RaftBatch(0, 4, 2), election=ElectionState(2))
+        while not isinstance(replica.core.role, Prospective):
+            asked = replica.wait()
+        replica.answer(2, VoteResponse(NONE, 2, None, True, is_new=True))
+        assert isinstance(replica.core.role, Prospective)
+        replica.effects = asked
+        replica.answer(3, VoteResponse(NONE, 2, None, True))
+        assert isinstance(replica.core.role, Candidate)
+
+    def test_new_voters_elect_one_of_them_together_and_are_up_to_date_with_the_first_record(
+        self,
+    ) -> None:
+        replica = Replica(1, named(1, 2), election=ElectionState(is_new=True))
+        while not isinstance(replica.core.role, Prospective):
+            replica.wait()
+        replica.answer(2, VoteResponse(NONE, 0, None, True, is_new=True))
+        replica.answer(2, VoteResponse(NONE, 1, None, True, is_new=True))
+        assert replica.core.is_leader
+        replica.flush()
+        self.fetch(replica, 2, 1, is_new=True)
+        saved = SaveElection(ElectionState(1, 1, key(1)))
+        assert replica.effects[:2] == [saved, Committed(1)]
+
+    def test_an_acknowledgement_of_a_new_voter_commits_nothing_unless_all_have_it(self) -> None:
+        replica = self.leader()
+        self.fetch(replica, 2, 5, is_new=True)
+        assert replica.core.log.high_watermark == 0
+        self.fetch(replica, 3, 5, is_new=True)
+        assert replica.core.log.high_watermark == 5
+
+    def test_fetches_of_new_voters_alone_do_not_keep_a_leader(self) -> None:
+        replica = self.leader()
+        for _ in range(4):
+            replica.now += 1_000
+            if replica.core.is_leader:
+                self.fetch(replica, 2, 5, is_new=True)
+                replica.wait()
+        assert isinstance(replica.core.role, Resigned)
+
+    def test_a_new_voter_counts_when_a_majority_has_fetched_twice_since_it_came(self) -> None:
+        replica = self.leader()
+        self.fetch(replica, 3, 5, is_new=False)
+        assert replica.core.log.high_watermark == 5
+        assert self.fetch(replica, 2, 0, is_new=True).counts_from is None
+        self.fetch(replica, 3, 5, is_new=False)  # It may have been sent long before.
+        assert self.fetch(replica, 2, 5, is_new=True).counts_from is None
+        self.fetch(replica, 3, 5, is_new=False)
+        assert self.fetch(replica, 2, 5, is_new=True).counts_from == 5
+        assert self.fetch(replica, 2, 5, is_new=False).counts_from is None
+
+    def test_a_new_voter_is_none_once_its_disk_has_what_the_leader_says(self) -> None:
+        replica = Replica(2, named(1, 2, 3), election=ElectionState(4, 1, is_new=True))
+        answer = RaftFetchResponse(NONE, 4, 1, (), 4, (RaftBatch(0, 4, 4),), counts_from=4)
+        replica.answer(1, answer)
+        assert replica.core.election.is_new
+        replica.flush()
+        assert replica.effects[0] == SaveElection(ElectionState(4, 1))
+        assert [request.is_new for _, request in replica.sent()] == [False]  # type: ignore[union-attr]

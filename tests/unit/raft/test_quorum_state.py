@@ -33,6 +33,13 @@ def test_a_state_without_leader_and_vote_has_minus_one() -> None:
     assert decode(data) == ElectionState(3)
 
 
+def test_a_new_voter_is_remembered_and_a_file_without_a_word_of_it_is_of_an_old_one() -> None:
+    state = ElectionState(5, 1, ReplicaKey(2, DIRECTORY), is_new=True)
+    assert encode(state) == WRITTEN[:-1] + b',"newVoter":true}'
+    assert decode(encode(state)) == state
+    assert not decode(WRITTEN).is_new
+
+
 def test_version_0_of_a_quorum_without_directory_ids_is_read() -> None:
     data = (
         b'{"clusterId":"","leaderId":3,"leaderEpoch":9,"votedId":3,"appliedOffset":0,'

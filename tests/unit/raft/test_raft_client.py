@@ -202,6 +202,60 @@ def test_voters_that_only_settings_name_do_not_change() -> None:
     assert [answer.error for answer in answers] == [RaftError.UNSUPPORTED_VERSION]
 
 
+def wiped(nodes: Nodes, node_id: int) -> RaftNode:
+    """Start a node again with an empty disk."""
+    nodes.nodes[node_id].kill()
+    return nodes.add(node_id, **nodes.nodes[node_id].place)
+
+
+def lagging_and_wiped() -> tuple[Nodes, RaftNode]:
+    """Three voters of which one was down when a record was committed by the two others, and one of
+    those has lost its disk. Return the one that has the record, stopped.
+    """
+    nodes = three_voters()
+    nodes.elect()
+    nodes.nodes[3].kill()
+    nodes.elect().append("a")
+    nodes.until(lambda: all(nodes.nodes[n].values == ["a"] for n in (1, 2)))
+    nodes.nodes[2].kill()
+    wiped(nodes, 1)
+    nodes.restart(3)
+    return nodes, nodes.nodes[2]
+
+
+def test_a_voter_that_lost_its_disk_elects_nobody_who_lacks_what_it_acknowledged() -> None:
+    nodes, _ = lagging_and_wiped()
+    nodes.run(3_000)
+    assert nodes.leader is None
+    nodes.restart(1)  # It still knows that its disk was empty.
+    nodes.run(3_000)
+    assert nodes.leader is None
+    nodes.restart(2)
+    nodes.elect()
+    nodes.until(lambda: all(node.values == ["a"] for node in nodes.nodes.values()))
+
+
+def test_a_voter_that_lost_its_disk_counts_again_when_it_is_up_to_date() -> None:
+    nodes, last = lagging_and_wiped()
+    nodes.restart(last.id)
+    nodes.elect().append("b")
+    nodes.until(lambda: all(node.values == ["a", "b"] for node in nodes.nodes.values()))
+    nodes.nodes[3].kill()
+    nodes.restart(1)
+    nodes.elect().append("c")
+    nodes.until(lambda: nodes.nodes[1].values == ["a", "b", "c"])
+
+
+def test_voters_with_empty_disks_elect_nobody_without_the_others() -> None:
+    nodes = three_voters()
+    nodes.nodes[3].kill()
+    nodes.run(3_000)
+    assert nodes.leader is None
+    nodes.restart(3)
+    nodes.elect().append("a")
+    nodes.until(lambda: all(node.values == ["a"] for node in nodes.nodes.values()))
+
+
 def test_only_the_leader_appends_and_only_in_its_epoch() -> None:
     nodes = three_voters()
     leader = nodes.elect()

@@ -1,6 +1,7 @@
 """Vote (key 52, versions 0 to 2): a voter asks another for its vote (KIP-595).
 
 - 1: the keys of both voters, addresses of the leader (KIP-853). 2: pre-votes (KIP-996).
+- Odradek's voters tell that they are new, a tagged field of its own.
 """
 
 from __future__ import annotations
@@ -51,6 +52,13 @@ class VotePartitionResponse:
     leader_id: i32 = field(doc="-1 unknown.")
     leader_epoch: i32
     vote_granted: bool
+    is_new: bool = field(
+        default=False,
+        tag=100,
+        since=0,
+        ignorable=True,
+        doc="Odradek's own: the vote counts only with those of all voters.",
+    )
 
 
 @struct

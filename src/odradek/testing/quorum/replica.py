@@ -194,6 +194,7 @@ class Replica:
                     response.leader_endpoints,
                     response.high_watermark,
                     tuple(found),
+                    counts_from=response.counts_from,
                 )
             answered(response)
 
