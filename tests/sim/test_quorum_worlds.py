@@ -18,6 +18,7 @@ from odradek.raft.effects import ElectionState
 from odradek.raft.leader import Leader
 from odradek.raft.log_state import LogState, OffsetAndEpoch
 from odradek.raft.messages import VoteRequest
+from odradek.raft.replicas import VoterSet
 from odradek.raft.roles import Follower
 from odradek.testing.machine import Wiring
 from odradek.testing.quorum.quorum_plan import draw_quorum
@@ -27,8 +28,9 @@ from odradek.testing.sites import QUORUM_SITES, unreached
 from sim.test_broken_parts import EagerOffload
 
 SEEDS = range(1, 41)
-REGRESSIONS = (161, 184, 287)
-"""A replica that could not read committed records raised out of its loop."""
+REGRESSIONS = (161, 184, 287, 537)
+"""A replica that could not read committed records raised out of its loop. 537: a voter that the
+settings name lost its disk, and voted for one that lacked what it had acknowledged."""
 
 
 @pytest.mark.parametrize("seed", [*SEEDS, *REGRESSIONS])
@@ -61,6 +63,7 @@ def test_the_seeds_have_every_end() -> None:
     assert sum(bool(plan.fates) for plan in plans) > 5
     assert sum(bool(plan.changes) for plan in plans) > 3
     assert any(plan.wiped for plan in plans)
+    assert any(plan.wiped and plan.configured for plan in plans)
     assert {plan.voters for plan in plans} == {1, 2, 3, 4, 5}
 
 
@@ -124,6 +127,10 @@ def commits_before_its_own_flush(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "committed_offset", committed)
 
 
+def counts_new_voters_like_others(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(VoterSet, "decide", lambda self, ids, new=(): self.has_majority(ids))
+
+
 def finds_no_divergence(patch: pytest.MonkeyPatch) -> None:
     def divergence(self: LogState, offset: int, epoch: int) -> OffsetAndEpoch | None:
         return None if offset <= self.end_offset else found(self, offset, epoch)
@@ -170,6 +177,7 @@ BROKEN: tuple[tuple[Patch, int, tuple[str, ...], int], ...] = (
     (commits_before_its_own_flush, 3, ("slow disk",), 0),
     (finds_no_divergence, 3, ("split", "flapping", "kill"), 19),
     (starts_with_all_committed, 3, ("split", "kill", "flapping"), 0),
+    (counts_new_voters_like_others, 0, (), 537),
     (waits_for_its_leader_for_ever, 3, ("split", "pause"), 6),
 )
 """The break, the voters, the faults that expose it, and the first seed."""

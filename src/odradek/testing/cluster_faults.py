@@ -182,7 +182,9 @@ class ClusterFaults:
         others = [
             ReplicaKey(machine.number, machine.broker.directory.meta.directory_id)
             for machine in self.machines
-            if machine is not lost and isinstance(machine.broker, Node)
+            if machine is not lost
+            and isinstance(machine.broker, Node)
+            and not machine.broker.metadata.raft.core.election.is_new
         ]
         return sum(key in voters for key in others) >= voters.majority
 

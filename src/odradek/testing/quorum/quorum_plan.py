@@ -30,6 +30,8 @@ class QuorumPlan:
     """Everything that a seed decides before the run begins. Machines are numbered from 1."""
 
     voters: int
+    configured: bool
+    """True if settings name the voters, without their directories."""
     observers: int
     config: RaftConfig
     snapshot_every: int
@@ -77,7 +79,8 @@ class QuorumPlan:
     def describe(self) -> list[str]:
         """Return the plan as lines."""
         return [
-            f"voters {self.voters}, observers {self.observers}, {self.config}",
+            f"voters {self.voters}{' of the settings' if self.configured else ''},"
+            f" observers {self.observers}, {self.config}",
             f"a snapshot every {self.snapshot_every} records, {len(self.proposals)} proposals",
             f"{self.link}",
             f"{self.pace}",
@@ -101,16 +104,23 @@ def draw_quorum(
     changing = machines > 1 and chance.chance(250)
     wiping = not changing and voters >= 3 and chance.chance(150)
     lasting = not changing and not wiping and voters >= 3 and chance.chance(500)
+    # The first election of configured voters needs all of them, so none is lost for ever.
+    other = stream(seed, "quorum/configured")
+    configured = not changing and not lasting and other.chance(500)
+    others_wipe = configured and voters >= 3 and not wiping and other.chance(500)
     plans = draw_machine_faults(chance, horizon_ns, machines, faults)
     ends = [fault.at_ns + fault.length_ns for fault in plans]
     return QuorumPlan(
         voters=voters,
+        configured=configured,
         observers=observers,
         config=draw_config(chance),
         snapshot_every=chance.pick((10, 40, 1 << 30)),
         proposals=sorted(chance.between(0, horizon_ns) for _ in range(steps)),
         changes=draw_changes(chance, machines, horizon_ns) if changing else (),
-        wiped=draw_wipe(chance, voters, horizon_ns) if wiping else None,
+        wiped=draw_wipe(chance if wiping else other, voters, horizon_ns)
+        if wiping or others_wipe
+        else None,
         faults=plans,
         fates=draw_fates(chance, voters, horizon_ns) if lasting else (),
         link=draw_link(chance),

@@ -235,7 +235,10 @@ class QuorumWorld:
 
     def _starter(self, number: int) -> Callable[[Env, SimProcess], object]:
         first = VoterSet(
-            Voter(ReplicaKey(n, directory_id(n, 0)), (address(n),))
+            Voter(
+                ReplicaKey(n) if self.plan.configured else ReplicaKey(n, directory_id(n, 0)),
+                (address(n),),
+            )
             for n in range(1, self.plan.voters + 1)
         )
 

@@ -161,10 +161,9 @@ def draw_cluster_faults(
         rate = 1000 if only else 100
         for _ in range(chance.between(1, 2) if chance.chance(rate) else 0):
             at_ns = chance.between(50 * MS, horizon_ns)
-            # Machine 1 of a cluster that it began would begin another one with an empty disk; a
-            # configured voter has no directory id, and would vote again.
-            first = 2 if kind == "lost disk" else 1
-            if kind == "lost disk" and not (recorded and machines > 2):
+            # Machine 1 of a cluster that it began would begin another one with an empty disk.
+            first = 2 if kind == "lost disk" and recorded else 1
+            if kind == "lost disk" and machines < 3:
                 continue
             plans.append(
                 FaultPlan(
