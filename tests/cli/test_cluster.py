@@ -115,6 +115,16 @@ def test_a_voter_that_is_no_broker_and_fetches_is_shown_with_its_address() -> No
     assert controllers_alone(quorum, {4}) == {1: "ctl1:19092", 2: "ctl2:19092"}
 
 
+def test_a_controller_that_does_not_vote_yet_is_shown_as_running_while_it_fetches() -> None:
+    voters = (QuorumReplica(1, ZERO_UUID, 90, 20_000, -1),)
+    observers = tuple(
+        QuorumReplica(number, ZERO_UUID, 90, fetched_ms, -1)
+        for number, fetched_ms in ((2, 20_000), (3, 9_000), (11, 20_000))
+    )
+    quorum = Quorum(1, 5, 90, voters, observers, {1: {"CLUSTER": "ctl1:19092"}})
+    assert controllers_alone(quorum, {11}) == {1: "ctl1:19092", 2: "runs"}
+
+
 def test_partitions_that_need_attention_are_counted() -> None:
     partitions = (
         Partition(0, 1, (1, 2), (1, 2)),

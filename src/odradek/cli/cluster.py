@@ -41,6 +41,8 @@ LEAST_VOTERS = 2
 AT_ONCE = 50
 LOOK_EVERY_S = 0.5
 SAY_EVERY_S = 5.0
+ADDRESS_UNKNOWN = "runs"
+"""In the place of the address of a node that runs."""
 
 AT_ONCE_OPTION = click.option(
     "--at-once",
@@ -121,13 +123,16 @@ def quorum_roles(quorum: Quorum) -> list[tuple[int, str, int | None]]:
 
 
 def controllers_alone(quorum: Quorum, brokers: Collection[int]) -> dict[int, str]:
-    """Return the running voters that are none of the `brokers`, and where nodes reach them."""
+    """Return the running nodes of the quorum that are none of the `brokers`, and where nodes reach
+    them: of those that do not vote (yet) that is not known.
+    """
+    observers = {each.node_id for each in quorum.observers}.difference(brokers)
+    found = dict.fromkeys(observers - quorum.silent_observers(), ADDRESS_UNKNOWN)
     elsewhere = quorum.silent_voters().union(brokers)
-    return {
-        node_id: next(iter(listeners.values()))
-        for node_id, listeners in quorum.listeners.items()
-        if listeners and node_id not in elsewhere
-    }
+    for node_id, listeners in quorum.listeners.items():
+        if listeners and node_id not in elsewhere:
+            found[node_id] = next(iter(listeners.values()))
+    return found
 
 
 def directory_sizes(client: Admin) -> dict[int, int]:

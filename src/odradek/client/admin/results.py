@@ -101,11 +101,18 @@ class Quorum:
 
     def silent_voters(self) -> frozenset[int]:
         """Return the voters that have not fetched the log for 10 s: they do not run."""
-        replicas = (*self.voters, *self.observers)
-        since_ms = max((each.last_fetch_ms for each in replicas), default=0) - SILENT_MS
+        return self._silent(self.voters)
+
+    def silent_observers(self) -> frozenset[int]:
+        """Return the observers that have not fetched the log for 10 s: they do not run."""
+        return self._silent(self.observers)
+
+    def _silent(self, replicas: tuple[QuorumReplica, ...]) -> frozenset[int]:
+        everyone = (*self.voters, *self.observers)
+        since_ms = max((each.last_fetch_ms for each in everyone), default=0) - SILENT_MS
         return frozenset(
             each.node_id
-            for each in self.voters
+            for each in replicas
             if each.node_id != self.leader and each.last_fetch_ms < since_ms
         )
 
