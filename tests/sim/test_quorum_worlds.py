@@ -28,9 +28,10 @@ from odradek.testing.sites import QUORUM_SITES, unreached
 from sim.test_broken_parts import EagerOffload
 
 SEEDS = range(1, 41)
-REGRESSIONS = (161, 184, 287, 537)
+REGRESSIONS = (161, 184, 287, 537, 400004)
 """A replica that could not read committed records raised out of its loop. 537: a voter that the
-settings name lost its disk, and voted for one that lacked what it had acknowledged."""
+settings name lost its disk, and voted for one that lacked what it had acknowledged. 400004:
+a leader that had removed itself forgot by a restart that it might still be a voter."""
 
 
 @pytest.mark.parametrize("seed", [*SEEDS, *REGRESSIONS])

@@ -128,6 +128,10 @@ def open_raft_client(
         configured = _configured_voters(place, election, log, snapshot)
         state = LogState(configured, start.end)
         _load(state, log)
+    elif not state.voters_at(start.end_offset + 1) and place.voters:
+        # The first ones were the settings', and may still be until a change is committed.
+        state = LogState(place.voters, start.end)
+        _load(state, log)
     elif place.moved:
         state.move_voters({i: at for i, at in place.moved.items() if i != place.me.id})
     if place.me in state.voters and not place.may_vote:
