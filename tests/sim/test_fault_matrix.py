@@ -220,8 +220,18 @@ def log_of_the_replica(disk: SimDisk) -> str:
     return path
 
 
-FIELDS = {"base offset": 7, "length": 11, "magic": 16, "CRC": 20, "payload": 70}
-"""A byte of each of these in a batch."""
+FIELDS = {
+    "base offset": 7,
+    "length": 11,
+    "leader epoch, highest byte": 12,
+    "leader epoch, lowest byte": 15,
+    "magic": 16,
+    "CRC": 20,
+    "payload": 70,
+}
+"""A byte of each of these in a batch. A leader epoch that fits between its neighbours is not found:
+nothing else tells it, as no checksum covers it.
+"""
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -232,6 +242,15 @@ def test_row_11_a_bit_that_flips_in_a_batch_at_rest_is_found_and_the_log_fetched
         path = log_of_the_replica(disk)
         batches = list(record_batch.batches(disk.content(path)))
         disk.flip_bit(path, 8 * (batches[10].position + FIELDS[field]))
+
+    damaged_replica(flip)
+
+
+def test_row_11_a_leader_epoch_above_all_others_is_found_when_the_follower_fetches() -> None:
+    def flip(disk: SimDisk) -> None:
+        path = log_of_the_replica(disk)
+        batches = list(record_batch.batches(disk.content(path)))
+        disk.flip_bit(path, 8 * (batches[-1].position + FIELDS["leader epoch, lowest byte"]) + 5)
 
     damaged_replica(flip)
 

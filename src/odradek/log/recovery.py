@@ -12,7 +12,7 @@ K = R.
 **The rule.** After a clean stop R = K = log end: only the tail after the last index entry is
 walked. Otherwise every batch from R on is read and its checksum verified, up to the end of the last
 segment or the first batch that is not sound (cut short, impossible header, wrong checksum, offset
-going back):
+or leader epoch going back):
 
     not sound below K, or the log ends below K     durable bytes are lost: **damage**. The partition
                                                    stays offline; no `.log` file is changed.
@@ -22,6 +22,11 @@ going back):
     no batch ends at K                             a base offset, which is under no checksum, has
                                                    changed: **damage**. Not checked if K comes from
                                                    the checkpoint.
+
+Leader epochs are under no checksum, either. One that has changed is found if an epoch falls at it
+or behind it, and the log is not sound from the first batch on that may be the changed one; not if
+it fits between its neighbours. The last batch's may have risen: a follower finds that when it knows
+the partition's epoch (`replica_fetcher_manager`), a leader with the next batch.
 
 So durable records are never truncated, and records that are not durable never keep a log offline.
 Above K the order of sound and unsound batches means nothing, because pages reach the disk in any
@@ -466,9 +471,20 @@ class LogVerifier:
                 offset = self._verify(segment, position, offset)
             except BadBatch as bad:
                 self._accept_torn_tail(segment, start, bad.offset, str(bad))
-                return self._truncate(segment, bad.position, bad.offset)
+                end = self._truncate(segment, bad.position, bad.offset)
+                self._forget_after(end)
+                return end
         self._check_durable_end(start, offset)
         return offset
+
+    def _forget_after(self, end: int) -> None:
+        """Forget what was taken from batches that turned out not to be sound."""
+        self.loader.epochs.truncate_from_end(end)
+        producers = self.loader.producers
+        if producers.end_offset > end:
+            self.segments[-1].truncate_transactions(end)
+            producers.reset(end_offset=self.segments[0].base_offset)
+            self.loader.restore_producers(self.segments, end)
 
     def _begin(self, segment: Segment) -> tuple[int, int]:
         """Return (position, offset) of the first batch at or after R; keep the indexes up to it."""
@@ -514,6 +530,9 @@ class LogVerifier:
         """
         epochs, producers = self.loader.epochs, self.loader.producers
         point, durable = self.known.recovery_point, self.known.durable_end
+        highest = epochs.epoch_at(offset)
+        begun: list[tuple[int, int, int]] = []
+        """Where each epoch begins in what is read: epoch, position, offset."""
         for start, header in walk(
             segment.file,
             position,
@@ -525,8 +544,18 @@ class LogVerifier:
             chunk_bytes=SCAN_BYTES,
         ):
             size = header.size
-            segment.index(header.last_offset, start, size, header.max_timestamp)
             epoch = header.partition_leader_epoch
+            if epoch < highest:
+                # It may have fallen, or that of batches before it may have risen.
+                position, offset = next(
+                    (each[1:] for each in begun if each[0] > epoch), (start, offset)
+                )
+                producers.end_offset = max(producers.end_offset, header.base_offset)
+                raise BadBatch(position, offset, f"leader epoch {epoch} after {highest}")
+            if epoch != highest or not begun:
+                begun.append((epoch, start, offset))
+            highest = epoch
+            segment.index(header.last_offset, start, size, header.max_timestamp)
             if header.base_offset >= durable:
                 if self.end_below_durable < 0:
                     self.end_below_durable = offset

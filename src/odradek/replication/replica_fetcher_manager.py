@@ -12,6 +12,7 @@ from collections.abc import Callable
 from enum import Enum
 from functools import partial
 
+from odradek.log.fence import LogDamaged
 from odradek.log.leader_epochs import EpochEndOffset
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
@@ -110,6 +111,16 @@ class ReplicaFetcherManager:
             self.forget(partition)
         if partition.leader_id == NO_LEADER:
             self.forget(partition)
+            return
+        log = partition.log
+        if log.latest_epoch > partition.leader_epoch:
+            # No leader has appended that; the leader would not know where the two logs diverge.
+            what = (
+                f"has a batch of leader epoch {log.latest_epoch}, "
+                f"but the partition has only reached epoch {partition.leader_epoch}"
+            )
+            self.forget(partition)
+            partition.fail(LogDamaged(log.directory, what))
             return
         fetcher = self.fetchers.get(assigned)
         if fetcher is None:

@@ -74,8 +74,6 @@ def test_every_flipped_byte_above_the_durable_end_is_a_torn_tail():
     disk_before = crashed(6, durable=4)
     size = len(last_log(disk_before)) // 6
     for position in range(4 * size, 5 * size):
-        if (position - 4 * size) in range(12, 16):
-            continue  # the leader epoch: outside the checksum
         disk = crashed(6, durable=4)
         last_log(disk)[position] ^= 0x10
         log, found = reopen(disk, ONE_SEGMENT, recovery_point=8)
@@ -87,14 +85,26 @@ def test_every_flipped_byte_below_the_durable_end_is_damage_and_nothing_is_trunc
     disk_before = crashed(6, durable=2)
     size = len(last_log(disk_before)) // 6
     for position in range(2 * size, 3 * size):
-        if (position - 2 * size) in range(12, 16):
-            continue
         disk = crashed(6, durable=2)
         last_log(disk)[position] ^= 0x10
         before = files(disk, ".log")
         with pytest.raises(LogDamaged, match=r"0000\.log.*were durable.*Restore the file"):
             reopen(disk, ONE_SEGMENT, recovery_point=4, durable_end=12)
         assert files(disk, ".log") == before
+
+
+def test_a_leader_epoch_that_has_risen_takes_nothing_of_its_batch_into_a_torn_tail():
+    disk = MemoryDisk()
+    log = new_log(disk, ONE_SEGMENT)
+    for sequence in range(4):
+        log.append(batch(producer=(7, 0, sequence)), 3, now_ms=0)
+    size = len(last_log(disk)) // 4
+    last_log(disk)[2 * size + 15] ^= 4
+    log, found = reopen(disk, ONE_SEGMENT)
+    assert "leader epoch 3 after 7" in found.torn
+    assert log.log_end_offset == 2
+    assert log.epochs.entries() == [(3, 0)]
+    assert log.append(batch(producer=(7, 0, 2)), 4, now_ms=0).error == 0
 
 
 def test_a_log_that_ends_below_the_durable_end_is_damaged():
