@@ -89,7 +89,7 @@ class QuorumMachine:
         return found
 
     def step(self, event: Event) -> list[str]:
-        return self.told(self.core.step(self.now_ms, event))
+        return self.transcript_lines(self.core.step(self.now_ms, event))
 
     # Commands
 
@@ -105,7 +105,7 @@ class QuorumMachine:
         leader = int(values["leader"]) if "leader" in values else None
         election = ElectionState(int(values.get("epoch", 0)), leader)
         self.core = Raft(voter(me).key, RaftConfig(), Least(), election, log)
-        return self.told(self.core.start(self.now_ms))
+        return self.transcript_lines(self.core.start(self.now_ms))
 
     def do_wait(self, words: list[str], values: dict[str, str]) -> list[str]:
         end_ms = self.now_ms + milliseconds(words[0]) if words else self.core.deadline
@@ -178,7 +178,7 @@ class QuorumMachine:
 
     # Effects
 
-    def told(self, effects: list[Effect]) -> list[str]:
+    def transcript_lines(self, effects: list[Effect]) -> list[str]:
         return [line for effect in effects if (line := self.line_of(effect))]
 
     def line_of(self, effect: Effect) -> str:

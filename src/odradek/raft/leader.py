@@ -37,7 +37,7 @@ class ReplicaProgress:
     fetches: int = 0
     is_new: bool = False
     fetches_before: dict[int, int] | None = None
-    """Of a new voter: how often each voter had fetched when this one did first."""
+    """How often each voter had fetched at the first fetch of this one, a new voter."""
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ class Prospective:
     leader_endpoints: tuple[QuorumEndpoint, ...] = ()
     granted: set[int] = field(default_factory=set)
     new: set[int] = field(default_factory=set)
-    """Those who granted as new voters (see `replicas`)."""
+    """The voters that granted as new ones (see `replicas`)."""
     rejected: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)
     retry_ms: int | None = None
@@ -61,7 +61,7 @@ class Candidate:
     election_ms: int
     granted: set[int] = field(default_factory=set)
     new: set[int] = field(default_factory=set)
-    """Those who granted as new voters (see `replicas`)."""
+    """The voters that granted as new ones (see `replicas`)."""
     rejected: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)
     retry_ms: int | None = None
