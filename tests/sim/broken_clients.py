@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mypy_extensions import i64
+
 from odradek.client.consumer.fetch.collector import FetchCollector
 from odradek.client.consumer.group.rebalance import CallSequence, ListenerCalls
 from odradek.client.consumer.position.position import Position
@@ -110,7 +112,7 @@ def renumber_unanswered() -> None:
 def drain_all_at_once() -> None:
     """The first batches of an epoch do not wait for the first response."""
 
-    def may_drain(self: TransactionManager, batch: ProducerBatch) -> bool:
+    def may_drain(self: TransactionManager, batch: ProducerBatch, node_id: i64) -> bool:
         entry = self.entry(batch.topic_partition)
         if not self.identity.is_valid or entry.is_unresolved or entry.has_gap:
             return False

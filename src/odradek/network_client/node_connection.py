@@ -10,8 +10,9 @@ Metadata requests leave first: while metadata is old, others may go to the wrong
 
 Everything has a deadline, and there is one alarm per connection. A request in flight without a
 response in time ends the connection, because later responses could not be matched; a pending one
-fails alone. A connection that was not used for `connections.max.idle.ms` is closed. No handler is
-called from within `send`.
+fails alone. A node that left the cluster, as a fenced broker does, gets a second for its answers:
+one that lost its power would never give them. A connection that was not used for
+`connections.max.idle.ms` is closed. No handler is called from within `send`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 
 CORRELATION_MASK: Final = 0x7FFFFFFF
+LEAVING_MS: Final = 1_000
+"""How long a node that left the cluster may take for its answers."""
 
 
 class NodeConnection:
@@ -58,6 +61,7 @@ class NodeConnection:
         """Somebody waits for `node_ready`."""
         self.leaving = False
         """The node left the cluster: it is dropped when nothing is in flight."""
+        self._leaving_until_ms = 0
         self.versions = NodeApiVersions()
         self.pending: deque[ClientRequest] = deque()
         self.metrics = NodeMetrics(client.metrics)
@@ -247,6 +251,9 @@ class NodeConnection:
     def _check_deadlines(self) -> None:
         """Handle the deadlines that have passed, and set the alarm for the next one."""
         now_ms = self._timer.now_ms
+        if self._is_overdue(now_ms):
+            self.disconnect(f"{self} left the cluster and did not answer")
+            return
         earliest = self._in_flight.next_to_time_out(self.node_id)
         if earliest is not None and earliest.deadline_ms <= now_ms:
             self.disconnect(f"{self} did not answer within {earliest.timeout_ms} ms", earliest)
@@ -263,8 +270,20 @@ class NodeConnection:
             if deadlines[0] <= now_ms:
                 self.close()
                 return
+        if self.leaving and self._leaving_until_ms > now_ms:
+            deadlines.append(self._leaving_until_ms)
         if deadlines:
             self._deadline_alarm.set_for(min(deadlines))
+
+    def _is_overdue(self, now_ms: int) -> bool:
+        """True if the node left the cluster and its time for answers is over. Bootstrap servers
+        leave when the brokers' ids are known, and are brokers still."""
+        return (
+            self.leaving
+            and self.node_id >= 0
+            and now_ms >= self._leaving_until_ms
+            and self._in_flight.count(self.node_id) > 0
+        )
 
     # Closing.
 
@@ -306,9 +325,13 @@ class NodeConnection:
 
     def leave(self) -> None:
         """Drop the node, which left the cluster, as soon as nothing is in flight."""
-        self.leaving = True
+        if not self.leaving:
+            self.leaving = True
+            self._leaving_until_ms = self._timer.now_ms + LEAVING_MS
         if not self.pending and not self._in_flight.count(self.node_id):
             self._client.drop(self)
+        elif self.node_id >= 0 and self._leaving_until_ms > self._timer.now_ms:
+            self._deadline_alarm.set_for(self._leaving_until_ms)
 
     def abandon(self, error: KafkaError) -> None:
         """Close the connection permanently, and fail all requests."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from odradek.client.metadata.metadata import LeaderChange
 from odradek.client.waiter import spawn
 from odradek.model.node import Node
+from odradek.network_client.errors import Disconnected
+from odradek.network_client.node_connection import LEAVING_MS
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest
 from odradek.protocol.api.metadata import MetadataRequest, MetadataResponseBroker
 from odradek.testing.scripted import PORT, SILENT, DelayedAnswer
@@ -76,6 +78,33 @@ def test_a_node_that_left_the_cluster_is_dropped_when_nothing_is_in_flight() -> 
     late = asking.ask(2)
     asking.cluster.until(lambda: late.done, 10)
     assert "not part of the cluster" in str(late.error)
+
+
+def test_a_node_that_left_the_cluster_and_is_silent_is_given_up_after_a_second() -> None:
+    """A broker that lost its power closes no connection; the cluster fences it."""
+    asking = Asking(brokers=2)
+    asking.answer(lambda request, version: SILENT, node_id=2)
+    call = asking.ask(2)
+    asking.cluster.until(lambda: asking.client.in_flight.count(2) == 1)
+    asking.side.do(lambda: asking.client.update_nodes({1: Node(1, "broker1", 9092)}))
+    left_ms = asking.cluster.now_ms
+    asking.cluster.until(lambda: call.done)
+    assert asking.cluster.now_ms - left_ms == LEAVING_MS
+    assert isinstance(call.error, Disconnected)
+    assert "left the cluster and did not answer" in str(call.error)
+    assert call.was_sent, "it may have been carried out"
+
+
+def test_a_node_that_comes_back_in_time_keeps_its_requests() -> None:
+    asking = Asking(brokers=2)
+    asking.answer(lambda request, version: DelayedAnswer(3 * SECOND, described()), node_id=2)
+    call = asking.ask(2)
+    asking.cluster.until(lambda: asking.client.in_flight.count(2) == 1)
+    nodes = {number: Node(number, f"broker{number}", 9092) for number in (1, 2)}
+    asking.side.do(lambda: asking.client.update_nodes({1: nodes[1]}))
+    asking.side.do(lambda: asking.client.update_nodes(nodes))
+    asking.cluster.until(lambda: call.done)
+    assert call.error is None
 
 
 def test_a_node_that_moved_is_connected_at_its_new_address() -> None:

@@ -56,6 +56,7 @@ SEQUENCE_MASK: Final = 0x7FFFFFFF
 ORDINAL_STEP: Final[i64] = 1 << 32
 """The parts of a split batch get the ordinals between it and the next batch."""
 NO_LEADER_EPOCH: Final = -1
+NO_NODE: Final = -1
 
 
 @final
@@ -163,6 +164,8 @@ class ProducerBatch:
         """The number of batches of the partition that got a sequence number before it."""
         self.in_flight = False
         """A request carries it."""
+        self.node_id: i64 = NO_NODE
+        """The node to which it was last drained."""
         self.may_be_written = False
         """It was sent, and no response says that it is not written."""
         self.may_arrive = False

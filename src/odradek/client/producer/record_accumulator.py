@@ -327,9 +327,10 @@ class RecordAccumulator:
                     continue
                 batch = queue.batches[0]
                 size = sizes[node] + batch.size
-                if (batches and size > max_bytes) or not self._may_drain(batch, now_ms):
+                if (batches and size > max_bytes) or not self._may_drain(batch, node, now_ms):
                     continue
                 self._take_first(queue)
+                batch.node_id = node
                 batches.append(batch)
                 sizes[node] = size
         for batches in drained.values():
@@ -339,12 +340,12 @@ class RecordAccumulator:
                     batch.seal(self.pool)
         return drained
 
-    def _may_drain(self, batch: ProducerBatch, now_ms: i64) -> bool:
+    def _may_drain(self, batch: ProducerBatch, node_id: i64, now_ms: i64) -> bool:
         if batch.in_retry and batch.backoff_left_ms(now_ms) > 0:
             return False
         manager = self.transaction_manager
         if manager is not None:
-            if not manager.may_drain(batch):
+            if not manager.may_drain(batch, node_id):
                 return False
             manager.assign_sequence(batch)
         return True

@@ -31,6 +31,10 @@ A broker recognizes a batch among the last five that it has written for the prod
 five batches of a partition are drained, counted from the oldest without an outcome. A limit per
 node would not be enough, because leaders move.
 
+Nothing new goes to a new leader while a request to the former one carries a batch of the partition:
+the new leader may have that batch and acknowledge later ones first, and callbacks run in order. If
+the former leader is gone, its connection is closed soon (`NodeConnection.leave`).
+
 A broker that does not know the producer accepts any sequence as if nothing were missing. So the
 first batch of an epoch goes alone; a batch sent after it is written cannot get ahead of anything.
 Once it is written, that broker processes no request of an older epoch any more.
@@ -293,15 +297,15 @@ class TransactionManager:
             found = self._partitions[partition] = TxnPartitionEntry(self.identity)
         return found
 
-    def may_drain(self, batch: ProducerBatch) -> bool:
-        """True if the first batch of a queue may be sent now."""
+    def may_drain(self, batch: ProducerBatch, node_id: i64) -> bool:
+        """True if the first batch of a queue may be sent to this node now."""
         if not self.identity.is_valid or self.fatal_error is not None:
             return False
-        if not self._is_next(batch):
+        if not self._is_next(batch, node_id):
             return False
         return self.transaction is None or self.transaction.may_send(batch.topic_partition)
 
-    def _is_next(self, batch: ProducerBatch) -> bool:
+    def _is_next(self, batch: ProducerBatch, node_id: i64) -> bool:
         """True if no other batch of the partition has to be done first."""
         entry = self.entry(batch.topic_partition)
         if batch.has_sequence:
@@ -310,9 +314,12 @@ class TransactionManager:
             return False
         if not entry.in_flight:
             return True
+        oldest = entry.in_flight[0]
+        if oldest.in_flight and oldest.node_id != node_id:
+            return False  # The former leader may answer later than this one.
         if entry.identity != self.identity or entry.last_written == NO_ORDINAL:
             return False
-        return entry.drained_batches - entry.in_flight[0].drain_index < REMEMBERED_BATCHES
+        return entry.drained_batches - oldest.drain_index < REMEMBERED_BATCHES
 
     def assign_sequence(self, batch: ProducerBatch) -> None:
         """Give a drained batch its sequence number, unless it has one."""

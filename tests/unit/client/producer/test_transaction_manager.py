@@ -15,6 +15,7 @@ from odradek.protocol.record_batch_builder import RecordBatchBuilder
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 MISSING = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 LAST_SEQUENCE = 0x7FFFFFFF
+LEADER, NEW_LEADER = 1, 2
 
 
 class Sending:
@@ -39,7 +40,7 @@ class Sending:
 
     def drained(self, records: int = 1, partition: TopicPartition = P0) -> ProducerBatch:
         batch = self.batch(records, partition)
-        assert self.manager.may_drain(batch)
+        assert self.manager.may_drain(batch, LEADER)
         self.manager.assign_sequence(batch)
         return batch
 
@@ -95,15 +96,15 @@ def test_nothing_is_drained_without_a_producer_id():
     s = Sending()
     s.manager = TransactionManager()
     assert s.manager.needs_producer_id
-    assert not s.manager.may_drain(s.batch())
+    assert not s.manager.may_drain(s.batch(), LEADER)
 
 
 def test_the_first_batch_of_an_epoch_goes_alone():
     s = Sending()
     first = s.drained()
-    assert not s.manager.may_drain(s.batch())
+    assert not s.manager.may_drain(s.batch(), LEADER)
     s.manager.handle_completed_batch(first)
-    assert s.manager.may_drain(s.batch())
+    assert s.manager.may_drain(s.batch(), LEADER)
 
 
 def test_no_more_are_drained_than_a_broker_remembers():
@@ -112,19 +113,33 @@ def test_no_more_are_drained_than_a_broker_remembers():
     oldest = s.drained()
     for _ in range(4):
         s.written()
-    assert not s.manager.may_drain(s.batch()), "four were written behind the one in doubt"
+    assert not s.manager.may_drain(s.batch(), LEADER), "four were written behind the one in doubt"
     s.manager.handle_completed_batch(oldest)
-    assert s.manager.may_drain(s.batch())
+    assert s.manager.may_drain(s.batch(), LEADER)
+
+
+def test_nothing_new_goes_to_a_new_leader_before_the_former_one_has_answered():
+    """The new one may have what the former one was sent, and acknowledge later batches first."""
+    s = Sending()
+    s.written()
+    asked = s.drained()
+    asked.node_id, asked.in_flight = LEADER, True
+    assert s.manager.may_drain(s.batch(), LEADER)
+    assert not s.manager.may_drain(s.batch(), NEW_LEADER)
+    assert s.manager.may_drain(s.batch(partition=P1), NEW_LEADER)
+    asked.in_flight = False
+    s.manager.handle_completed_batch(asked)
+    assert s.manager.may_drain(s.batch(), NEW_LEADER)
 
 
 def test_retried_batches_are_sent_one_by_one_in_order():
     s = Sending()
     s.written()
     first, second = s.drained(), s.drained()
-    assert s.manager.may_drain(first)
-    assert not s.manager.may_drain(second)
+    assert s.manager.may_drain(first, LEADER)
+    assert not s.manager.may_drain(second, LEADER)
     s.manager.handle_completed_batch(first)
-    assert s.manager.may_drain(second)
+    assert s.manager.may_drain(second, LEADER)
 
 
 def test_a_batch_behind_a_missing_one_is_sent_again():
@@ -141,11 +156,11 @@ def test_a_gap_bumps_the_epoch_and_renumbers_batches_in_flight():
     s.written()
     first, second = s.drained(2), s.drained(3)
     assert s.missed(first)
-    assert not s.manager.may_drain(s.batch())
+    assert not s.manager.may_drain(s.batch(), LEADER)
     s.manager.maybe_resolve_sequences()
     assert s.manager.epoch_bumps == 1
     assert [place(first), place(second)] == [(1, 0), (1, 2)]
-    assert not s.manager.may_drain(s.batch()), "the first of an epoch goes alone"
+    assert not s.manager.may_drain(s.batch(), LEADER), "the first of an epoch goes alone"
 
 
 def test_a_gap_waits_for_batches_still_in_flight():
@@ -174,7 +189,7 @@ def test_an_expired_batch_is_resolved_by_a_later_success():
     s.written()
     lost, behind = s.drained(), s.drained()
     s.given_up(lost)
-    assert not s.manager.may_drain(s.batch())
+    assert not s.manager.may_drain(s.batch(), LEADER)
     s.manager.handle_completed_batch(behind)
     s.manager.maybe_resolve_sequences()
     assert s.manager.epoch_bumps == 0
@@ -208,7 +223,7 @@ def test_another_partition_stays_in_the_old_epoch_until_nothing_is_in_flight():
     s.refused(s.drained())
     s.manager.maybe_resolve_sequences()
     assert place(other) == (0, 2)
-    assert not s.manager.may_drain(s.batch(1, P1))
+    assert not s.manager.may_drain(s.batch(1, P1), LEADER)
     s.manager.handle_completed_batch(other)
     assert place(s.drained(1, P1)) == (1, 0)
 
@@ -233,8 +248,8 @@ def test_the_parts_of_a_split_batch_share_its_sequences():
     parts = [s.batch(2), s.batch(3)]
     s.manager.replace_by_parts(big, parts)
     assert [place(part) for part in parts] == [(0, 1), (0, 3)]
-    assert s.manager.may_drain(parts[0])
-    assert not s.manager.may_drain(parts[1])
+    assert s.manager.may_drain(parts[0], LEADER)
+    assert not s.manager.may_drain(parts[1], LEADER)
 
 
 def test_a_batch_without_a_response_keeps_its_sequence_behind_one_that_may_arrive():
@@ -245,9 +260,9 @@ def test_a_batch_without_a_response_keeps_its_sequence_behind_one_that_may_arriv
     s.given_up(lost)
     assert s.missed(unanswered) and s.missed(refused)
     assert s.bumps == 0
-    assert s.manager.may_drain(unanswered) and not s.manager.may_drain(refused)
+    assert s.manager.may_drain(unanswered, LEADER) and not s.manager.may_drain(refused, LEADER)
     s.manager.handle_completed_batch(unanswered)
-    assert s.manager.may_drain(refused), "it was written: nothing is missing any more"
+    assert s.manager.may_drain(refused, LEADER), "it was written: nothing is missing any more"
     assert s.bumps == 0
 
 
@@ -309,7 +324,7 @@ def test_batches_in_front_of_a_gap_keep_their_sequences():
     assert s.missed(second), "the first one is still to be sent again"
     s.manager.handle_completed_batch(first)
     assert s.bumps == 0
-    assert s.manager.may_drain(second)
+    assert s.manager.may_drain(second, LEADER)
     s.manager.handle_completed_batch(second)
     assert s.bumps == 1
 
