@@ -97,7 +97,10 @@ class LeaderEnds:
         """Ask for the last of these partitions, and in the next turn of the loop for the others."""
         oldest_ms = self._timer.now_ms - WANTED_MS
         for key in keys[-PARTITIONS_AT_ONCE:]:
-            if self._wanted[key] <= oldest_ms:
+            read_ms = self._wanted.get(key)
+            if read_ms is None:
+                continue  # A later refresh has dropped it.
+            if read_ms <= oldest_ms:
                 del self._wanted[key]
                 self._known.pop(key, None)
             elif (leader := self._leader_of(key)) >= 0:
@@ -136,5 +139,6 @@ class LeaderEnds:
         now_ms = self._timer.now_ms
         for topic in response.topics:
             for each in topic.partitions:
-                if not each.error_code:
-                    self._known[topic.name, each.partition_index] = each.offset, now_ms
+                key = topic.name, each.partition_index
+                if not each.error_code and key in self._wanted:
+                    self._known[key] = each.offset, now_ms

@@ -47,6 +47,8 @@ log = logging.getLogger(__name__)
 OPEN_RETRY_MS = 5_000
 LEAVE_AGAIN_MS = 1_000
 """A replica without room asks at most once in this time to be out of the ISR."""
+ASK_AGAIN_MS = 5_000
+"""How often a start asks the controller again not to count on a damaged replica."""
 PROGRESS_MS = 1_000
 TORN_LOGGED = STRAYS_LOGGED = 20
 """Truncated and stray logs that a start reports one by one; it reports the number of all others."""
@@ -127,6 +129,8 @@ class Partitions:
         """
         self._after_damaged = act
         self._look_for_damaged()
+        if self._after_damaged is not None:
+            self._broker.timer.call_later(ASK_AGAIN_MS, self._ask_again_for_damaged)
 
     def _look_for_damaged(self) -> None:
         act = self._after_damaged
@@ -134,6 +138,22 @@ class Partitions:
             return
         self._after_damaged = None
         act()
+
+    def _ask_again_for_damaged(self) -> None:
+        """Say what still waits for the controller, and ask again: a controller of another version
+        may have refused."""
+        if self._after_damaged is None or self._stopped:
+            return
+        waiting = [each for each in self._broker.replicas if self._must_leave(each)]
+        log.warning(
+            "the controller could still elect %d damaged replicas of this broker, %s first; this "
+            "broker stays fenced until they have left the in-sync and eligible replicas",
+            len(waiting),
+            waiting[0].topic_partition if waiting else "none",
+        )
+        for partition in waiting:
+            self._broker.replicas.leave_isr(partition, is_damaged=True)
+        self._broker.timer.call_later(ASK_AGAIN_MS, self._ask_again_for_damaged)
 
     def _must_leave(self, partition: Partition) -> bool:
         """True if a partition is damaged, and this replica could lead it, as another one could."""

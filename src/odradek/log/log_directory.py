@@ -428,10 +428,14 @@ class LogDirectory:
         self.offsets.keep_only(self.partitions)
 
     def _epoch_before(self, names: Sequence[str]) -> int:
-        name = CLEAN_SHUTDOWN_FILE if self.was_clean else DURABLE_EPOCH_FILE
-        if name not in names:
+        """Return the newest epoch that a file names. A start that ended before it opened a log
+        leaves both: the marker of the stop before, and the epoch in which it was registered. A
+        marker without an epoch is of a node alone."""
+        files = [name for name in (CLEAN_SHUTDOWN_FILE, DURABLE_EPOCH_FILE) if name in names]
+        epochs = [epoch_in(self.disk.read_file(f"{self.path}/{name}")) for name in files]
+        if not epochs or epochs[0] == NO_BROKER_EPOCH:
             return NO_BROKER_EPOCH
-        return epoch_in(self.disk.read_file(f"{self.path}/{name}"))
+        return max(epochs)
 
     def keep_epoch(self, epoch: int) -> Work:
         """Work: write that the broker has registered with this epoch, in a life in which only

@@ -88,6 +88,9 @@ from odradek.raft.value import value
 
 NONE: Final = RaftError.NONE
 FORGET_OBSERVER_MS: Final = 300_000
+MOST_THAT_ALL_FETCH: Final = 4
+"""With up to so many voters, those who decide without a new one are all others, or all but this
+leader: no vote of another candidate is left open."""
 """An observer that has not fetched for this time is no longer counted (Kafka's own figure)."""
 
 
@@ -163,6 +166,8 @@ class Raft:
         self._random = random
         self._effects: list[Effect] = []
         self._now = 0
+        self._counts_at_ms = 0
+        """When a new voter may count on its own, if it is up to date."""
         self._searched = 0
         self._truncations = 0
         self._announced: tuple[int, int | None] = (election.epoch, None)
@@ -231,6 +236,9 @@ class Raft:
     def start(self, now_ms: int) -> list[Effect]:
         """Begin after a start; `election` and the log are what was on disk."""
         self._now = now_ms
+        if len(self.log.voters) > MOST_THAT_ALL_FETCH:
+            # Candidates that have a vote of before the start have given up by then.
+            self._counts_at_ms = now_ms + 2 * self.config.election_timeout_ms
         if self.is_voter and len(self.log.voters) == 1:
             self._become_candidate()
         elif self.election.leader_id == self.me.id:
@@ -885,7 +893,8 @@ class Raft:
         role.retry_ms = None
         if role.snapshot is not None:
             return
-        if role.counts_from is not None and role.counts_from <= self.log.flushed_offset:
+        is_up_to_date = role.counts_from is not None and role.counts_from <= self.log.flushed_offset
+        if is_up_to_date and self._now >= self._counts_at_ms:
             role.counts_from = None
             self._save(self.epoch, role.leader_id, self.election.voted, is_up_to_date=True)
         # A new voter waits for others to fetch, not for records.

@@ -36,8 +36,12 @@ class ReplicaProgress:
     end_at_fetch: int = -1
     fetches: int = 0
     is_new: bool = False
-    fetches_before: dict[int, int] | None = None
+    fetches_before: Fetches | None = None
     """How often each voter had fetched at the first fetch of this one, a new voter."""
+
+
+Fetches = dict[int, tuple[ReplicaProgress | None, int]]
+"""By voter, what is known of its directory, and how often that has fetched."""
 
 
 @dataclass(slots=True)
@@ -110,9 +114,11 @@ class Leader:
         progress.fetched_ms = now_ms
         progress.end_at_fetch = self.log.end_offset
 
-    def _fetches(self) -> dict[int, int]:
+    def _fetches(self) -> Fetches:
         found = ((voter.key.id, self.progress_of(voter)) for voter in self.log.voters)
-        return {voter_id: 0 if known is None else known.fetches for voter_id, known in found}
+        return {
+            voter_id: (known, 0 if known is None else known.fetches) for voter_id, known in found
+        }
 
     def _new(self) -> set[int]:
         """Return the ids of the new voters, as far as is known."""
@@ -131,9 +137,13 @@ class Leader:
         before = None if progress is None else progress.fetches_before
         if before is None or not self.has_committed:
             return None
-        now = self._fetches()
-        heard = {voter_id for voter_id, n in now.items() if n >= before.get(voter_id, 0) + 2}
-        heard |= {self.me.id, key.id}
+        heard = {self.me.id, key.id}
+        for voter_id, (known, fetches) in self._fetches().items():
+            known_before, fetches_before = before.get(voter_id, (None, 0))
+            if known is not known_before:
+                fetches_before = 0  # A directory that came since.
+            if fetches >= fetches_before + 2:
+                heard.add(voter_id)
         if self.log.voters.decide(heard, self._new() | {key.id}):
             return self.log.high_watermark
         return None
@@ -196,6 +206,8 @@ class Leader:
             heard.append(self.elected_ms if progress is None else progress.fetched_ms)
             if voter.key.id not in new:
                 old.append(heard[-1])
+        if not heard:
+            return None
         since_ms = min(heard)
         if len(old) >= needed:
             since_ms = max(since_ms, sorted(old, reverse=True)[needed - 1])

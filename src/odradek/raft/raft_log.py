@@ -157,6 +157,8 @@ def open_raft_client(
                 "need all voters. If there is no leader, start the other voters",
                 place.me.id,
             )
+    if alone and election.is_new:  # It was one of several, by other settings.
+        election = ElectionState(election.epoch, election.leader_id, election.voted)
     core = Raft(
         place.me,
         place.config,

@@ -133,6 +133,19 @@ def test_the_marker_of_a_clean_stop_counts_and_no_epoch_of_a_life_before():
     assert open_directory(disk).previous_broker_epoch == NO_BROKER_EPOCH
 
 
+def test_the_newest_epoch_counts_after_a_start_that_opened_no_log():
+    """It was registered, and killed before it removed the marker of the clean stop before."""
+    disk = MemoryDisk()
+    directory = open_directory(disk)
+    directory.keep_epoch(7)()
+    fill(directory.open_log(key(1), SMALL, 0), 10)
+    directory.close(7)
+    directory = open_directory(disk)
+    directory.keep_epoch(12)()
+    directory.release()
+    assert open_directory(disk).previous_broker_epoch == 12
+
+
 def test_a_life_that_may_lose_what_counts_forgets_the_epoch():
     disk = MemoryDisk()
     directory = open_directory(disk)

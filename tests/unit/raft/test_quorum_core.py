@@ -789,10 +789,13 @@ class TestNewVoters:
         replica.flush()
         return replica
 
-    def fetch(self, replica: Replica, node: int, offset: int, is_new: bool) -> ReplyRecords:
+    def fetch(
+        self, replica: Replica, node: int, offset: int, is_new: bool, disk: int = 0
+    ) -> ReplyRecords:
+        """`disk`: which directory of the node it is, if not the first."""
         request = RaftFetchRequest(
             replica.core.epoch,
-            key(node),
+            ReplicaKey(node, UUID(int=disk or node)),
             offset,
             replica.core.log.epoch_before(offset),
             0,
@@ -856,6 +859,33 @@ class TestNewVoters:
         self.fetch(replica, 3, 5, is_new=False)
         assert self.fetch(replica, 2, 5, is_new=True).counts_from == 5
         assert self.fetch(replica, 2, 5, is_new=False).counts_from is None
+
+    def test_fetches_of_a_disk_that_was_lost_since_are_not_waited_for(self) -> None:
+        replica = self.leader()
+        for _ in range(100):
+            self.fetch(replica, 3, 5, is_new=False)
+        self.fetch(replica, 2, 0, is_new=True)
+        for _ in range(2):
+            self.fetch(replica, 3, 5, is_new=True, disk=33)
+        # All voters have been heard since.
+        assert self.fetch(replica, 2, 5, is_new=True).counts_from == 5
+
+    def test_a_new_voter_of_five_counts_when_votes_of_before_its_start_are_over(self) -> None:
+        replica = Replica(2, named(1, 2, 3, 4, 5), election=ElectionState(4, 1, is_new=True))
+        answer = RaftFetchResponse(NONE, 4, 1, (), 4, (RaftBatch(0, 4, 4),), counts_from=4)
+        replica.answer(1, answer)
+        replica.flush()
+        assert replica.core.election.is_new
+        replica.now += 2 * CONFIG.election_timeout_ms
+        replica.answer(1, RaftFetchResponse(NONE, 4, 1, (), 4))
+        assert not replica.core.election.is_new
+
+    def test_a_new_voter_that_is_the_only_one_by_other_settings_leads(self) -> None:
+        replica = Replica(1, named(1), election=ElectionState(3, is_new=True))
+        replica.flush()
+        assert replica.core.is_leader
+        assert replica.core.log.high_watermark == replica.core.log.end_offset
+        assert replica.core.deadline is None or replica.wait() is not None
 
     def test_a_new_voter_is_none_once_its_disk_has_what_the_leader_says(self) -> None:
         replica = Replica(2, named(1, 2, 3), election=ElectionState(4, 1, is_new=True))
