@@ -54,6 +54,9 @@ class FailingFile:
         self.disk.pins -= 1
         self.file.unpin()
 
+    def read_ahead(self, offset: int, count: int) -> None:
+        self.file.read_ahead(offset, count)
+
     def close(self) -> None:
         self.file.close()
 

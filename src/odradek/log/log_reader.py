@@ -73,6 +73,16 @@ class LogRead:
         self.start = start
         self.first_entry_incomplete = first_entry_incomplete
 
+    def read_ahead(self) -> None:
+        """Have as many bytes again behind these in memory soon, as far as their file goes: sending
+        cold bytes blocks."""
+        if self.slices:
+            last = self.slices[-1]
+            end = last.offset + last.length
+            count = min(self.size, last.file.size() - end)
+            if count > 0:
+                last.file.read_ahead(end, count)
+
     def release(self) -> None:
         """Unpin all slices, for a caller that does not send them."""
         for piece in self.slices:

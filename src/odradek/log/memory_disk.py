@@ -72,6 +72,9 @@ class MemoryFile:
         assert self.pins > 0, f"{self.name}: unpinned more often than pinned"
         self.pins -= 1
 
+    def read_ahead(self, offset: int, count: int) -> None:
+        """Do nothing: the bytes are in memory."""
+
     def close(self) -> None:
         """Do nothing: there is no descriptor."""
 

@@ -146,6 +146,9 @@ class AbsentFile:
     def unpin(self) -> None:
         raise self._missing()
 
+    def read_ahead(self, offset: int, count: int) -> None:
+        """Do nothing: there are no bytes."""
+
     def close(self) -> None:
         """Do nothing: there is no descriptor."""
 

@@ -81,6 +81,10 @@ class File(Protocol):
 
     def unpin(self) -> None: ...
 
+    def read_ahead(self, offset: int, count: int) -> None:
+        """Have these bytes of a pinned file in memory soon; returns at once, and never fails."""
+        ...
+
     def close(self) -> None: ...
 
 

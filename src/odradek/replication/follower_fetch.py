@@ -416,6 +416,8 @@ class FollowerFetches:
             return FetchResult(read.error)
         result.read = read
         partition.bytes_to_followers += read.size
+        if read.size > max_bytes // 2:
+            read.read_ahead()  # It lags, and asks for the next bytes when it has these.
         if self._throttle is not None and read.size:
             self._throttle.record(partition, position.session.broker_id, read.size)
         return result

@@ -182,6 +182,9 @@ class SimFile:
     def unpin(self) -> None:
         """Do nothing: the node lives as long as it is referenced."""
 
+    def read_ahead(self, offset: int, count: int) -> None:
+        """Do nothing: the bytes are in memory."""
+
     def close(self) -> None:
         """Do nothing: a node needs no closing."""
 

@@ -16,7 +16,7 @@ import pytest
 
 from odradek.log.files import LocalDisk, descriptor_budget
 from odradek.log.files.local_disk import EVICTION_STEPS
-from odradek.log.files.local_file import IOV_MAX
+from odradek.log.files.local_file import CAN_ADVISE, IOV_MAX
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk
 
@@ -161,6 +161,25 @@ def test_a_used_file_stays_open_while_others_are_closed(tmp_path: Path):
     assert os.fstat(descriptor).st_size == 0
     pinned.unpin()
     pinned.unpin()
+
+
+@pytest.mark.skipif(not CAN_ADVISE, reason="this system has no posix_fadvise")
+def test_reading_ahead_advises_the_kernel_and_an_error_of_it_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[tuple[int, int, int]] = []
+
+    def advise(descriptor: int, offset: int, count: int, advice: int) -> None:
+        asked.append((offset, count, advice))
+        raise OSError(errno.EINVAL, "not here")
+
+    monkeypatch.setattr(os, "posix_fadvise", advise)
+    file = LocalDisk().open(f"{tmp_path}/f", create=True)
+    file.append([b"x" * 100])
+    file.pin()
+    file.read_ahead(10, 20)
+    assert asked == [(10, 20, os.POSIX_FADV_WILLNEED)]
+    file.unpin()
 
 
 def test_a_pinned_file_is_closed_with_its_last_unpin(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from odradek.log.memory_disk import MemoryFile
 from odradek.model.errors import ErrorCode
 from odradek.protocol.hot_fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from odradek.replication.follower_fetch import (
@@ -106,6 +107,19 @@ def test_a_follower_reads_up_to_the_log_end():
     (size,) = sizes(serving.fetch(serving.listed(0, 0)))
     assert size > 0
     assert serving.partition.high_watermark == 0
+
+
+def test_what_a_lagging_follower_will_ask_for_next_is_read_ahead(monkeypatch):
+    """Sending cold bytes blocks the loop; the last of them are followed by nothing."""
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(MemoryFile, "read_ahead", lambda self, *range_: asked.append(range_))
+    serving = Serving()
+    for _ in range(4):
+        serving.append()
+    (one,) = sizes(serving.fetch(serving.listed(0, 0), max_bytes=1))
+    assert asked == [(one, one)]
+    sizes(serving.fetch(serving.listed(1, 1)))
+    assert asked == [(one, one)], "it got all that there is"
 
 
 def test_a_parked_fetch_is_answered_at_the_end_of_the_event_that_appends():

@@ -27,6 +27,7 @@ IOV_MAX: Final[int] = os.sysconf("SC_IOV_MAX")
 FULL_FSYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 WRITE_MODE: Final = os.O_RDWR | os.O_CLOEXEC
 NO_DESCRIPTOR: Final = -1
+CAN_ADVISE: Final = hasattr(os, "posix_fadvise")
 
 
 def with_path(error: OSError, path: str) -> OSError:
@@ -199,6 +200,12 @@ class LocalFile:
         self.used = True
         if self._done_with and self._pins == 0:
             self.close()
+
+    def read_ahead(self, offset: int, count: int) -> None:
+        descriptor = self._descriptor
+        if descriptor >= 0 and CAN_ADVISE:
+            with suppress(OSError):  # a file system may not know it
+                os.posix_fadvise(descriptor, offset, count, os.POSIX_FADV_WILLNEED)
 
     def close(self) -> None:
         """Close the descriptor, with the last `unpin` if pinned. A later use opens it again."""
