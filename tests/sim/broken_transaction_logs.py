@@ -10,6 +10,8 @@ import pytest
 
 from odradek.log.open_transactions import NO_OFFSET, OpenTransactions
 from odradek.log.producer_state import NO_TRANSACTION, ProducerState, SnapshotEntry
+from odradek.log.recovery import LogLoader
+from odradek.log.segment import Segment
 from odradek.log.transaction_index import TransactionIndex
 from odradek.replication.partition import Partition
 
@@ -26,7 +28,14 @@ def writes_no_index_of_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
     def write_out(self: TransactionIndex) -> None:
         self.written = len(self.entries)
 
+    def find_transactions(self: LogLoader, segments: list[Segment], names: set[str]) -> None:
+        """Load the indexes that there are, and miss none."""
+        for segment in segments:
+            if f"{segment.base_offset:020d}.txnindex" in names:
+                segment.use_transaction_index().load_and_summarise()
+
     patch.setattr(TransactionIndex, "write_out", write_out)
+    patch.setattr(LogLoader, "_find_transactions", find_transactions)
 
 
 def counts_markers_before_they_are_replicated(patch: pytest.MonkeyPatch) -> None:

@@ -255,12 +255,24 @@ class LinkFaults:
                 connection.blackhole(to_server=way != 0, to_client=way != 1)
         return lambda: None
 
+    def _most_of(self, ways: list[Way], chance: SplitMix64) -> list[Way]:
+        """Draw so many ways to or from the other machines that no majority is left."""
+        least = len(ways) - (len(ways) + 1) // 2 + 1
+        drawn = [way for way in ways if chance.chance(600)]
+        rest = [way for way in ways if way not in drawn]
+        while len(drawn) < least:
+            drawn.append(rest.pop(chance.below(len(rest))))
+        return drawn
+
     # For ever.
 
     def last(self, fate: str, host: str, chance: SplitMix64) -> None:
         """Disturb the ways between a host outside the core and all others, for ever; `one-way` and
         `flapping` only those to other machines, so that clients go on talking to a broker that is
         cut off. The fates `dead` and `stuttering` are the machine's own.
+
+        `one-way` leaves it no majority: a controller that keeps one stays it, and fences those of
+        the core that do not hear it.
         """
         self.note(f"{fate} for ever", host)
         others = [other for other in self.machines if other != host]
@@ -271,7 +283,7 @@ class LinkFaults:
             "mute": there,
             "deaf": back,
             "split": there + back,
-            "one-way": [way for way in one_way if chance.chance(600)],
+            "one-way": self._most_of(one_way, chance),
             "slow links": there + back,
             "flapping": sends + hears,
         }.get(fate, [])
