@@ -47,12 +47,13 @@ HIDDEN = (
 def test_wrong_arguments_raise_with_the_name_of_the_clients_method(
     admin: Admin, broker: Broker
 ) -> None:
+    untyped: Any = admin
     with pytest.raises(TypeError, match=r"^Admin\.describe_config\(\) takes"):
-        admin.describe_config("orders")  # type: ignore[call-arg]
+        untyped.describe_config("orders")
     with pytest.raises(
         TypeError, match=r"^Admin\.create_topic\(\) got an unexpected .*'partition'"
     ):
-        admin.create_topic("orders", partition=2)  # type: ignore[call-arg]
+        untyped.create_topic("orders", partition=2)
 
     async def awaited() -> None:
         async with AioAdmin(brokers=broker.bootstrap) as other:
