@@ -63,7 +63,7 @@ class OverdueTransaction(NamedTuple):
 
 
 class KnownTransactions:
-    """What the coordinators have said about the transactions of candidates."""
+    """The answers of the coordinators about the transactions of candidates."""
 
     def __init__(self) -> None:
         self._producer_ids: dict[str, int] = {}

@@ -71,7 +71,7 @@ class Partitions:
         self._stopped = False
         self._starting = True
         self._after_damaged: Callable[[], None] | None = None
-        """What waits until the controller elects no damaged replica."""
+        """The call that waits until the controller elects no damaged replica."""
         self._opened = 0
         """Logs that were opened since `Env.many_made` was called."""
         self._torn_at_start = 0

@@ -54,7 +54,7 @@ Sizes = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class BrokerSample:
-    """What one broker knows; None for what it refuses to tell."""
+    """The figures of one broker; None for those that it refuses to tell."""
 
     ends: Ends
     """The ends of the partitions that it leads."""
