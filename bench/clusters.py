@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -161,6 +161,9 @@ def with_bytecode() -> dict[str, str]:
 class OdradekCluster(ClusterProcesses):
     """`odradek up` for each node, in directories below `directory`."""
 
+    program: Sequence[str] = ("-m", "odradek")
+    """What Python runs for a node, before `up`."""
+
     def __init__(
         self, directory: Path, count: int = 3, settings: Mapping[str, str] | None = None
     ) -> None:
@@ -182,7 +185,7 @@ class OdradekCluster(ClusterProcesses):
             "listeners": f"PLAINTEXT://{clients},CLUSTER://{between[node_id]}",
             "controller.quorum.voters": ",".join(f"{id_}@{at}" for id_, at in between.items()),
         }
-        command = [sys.executable, "-m", "odradek", "up", "--json", "--http", "none"]
+        command = [sys.executable, *self.program, "up", "--json", "--http", "none"]
         command += ["--port", str(self.ports[node_id])]
         command += ["--data-dir", str(self.data_dir(node_id))]
         for name, value in settings.items():

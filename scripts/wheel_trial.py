@@ -1,7 +1,8 @@
 """What `scripts/wheels.py` runs where a wheel was installed: `python wheel_trial.py LEAVES`.
 
 Checks the form of the leaves, runs the README's first session with the `odradek` command, and
-produces and consumes records over an `odradek.testing.Broker`. The last line is JSON: the rates.
+produces and consumes records over an `odradek.testing.Broker`. `python wheel_trial.py rates` does
+the last alone, and prints the rates as JSON.
 
 `python wheel_trial.py first-record` ends when the first record is acknowledged: by a broker and a
 producer that are started as a user starts them, with the `odradek` command.
@@ -95,7 +96,9 @@ def rates() -> dict[str, float]:
 
 if __name__ == "__main__" and sys.argv[1:] == ["first-record"]:
     print(first_record())
+elif __name__ == "__main__" and sys.argv[1:] == ["rates"]:
+    print(json.dumps(rates()))
 elif __name__ == "__main__":
     check_version(sys.argv[1])
     first_session()
-    print(json.dumps(rates()))
+    rates()

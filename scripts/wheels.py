@@ -2,9 +2,10 @@
 
 Into `dist/`: an sdist, and from it a wheel with compiled leaves and a pure one. Each wheel is
 installed with its dependencies into a new environment, where the README's first session and
-`odradek.testing.Broker` are run and records are produced and consumed; a table shows the rates, and
-the seconds from the start of `pip install` to the first acknowledged record. The exit code is 1 if
-a package cannot be built or fails.
+`odradek.testing.Broker` are run and records are produced and consumed. A table shows the rates,
+also as ratios to this checkout's (`make setup`) in alternating rounds, and the seconds from the
+start of `pip install` to the first acknowledged record. The exit code is 1 if a package cannot be
+built or fails.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,6 +29,8 @@ DIST = ROOT / "dist"
 TRIAL = ROOT / "scripts" / "wheel_trial.py"
 KINDS = {"1": "compiled", "0": "interpreted (built with ODRADEK_COMPILE=0)"}
 """`ODRADEK_COMPILE` -> what `odradek --version` says of the leaves."""
+WORK = ("produced", "consumed")
+ROUNDS = 5
 
 
 def say(text: str) -> None:
@@ -47,8 +51,9 @@ def build_wheel(sdist: Path, wish: str) -> Path:
 
 
 def tried(wheel: Path, leaves: str) -> dict[str, float]:
-    """Install the wheel in an empty environment and run the trial there; its rates, and the
-    seconds from the begin of the installation to the first acknowledged record.
+    """Install the wheel in an empty environment and run the trial there; its rates, their ratios to
+    this checkout's, and the seconds from the begin of the installation to the first acknowledged
+    record.
 
     pip uses no cache, as on a machine where it installs the dependencies for the first time."""
     with tempfile.TemporaryDirectory(prefix="odradek-wheel-") as work:
@@ -59,9 +64,20 @@ def tried(wheel: Path, leaves: str) -> dict[str, float]:
         run([python, "-m", "pip", "install", *options, str(wheel)])
         acknowledged = float(run([python, str(TRIAL), "first-record"], cwd=work))
         # Away from the checkout, whose sources must not be found.
-        done = run([python, str(TRIAL), leaves], cwd=work)
-        rates: dict[str, float] = json.loads(done.splitlines()[-1])
-        return {**rates, "first record": acknowledged - begin}
+        run([python, str(TRIAL), leaves], cwd=work)
+        rounds = [(rates(python, work), rates(sys.executable, work)) for _ in range(ROUNDS)]
+    figures = {"first record": acknowledged - begin}
+    for name in WORK:
+        figures[name] = statistics.median(wheels[name] for wheels, _ in rounds)
+        ratio = statistics.median(wheels[name] / here[name] for wheels, here in rounds)
+        figures[f"{name}, ratio"] = ratio
+    return figures
+
+
+def rates(python: str, work: str) -> dict[str, float]:
+    """Records per second that the trial produces and consumes."""
+    found: dict[str, float] = json.loads(run([python, str(TRIAL), "rates"], cwd=work))
+    return found
 
 
 def run(command: list[str], environment: dict[str, str] | None = None, cwd: str = "/") -> str:
@@ -83,8 +99,8 @@ def main() -> None:
         "package",
         "KiB",
         "leaves",
-        "produced, records/s",
-        "consumed, records/s",
+        "produced, records/s (to make setup)",
+        "consumed, records/s (to make setup)",
         "pip install to first record, s",
     )
     table.add_row(sdist.name, f"{sdist.stat().st_size / 1024:,.0f}", "", "", "", "")
@@ -92,10 +108,10 @@ def main() -> None:
         say(f"a wheel from it, ODRADEK_COMPILE={wish}" + " (2-4 minutes)" * (wish == "1"))
         wheel = build_wheel(sdist, wish)
         say(f"{wheel.name} in an empty environment")
-        rates = tried(wheel, leaves)
+        figures = tried(wheel, leaves)
         size = f"{wheel.stat().st_size / 1024:,.0f}"
-        shown = [f"{rates[name]:,.0f}" for name in ("produced", "consumed")]
-        first = f"{rates['first record']:.1f}"
+        shown = [f"{figures[name]:,.0f} ({figures[f'{name}, ratio']:.2f})" for name in WORK]
+        first = f"{figures['first record']:.1f}"
         table.add_row(wheel.name, size, leaves.partition(" ")[0], *shown, first)
     Console(width=120).print(table)
 
