@@ -280,7 +280,8 @@ class Partitions:
         replicas = self._broker.replicas
         key = TopicPartition(topic.name, number)
         settings, rules = self._settings_of(config)
-        opened = self._open(TopicIdPartition(topic.id, number), key, settings)
+        is_led_elsewhere = registration.leader not in (NO_LEADER, self._broker.node_id)
+        opened = self._open(TopicIdPartition(topic.id, number), key, settings, is_led_elsewhere)
         if opened is None:
             added = replicas.add_offline(key, topic.id)
             replicas.apply(added, registration, config.min_insync_replicas)
@@ -295,10 +296,18 @@ class Partitions:
             self._opened = 0
             self._broker.env.many_made()
 
-    def _open(self, key: TopicIdPartition, name: TopicPartition, settings: LogConfig) -> Log | None:
+    def _open(
+        self,
+        key: TopicIdPartition,
+        name: TopicPartition,
+        settings: LogConfig,
+        is_led_elsewhere: bool,
+    ) -> Log | None:
         broker = self._broker
         try:
-            opened, found = broker.directory.open_and_report(key, settings, broker.clock.wall_ms())
+            opened, found = broker.directory.open_and_report(
+                key, settings, broker.clock.wall_ms(), is_led_elsewhere
+            )
             if found.torn:
                 self._torn_at_start += self._starting
                 if not self._starting or self._torn_at_start <= TORN_LOGGED:

@@ -479,7 +479,11 @@ class LogDirectory:
         return self.logs.get(key)
 
     def open_work(
-        self, key: TopicIdPartition, config: LogConfig, now_ms: int
+        self,
+        key: TopicIdPartition,
+        config: LogConfig,
+        now_ms: int,
+        is_led_elsewhere: bool = False,
     ) -> Callable[[], tuple[Log, RecoveryStats]]:
         """Return the work of opening a log, or of making a new one, for a worker.
 
@@ -517,6 +521,7 @@ class LogDirectory:
                 now_ms=now_ms,
                 known=known,
                 durable=durable,
+                is_led_elsewhere=is_led_elsewhere,
             )
 
         return work
@@ -545,13 +550,20 @@ class LogDirectory:
         return self.open_and_report(key, config, now_ms)[0]
 
     def open_and_report(
-        self, key: TopicIdPartition, config: LogConfig, now_ms: int
+        self,
+        key: TopicIdPartition,
+        config: LogConfig,
+        now_ms: int,
+        is_led_elsewhere: bool = False,
     ) -> tuple[Log, RecoveryStats]:
-        """Return the log as `open_log` does, and what opening it found."""
+        """Return the log as `open_log` does, and what opening it found.
+
+        If another broker leads, a recovery may leave the sync of what it read to the first flush.
+        """
         log = self.logs.get(key)
         if log is not None:
             return log, RecoveryStats()
-        log, found = self.open_work(key, config, now_ms)()
+        log, found = self.open_work(key, config, now_ms, is_led_elsewhere)()
         self.recovery.add(found)
         return self.adopt(key, log), found
 

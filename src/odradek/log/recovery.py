@@ -59,8 +59,9 @@ there, marked clean although they never reached the disk: no fsync would write t
 reported durable would be lost with the power.
 
 Finally everything that was read is synced and R = K = log end, so that a second crash does not
-repeat the work. If it was much and nothing was truncated, the first flush does it, and the log is
-`dirty`.
+repeat the work. If it was much, or others lead the partition, and nothing was truncated, the first
+flush does it, and the log is `dirty`: a node with thousands of replicas would sync them one after
+the other. A log that may be led is not read below what was readable before.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ from odradek.model.env import Disk
 
 MAX_OFFSET = (1 << 63) - 1
 SYNC_AT_ONCE_BYTES = 16 << 20
-"""A recovery that read up to this much syncs at once; else the first flush does."""
+"""A recovery that read up to this much syncs at once if no other broker leads; else the first flush
+does."""
 SMALL_SEGMENT_BYTES = 64 << 10
 """A segment of up to this size needs no indexes: the active one has no index file before its first
 entry, which is no reason to read all of it.
@@ -659,6 +661,7 @@ def open_log(
     now_ms: int,
     known: RecordedState | None = None,
     durable: DurableEnd | None = None,
+    is_led_elsewhere: bool = False,
 ) -> tuple[Log, RecoveryStats]:
     """Open the log in `directory`, or make a new one if it has no files.
 
@@ -704,7 +707,8 @@ def open_log(
             log.sealed = loader.sealed
         _set_snapshot_position(log)
         changed = loader.stats.truncated_bytes or loader.stats.removed_segments
-        if 0 < loader.stats.scanned_bytes <= SYNC_AT_ONCE_BYTES or changed:
+        sync_bytes = 0 if is_led_elsewhere else SYNC_AT_ONCE_BYTES
+        if 0 < loader.stats.scanned_bytes <= sync_bytes or changed:
             log.flush(checkpoint=True)
         else:
             log.checkpointed_bytes = loader.stats.scanned_bytes

@@ -192,7 +192,7 @@ def open_metadata_partition(
     ends: DurableEnds,
     now_ms: int,
 ) -> Log:
-    """Open the log in `directory`."""
+    """Open the log in `directory`; what a recovery read is durable then."""
     key = TopicIdPartition(METADATA_TOPIC_ID, 0)
     known_end = ends.get(key)
     known = RecordedState()
@@ -216,6 +216,8 @@ def open_metadata_partition(
     )
     if found.torn:
         logger.warning("the metadata log was %s", found.truncation(log.log_end_offset))
+    if found.scanned_bytes and log.dirty:
+        log.flush(checkpoint=True)
     return log
 
 

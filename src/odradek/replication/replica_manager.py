@@ -195,7 +195,8 @@ class ReplicaManager:
         if self.directory_failed:
             partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
         elif opened.dirty:
-            self.flusher.request(partition)
+            # What a recovery read need not be read again after the next crash.
+            self.flusher.request(partition, checkpoint=opened.checkpointed_bytes > 0)
         return partition
 
     @property

@@ -63,6 +63,7 @@ def reopen(
     deleted_before: int = 0,
     durable: DurableEnd | None = None,
     fence: Fence | None = None,
+    is_led_elsewhere: bool = False,
 ) -> tuple[Log, RecoveryStats]:
     """Open the log on the disk with this recorded state."""
     known = RecordedState(
@@ -74,7 +75,15 @@ def reopen(
     )
     fence = fence if fence is not None else Fence("data")
     return open_log(
-        disk, DIRECTORY, config, fence, IndexCache(), now_ms=0, known=known, durable=durable
+        disk,
+        DIRECTORY,
+        config,
+        fence,
+        IndexCache(),
+        now_ms=0,
+        known=known,
+        durable=durable,
+        is_led_elsewhere=is_led_elsewhere,
     )
 
 

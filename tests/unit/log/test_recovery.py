@@ -46,6 +46,23 @@ def test_a_sound_tail_above_the_durable_end_is_kept():
     assert (log.flushed_offset, log.recovery_point) == (40, 40), "recovery has synced what it read"
 
 
+def test_what_a_recovery_read_of_a_log_that_others_lead_is_left_to_the_first_flush():
+    disk = crashed(20, durable=5)
+    log, _ = reopen(disk, ONE_SEGMENT, recovery_point=10, is_led_elsewhere=True)
+    assert (log.log_end_offset, log.flushed_offset, log.recovery_point) == (40, 10, 10)
+    assert log.dirty
+    log.flush(checkpoint=True)
+    assert (log.flushed_offset, log.recovery_point, log.dirty) == (40, 40, False)
+
+
+def test_a_torn_tail_of_a_log_that_others_lead_is_truncated_durably():
+    disk = crashed(6, durable=4)
+    del last_log(disk)[-1:]
+    log, found = reopen(disk, ONE_SEGMENT, recovery_point=8, is_led_elsewhere=True)
+    assert found.truncated_bytes
+    assert (log.log_end_offset, log.flushed_offset, log.dirty) == (10, 10, False)
+
+
 def test_a_tail_torn_at_any_byte_is_truncated_to_the_last_whole_batch():
     disk_before = crashed(6, durable=4)
     size = len(last_log(disk_before)) // 6

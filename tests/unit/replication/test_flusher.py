@@ -8,8 +8,10 @@ import pytest
 
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
+from odradek.model.topics import TopicIdPartition, TopicPartition
+from odradek.protocol.validate import BatchRules
 from odradek.timing import DelayedOperation
-from unit.replication.memory_replicas import MemoryReplicas
+from unit.replication.memory_replicas import NOW_MS, TOPIC_ID, MemoryReplicas
 
 
 class ScarceFile(MemoryFile):
@@ -125,6 +127,23 @@ def test_many_flushes_that_cannot_start_are_each_tried_once():
     leading.append(last)
     leading.run_until_idle()
     assert [each.high_watermark for each in (*refused, last)] == [1] * 20 + [2]
+
+
+def test_what_a_recovery_left_dirty_is_flushed_by_a_worker_and_need_not_be_read_again():
+    disk = MemoryDisk()
+    leading = MemoryReplicas(disk=disk)
+    leading.append(leading.partition())
+    leading.directory.release()
+    restarted = MemoryReplicas(disk=disk)
+    key, name = TopicIdPartition(TOPIC_ID, 0), TopicPartition("t", 0)
+    opened, _ = restarted.directory.open_and_report(
+        key, restarted.config, NOW_MS, is_led_elsewhere=True
+    )
+    partition = restarted.replicas.open(name, TOPIC_ID, opened, BatchRules())
+    assert (opened.flushed_offset, opened.recovery_point) == (0, 0)
+    restarted.run_until_idle()
+    assert partition.log is opened
+    assert (opened.flushed_offset, opened.recovery_point) == (1, 1)
 
 
 class Faulty(DelayedOperation):
