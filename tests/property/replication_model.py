@@ -122,7 +122,8 @@ class Broker:
             LAG_MS,
         )
         self.followers = FollowerFetches(self.replicas)
-        log = self.directory.open_log(LOG_KEY, CONFIG, 0)
+        led_elsewhere = bool(model.chance.getrandbits(1))  # its metadata may be of any age
+        log, _ = self.directory.open_and_report(LOG_KEY, CONFIG, 0, led_elsewhere)
         self.partition = self.replicas.open(TopicPartition("t", 0), TOPIC, log, BatchRules())
 
     def submit(

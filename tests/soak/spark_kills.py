@@ -545,9 +545,16 @@ def line_of(run: JobRun, verdict: str) -> list[str]:
 @click.option(
     "--config", "settings", multiple=True, metavar="NAME=VALUE", help="A Spark setting, repeatable."
 )
+@click.option("--results", type=click.Path(path_type=Path), help="A file to add JSON lines to.")
 @click.option("--keep", is_flag=True, help="Leave the directories of good runs too.")
 def main(
-    runs: int, seed: int, kills: int, master: str, settings: tuple[str, ...], keep: bool
+    runs: int,
+    seed: int,
+    kills: int,
+    master: str,
+    settings: tuple[str, ...],
+    results: Path | None,
+    keep: bool,
 ) -> None:
     """A Spark job under kill -9, over and over."""
     console = Console(soft_wrap=True, width=150)
@@ -571,6 +578,10 @@ def main(
         cells = line_of(run, verdict)
         table.add_row(*cells)
         console.print(" · ".join(f"{n} {c}" for n, c in zip(COLUMNS, cells)))
+        if results is not None:
+            named = {name or "verdict": cell for name, cell in zip(COLUMNS, cells, strict=True)}
+            with results.open("a") as file:
+                print(json.dumps({"master": master} | named), file=file)
         if verdict == "good" and not keep:
             shutil.rmtree(directory)
     console.print(table)

@@ -59,9 +59,10 @@ there, marked clean although they never reached the disk: no fsync would write t
 reported durable would be lost with the power.
 
 Finally everything that was read is synced and R = K = log end, so that a second crash does not
-repeat the work. If it was much, or others lead the partition, and nothing was truncated, the first
-flush does it, and the log is `dirty`: a node with thousands of replicas would sync them one after
-the other. A log that may be led is not read below what was readable before.
+repeat the work. If it was much, or another broker leads the partition, and nothing was truncated,
+the first flush does it, and the log is `dirty`: a node with thousands of replicas would sync them
+one after the other. A log that no other broker leads is synced first, unless it is long: after a
+power loss K may be below what was readable, and its high watermark would begin there.
 """
 
 from __future__ import annotations
@@ -665,8 +666,9 @@ def open_log(
 ) -> tuple[Log, RecoveryStats]:
     """Open the log in `directory`, or make a new one if it has no files.
 
-    Blocks. May run on a worker, because it touches only this log's files. Raises `LogDamaged`,
-    `OSError`.
+    Blocks. May run on a worker, because it touches only this log's files. `is_led_elsewhere`:
+    another broker leads the partition, so that the sync of what a recovery read may wait. Raises
+    `LogDamaged`, `OSError`.
     """
     recorded = known if known is not None else RecordedState()
     loader = LogLoader(disk, directory, config, recorded, durable)

@@ -7,6 +7,10 @@ which covers all of them. At most `max_in_flight` run at a time; the others wait
     append -> request(partition) -> [end of event] begin_flush -> worker: fsync -> end_flush
     -> flushed(partition)
 
+What a recovery has read is flushed from a queue of its own, a few at a time, so that appends do not
+wait behind thousands of recovered logs. An append to one of them, or its leadership, moves it to
+the other queue.
+
 A flush that cannot begin for lack of descriptors or disk space is queued again, and tried with
 the next request.
 """
@@ -16,6 +20,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from itertools import islice
+from typing import Final
 
 from odradek.log.fence import LogDirFailure
 from odradek.model.env import Env
@@ -25,6 +30,8 @@ from odradek.replication.partition import Partition
 logger = logging.getLogger(__name__)
 
 MAX_IN_FLIGHT = 8
+MAX_RECOVERED_IN_FLIGHT: Final = 2
+"""The recovered logs that are flushed at a time, besides. Less than there are workers."""
 
 
 class Flusher:
@@ -44,7 +51,9 @@ class Flusher:
         self._failed = failed
         self._max_in_flight = max_in_flight
         self._waiting: dict[Partition, bool] = {}
+        self._recovered: dict[Partition, bool] = {}
         self._in_flight: set[Partition] = set()
+        self._recovered_in_flight = 0
         self._scheduled = False
         self._stopped = False
         self.flush_times = Histogram()
@@ -55,7 +64,7 @@ class Flusher:
     @property
     def waiting(self) -> int:
         """The number of partitions whose flush is requested and has not begun."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._recovered)
 
     @property
     def in_flight(self) -> int:
@@ -65,18 +74,28 @@ class Flusher:
     @property
     def idle(self) -> bool:
         """True if nothing is queued and nothing runs."""
-        return not self._waiting and not self._in_flight
+        return not self.waiting and not self._in_flight
 
     def request(self, partition: Partition, checkpoint: bool = False) -> None:
         """Flush this partition; with `checkpoint` move its recovery point too."""
-        self._waiting[partition] = checkpoint or self._waiting.get(partition, False)
+        postponed = self._recovered.pop(partition, False)
+        self._waiting[partition] = checkpoint or postponed or self._waiting.get(partition, False)
+        self._schedule()
+
+    def request_for_recovered(self, partition: Partition, checkpoint: bool) -> None:
+        """Flush a partition whose log has just been recovered, behind all others like it."""
+        self._recovered[partition] = checkpoint
+        self._schedule()
+
+    def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
             self._env.call_soon(self._start)
 
     def forget(self, partition: Partition) -> None:
-        """Drop a removed partition from the queue. A flush of it that runs is of no effect."""
+        """Drop a removed partition from the queues. A flush of it that runs is of no effect."""
         self._waiting.pop(partition, None)
+        self._recovered.pop(partition, None)
 
     def stop(self) -> None:
         """Start no more flushes; those that run end normally."""
@@ -88,35 +107,46 @@ class Flusher:
             return
         # Each one once, in their order, but without a copy of all: each flush that ends comes here.
         left = len(self._waiting) - sum(each in self._waiting for each in self._in_flight)
-        while left > 0 and (room := self._max_in_flight - len(self._in_flight)) > 0:
+        while left > 0 and (room := self._room()) > 0:
             candidates = (each for each in self._waiting if each not in self._in_flight)
             for partition in list(islice(candidates, min(room, left))):
                 left -= 1
-                self._submit(partition, self._waiting.pop(partition))
+                self._submit(partition, self._waiting.pop(partition), False)
+        while self._recovered and self._recovered_in_flight < MAX_RECOVERED_IN_FLIGHT:
+            partition = next(iter(self._recovered))
+            if not self._submit(partition, self._recovered.pop(partition), True):
+                break  # The others would be refused like it.
 
-    def _submit(self, partition: Partition, checkpoint: bool) -> None:
+    def _room(self) -> int:
+        return self._max_in_flight - (len(self._in_flight) - self._recovered_in_flight)
+
+    def _submit(self, partition: Partition, checkpoint: bool, recovered: bool) -> bool:
+        """Begin a flush, if there is something to flush. False if it is queued again."""
         log = partition.log
         try:
             flush = None if partition.failure else log.begin_flush(checkpoint)
         except LogDirFailure as failure:
             self._failed(partition, failure)
-            return
+            return True
         except OSError as error:
             logger.error(
                 "flush of %s could not start: %s; it is tried again with the next flush",
                 partition.topic_partition,
                 error,
             )
-            self._waiting[partition] = checkpoint
-            return
+            queue = self._recovered if recovered else self._waiting
+            queue[partition] = checkpoint
+            return False
         if flush is None:
-            return
+            return True
         self._in_flight.add(partition)
+        self._recovered_in_flight += recovered
         clock = self._env.clock
         began_ns = clock.monotonic_ns()
 
         def ended(error: BaseException | None) -> None:
             self._in_flight.discard(partition)
+            self._recovered_in_flight -= recovered
             self.flush_times.observe(clock.monotonic_ns() - began_ns)
             if error is None:
                 self.flushed_bytes += flush.size
@@ -132,3 +162,4 @@ class Flusher:
                 self._start()
 
         self._env.offload.submit(flush.run, lambda _: ended(None), ended)
+        return True

@@ -196,7 +196,7 @@ class ReplicaManager:
             partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
         elif opened.dirty:
             # What a recovery read need not be read again after the next crash.
-            self.flusher.request(partition, checkpoint=opened.checkpointed_bytes > 0)
+            self.flusher.request_for_recovered(partition, opened.checkpointed_bytes > 0)
         return partition
 
     @property

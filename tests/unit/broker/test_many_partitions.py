@@ -81,9 +81,11 @@ def open_one_slowly(serving: MemoryBroker, monkeypatch: pytest.MonkeyPatch, ms: 
     directory = serving.node.directory
     open_log = directory.open_and_report
 
-    def slowly(key: TopicIdPartition, config: LogConfig, now_ms: int) -> tuple[Log, RecoveryStats]:
+    def slowly(
+        key: TopicIdPartition, config: LogConfig, now_ms: int, is_led_elsewhere: bool
+    ) -> tuple[Log, RecoveryStats]:
         serving.clock.passed_ms += ms
-        return open_log(key, config, now_ms)
+        return open_log(key, config, now_ms, is_led_elsewhere)
 
     monkeypatch.setattr(directory, "open_and_report", slowly)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from odradek.log import log_directory
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.api.metadata import MetadataRequest
@@ -69,6 +72,28 @@ def test_a_killed_leader_is_replaced_by_an_in_sync_replica_and_rejoins_the_isr()
     nodes.until(lambda: nodes.isr == [1, 2, 3])
     assert nodes.ends() == [15, 15, 15]
     assert nodes.logs_are_equal()
+
+
+def test_a_killed_broker_opens_logs_that_others_lead_without_a_sync(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = []
+    open_log = log_directory.open_log
+
+    def spy(*arguments: Any, is_led_elsewhere: bool, **settings: Any) -> Any:
+        log, found = open_log(*arguments, is_led_elsewhere=is_led_elsewhere, **settings)
+        opened.append((is_led_elsewhere, found.scanned_bytes > 0 and log.dirty))
+        return log, found
+
+    nodes = ReplicatedNodes().create_topic()
+    assert nodes.produced(1, 10) == ErrorCode.NONE
+    nodes.machines[1].kill()
+    nodes.await_leader(1)
+    monkeypatch.setattr(log_directory, "open_log", spy)
+    nodes.boot(1)
+    nodes.until(lambda: nodes.isr == [1, 2, 3])
+    assert opened == [(True, True)]
+    nodes.until(lambda: not nodes.replica(1).log.dirty)
 
 
 def test_records_that_only_a_killed_leader_had_are_truncated_when_it_is_back() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from odradek.config.broker import BrokerConfig
+from odradek.log import recovery
 from odradek.log.durable_ends import DurableEnds
 from odradek.log.fence import Fence
 from odradek.log.index import IndexCache
@@ -35,7 +38,10 @@ def append(log: Log, value: str) -> None:
     log.append(batch, 0, now_ms=0)
 
 
-def test_records_that_were_written_and_not_synced_are_durable_once_the_log_is_open() -> None:
+def test_records_that_were_written_and_not_synced_are_durable_once_the_log_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recovery, "SYNC_AT_ONCE_BYTES", 0)
     disk = MemoryDisk()
     disk.make_directory(DIRECTORY)
     log = opened(disk)

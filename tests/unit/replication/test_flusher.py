@@ -10,6 +10,7 @@ from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicIdPartition, TopicPartition
 from odradek.protocol.validate import BatchRules
+from odradek.replication.partition import Partition
 from odradek.timing import DelayedOperation
 from unit.replication.memory_replicas import NOW_MS, TOPIC_ID, MemoryReplicas
 
@@ -129,21 +130,58 @@ def test_many_flushes_that_cannot_start_are_each_tried_once():
     assert [each.high_watermark for each in (*refused, last)] == [1] * 20 + [2]
 
 
-def test_what_a_recovery_left_dirty_is_flushed_by_a_worker_and_need_not_be_read_again():
-    disk = MemoryDisk()
-    leading = MemoryReplicas(disk=disk)
-    leading.append(leading.partition())
-    leading.directory.release()
-    restarted = MemoryReplicas(disk=disk)
-    key, name = TopicIdPartition(TOPIC_ID, 0), TopicPartition("t", 0)
-    opened, _ = restarted.directory.open_and_report(
-        key, restarted.config, NOW_MS, is_led_elsewhere=True
-    )
-    partition = restarted.replicas.open(name, TOPIC_ID, opened, BatchRules())
-    assert (opened.flushed_offset, opened.recovery_point) == (0, 0)
-    restarted.run_until_idle()
-    assert partition.log is opened
-    assert (opened.flushed_offset, opened.recovery_point) == (1, 1)
+def restarted(disk: MemoryDisk, count: int) -> tuple[MemoryReplicas, list[Partition]]:
+    """Return a broker, killed with a record in each log, whose partitions others lead."""
+    killed = MemoryReplicas(disk=disk)
+    for number in range(count):
+        killed.append(killed.partition(number))
+    killed.directory.release()
+    following = MemoryReplicas(disk=disk)
+    partitions = []
+    for number in range(count):
+        opened, _ = following.directory.open_and_report(
+            TopicIdPartition(TOPIC_ID, number), following.config, NOW_MS, is_led_elsewhere=True
+        )
+        name = TopicPartition("t", number)
+        partitions.append(following.replicas.open(name, TOPIC_ID, opened, BatchRules()))
+    return following, partitions
+
+
+def durable(partitions: list[Partition]) -> list[tuple[int, int]]:
+    return [(each.log.flushed_offset, each.log.recovery_point) for each in partitions]
+
+
+def test_what_recoveries_left_dirty_is_flushed_by_workers_and_need_not_be_read_again():
+    following, partitions = restarted(MemoryDisk(), 5)
+    assert durable(partitions) == [(0, 0)] * 5
+    following.run_until_idle()
+    assert durable(partitions) == [(1, 1)] * 5
+    assert following.replicas.flusher.idle
+
+
+def test_an_append_does_not_wait_behind_recovered_logs():
+    following, partitions = restarted(MemoryDisk(), 20)
+    last = partitions[-1]
+    following.begin_flushes()
+    following.replicas.flusher.request(last)
+    following.begin_flushes()
+    while last.log.dirty:
+        following.end_flush()
+    assert durable(partitions) == [(1, 1)] * 2 + [(0, 0)] * 17 + [(1, 1)]
+    following.run_until_idle()
+    assert durable(partitions) == [(1, 1)] * 20
+
+
+def test_a_recovered_log_whose_flush_is_refused_is_flushed_with_the_next():
+    disk = ScarceDisk()
+    following, partitions = restarted(disk, 3)
+    disk.refused = "-0/00000000000000000000.log"
+    following.begin_flushes()
+    assert following.replicas.flusher.waiting == 3
+    disk.refused = ""
+    following.replicas.flusher.request(partitions[1])
+    following.run_until_idle()
+    assert durable(partitions) == [(1, 1)] * 3
 
 
 class Faulty(DelayedOperation):
