@@ -1,4 +1,5 @@
-"""Only what pyproject.toml cannot say: the compiled leaves, when `ODRADEK_COMPILE=1` asks for them.
+"""Only what pyproject.toml cannot say: the compiled leaves, when `ODRADEK_COMPILE=1` asks for them,
+and the addresses of the repository that builds the package.
 
 The build backend (`build_backend/odradek_build.py`) and `scripts/compile.py` set that variable. A
 wheel has either the manifest of the sources that were compiled (see `src/odradek/leaves.py`) or
@@ -8,6 +9,7 @@ wheel has either the manifest of the sources that were compiled (see `src/odrade
 import importlib.util
 import os
 import sys
+from email.parser import HeaderParser
 from pathlib import Path
 
 from setuptools import setup
@@ -45,7 +47,27 @@ class BuildWithNote(build_py):
         note.write_text(leaves.manifest() if COMPILE else reason + "\n")
 
 
-options = {"cmdclass": {"build_py": BuildWithNote}}
+def project_urls():
+    """The addresses of the repository whose workflow builds this, or those of the sdist that it is
+    built from; none where neither is known.
+    """
+    repository = os.environ.get("GITHUB_REPOSITORY")
+    if repository:
+        home = f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{repository}"
+        return {
+            "Homepage": home,
+            "Documentation": f"{home}/tree/HEAD/docs",
+            "Changelog": f"{home}/blob/HEAD/CHANGELOG.md",
+            "Issues": f"{home}/issues",
+        }
+    of_sdist = ROOT / "PKG-INFO"
+    if not of_sdist.exists():
+        return {}
+    headers = HeaderParser().parsestr(of_sdist.read_text())
+    return dict(each.split(", ", 1) for each in headers.get_all("Project-URL", []))
+
+
+options = {"cmdclass": {"build_py": BuildWithNote}, "project_urls": project_urls()}
 if COMPILE:
     from mypyc.build import mypycify
 
