@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from odradek.log import log_directory
+from odradek.log import log_directory, recovery
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.api.metadata import MetadataRequest
@@ -78,7 +78,7 @@ def test_a_killed_broker_opens_logs_that_others_lead_without_a_sync(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opened = []
-    open_log = log_directory.open_log
+    open_log = recovery.open_log
 
     def spy(*arguments: Any, is_led_elsewhere: bool, **settings: Any) -> Any:
         log, found = open_log(*arguments, is_led_elsewhere=is_led_elsewhere, **settings)
