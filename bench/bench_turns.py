@@ -17,7 +17,7 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,22 +38,21 @@ NOBODY = -1
 
 
 class ProbedCluster(OdradekCluster):
-    """Nodes whose turns are measured; each process appends to the file of all."""
+    """Nodes whose turns are measured; each process of a node appends to the node's file."""
 
     def __init__(self, directory: Path) -> None:
         between = "metadata.log.max.record.bytes.between.snapshots"
         super().__init__(directory, settings={between: str(SNAPSHOT_BYTES), "log.durability": "os"})
         self._turns = directory
 
-    def spawn(self, node_id: int) -> None:
-        self.program = (str(PROBE), str(self.turns_of(node_id)))
-        super().spawn(node_id)
+    def program(self, node_id: int) -> Sequence[str]:
+        return (str(PROBE), str(self.turns_of(node_id)))
 
     def turns_of(self, node_id: int) -> Path:
         return self._turns / f"turns{node_id}"
 
-    def turns(self, since: float, without: int) -> list[tuple[float, float, int]]:
-        """CPU and wall time in ms, and the node, of each turn that ended since then."""
+    def turns(self, since: float, without: int) -> list[tuple[float, float]]:
+        """CPU and wall time in ms of each turn that ended since then, on the other nodes."""
         found = []
         for node_id in self.ports:
             if node_id == without or not self.turns_of(node_id).exists():
@@ -61,7 +60,7 @@ class ProbedCluster(OdradekCluster):
             for line in self.turns_of(node_id).read_text().splitlines():
                 at, cpu_ms, wall_ms = (float(word) for word in line.split())
                 if at >= since:
-                    found.append((cpu_ms, wall_ms, node_id))
+                    found.append((cpu_ms, wall_ms))
         return found
 
 
@@ -86,9 +85,9 @@ class Phases:
         began = time.monotonic()
         yield
         took = time.monotonic() - began
-        turns = sorted(self._cluster.turns(began, without), reverse=True) or [(0.0, 0.0, NOBODY)]
-        longest, following = turns[0][0], [cpu for cpu, _, _ in turns[1:4]]
-        wall = max(wall for _, wall, _ in turns)
+        turns = sorted(self._cluster.turns(began, without), reverse=True) or [(0.0, 0.0)]
+        longest, following = turns[0][0], [cpu for cpu, _ in turns[1:4]]
+        wall = max(wall for _, wall in turns)
         over = "[bold]" if longest > AIM_MS else ""
         self.table.add_row(
             name,
@@ -110,25 +109,18 @@ def measure(cluster: ProbedCluster, phases: Phases, partitions: int) -> None:
         load.make(client, topics)
         client.await_in_sync(topics, load.FACTOR)
     victim = next(each for each in cluster.ports if each != client.controller())
-    with phases.phase("kill -9 of a broker, until others lead", without=victim):
-        client.down.add(victim)
-        cluster.kill(victim)
-        client.await_led(topics, without=victim)
-    with phases.phase("start after the kill, until all is in sync and led as before"):
-        load.rejoin(cluster, client, victim, topics)
-    with phases.phase("clean stop of a broker: the others, until they lead", without=victim):
-        client.down.add(victim)
-        cluster.stop(victim)
-        client.await_led(topics, without=victim)
-    with phases.phase("start after the clean stop, the same"):
-        load.rejoin(cluster, client, victim, topics)
-    controller = client.controller()
-    with phases.phase("kill -9 of the controller, until others lead", without=controller):
-        client.down.add(controller)
-        cluster.kill(controller)
-        client.await_led(topics, without=controller)
-    with phases.phase("start of the former controller, the same"):
-        load.rejoin(cluster, client, controller, topics)
+    for what, node_id, leave, back in (
+        ("kill -9 of a broker", victim, cluster.kill, "start after the kill"),
+        ("clean stop of a broker", victim, cluster.stop, "start after the clean stop"),
+        ("kill -9 of the controller", None, cluster.kill, "start of the former controller"),
+    ):
+        left = client.controller() if node_id is None else node_id
+        with phases.phase(f"{what}, until others lead", without=left):
+            client.down.add(left)
+            leave(left)
+            client.await_led(topics, without=left)
+        with phases.phase(f"{back}, until all is in sync and led as before"):
+            load.rejoin(cluster, client, left, topics)
 
 
 def main() -> None:

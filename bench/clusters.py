@@ -161,9 +161,6 @@ def with_bytecode() -> dict[str, str]:
 class OdradekCluster(ClusterProcesses):
     """`odradek up` for each node, in directories below `directory`."""
 
-    program: Sequence[str] = ("-m", "odradek")
-    """What Python runs for a node, before `up`."""
-
     def __init__(
         self, directory: Path, count: int = 3, settings: Mapping[str, str] | None = None
     ) -> None:
@@ -176,6 +173,10 @@ class OdradekCluster(ClusterProcesses):
         self._directory = directory
         self._settings = {**(REPLICATED if count >= 3 else {}), "cluster.id": url_id(), **given}
 
+    def program(self, node_id: int) -> Sequence[str]:
+        """What Python runs for a node, before `up`."""
+        return ("-m", "odradek")
+
     def spawn(self, node_id: int) -> None:
         between = {each: f"127.0.0.1:{port}" for each, port in self._between.items()}
         clients = f"127.0.0.1:{self.ports[node_id]}"
@@ -185,7 +186,7 @@ class OdradekCluster(ClusterProcesses):
             "listeners": f"PLAINTEXT://{clients},CLUSTER://{between[node_id]}",
             "controller.quorum.voters": ",".join(f"{id_}@{at}" for id_, at in between.items()),
         }
-        command = [sys.executable, *self.program, "up", "--json", "--http", "none"]
+        command = [sys.executable, *self.program(node_id), "up", "--json", "--http", "none"]
         command += ["--port", str(self.ports[node_id])]
         command += ["--data-dir", str(self.data_dir(node_id))]
         for name, value in settings.items():

@@ -12,8 +12,10 @@ import select
 import sys
 import time
 from typing import TextIO
+from unittest.mock import patch
 
 LEAST_NS = 2_000_000
+EPOLL = select.epoll
 
 
 class TimedEpoll:
@@ -37,11 +39,11 @@ class TimedEpoll:
         return ready
 
 
-EPOLL = select.epoll
-
 if __name__ == "__main__":
-    out = open(sys.argv.pop(1), "a", buffering=1)  # noqa: SIM115 - open as long as the process
-    select.epoll = lambda: TimedEpoll(out)  # type: ignore[assignment, misc]
     from odradek.cli.main import main
 
-    main()
+    with (
+        open(sys.argv.pop(1), "a", buffering=1) as out,
+        patch("select.epoll", lambda: TimedEpoll(out)),
+    ):
+        main()

@@ -195,7 +195,7 @@ class ReplicaManager:
         if self.directory_failed:
             partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
         elif opened.dirty:
-            # What a recovery read need not be read again after the next crash.
+            # A checkpoint spares the next recovery the records that this one has read.
             self.flusher.request_for_recovered(partition, opened.checkpointed_bytes > 0)
         return partition
 
