@@ -121,20 +121,22 @@ class ClusterControl:
             try:
                 yield from departed(self.image, request, self._config)
                 if self._departing.get(broker_id) != request.incarnation_id:
-                    raise ApiError(
-                        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-                        f"Another incarnation of broker {broker_id} registers.",
-                    )
+                    raise another_registers(broker_id)
                 self._check_registration(request, now_ms())
                 is_new = not is_same_incarnation(self.image, request)
                 if is_new:  # Else a request that was sent twice was quicker.
-                    yield registered(self.image, request, self._end_offset())
+                    epoch = self._end_offset()
+                    # Now, not when all is written: another node may ask for the id meanwhile.
+                    self.sessions.heard(broker_id, epoch, now_ms())
+                    yield registered(self.image, request, epoch)
             finally:
                 if self._departing.get(broker_id) == request.incarnation_id:
                     del self._departing[broker_id]
         if not is_new:
             yield amended(self.image, request)
             self._repair_is_due = True
+        if not is_same_incarnation(self.image, request):
+            raise another_registers(broker_id)
         epoch = self.image.brokers[broker_id].epoch
         self.sessions.heard(broker_id, epoch, now_ms())
         logger.info("broker %d registered with epoch %d", broker_id, epoch)
@@ -322,6 +324,14 @@ class ClusterControl:
 
     def _rebalance_interval_ms(self) -> int:
         return self._config().leader_imbalance_check_interval_seconds * 1000
+
+
+def another_registers(broker_id: int) -> ApiError:
+    """Return what tells an incarnation that another one took its id while it registered."""
+    return ApiError(
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        f"Another incarnation of broker {broker_id} registers.",
+    )
 
 
 def refused(error: ErrorCode) -> BrokerHeartbeatResponse:

@@ -134,6 +134,29 @@ def test_heartbeats_of_an_incarnation_that_departs_are_refused() -> None:
     assert cluster.image.brokers[2].fenced
 
 
+@pytest.mark.parametrize("parts_before", range(1, 4))
+def test_of_two_nodes_that_take_one_id_at_once_one_is_registered(parts_before: int) -> None:
+    cluster = ControlledCluster(1)
+    requests = [
+        cluster.registration(2, incarnation=each, log_dirs=[directory(2, disk=each)])
+        for each in (0, 1)
+    ]
+    decisions = [cluster.control.register(each, lambda: cluster.now_ms) for each in requests]
+    epochs: dict[UUID, int] = {}
+    errors = []
+    for number in [0] * parts_before + [1, 0] * 5:
+        try:
+            cluster.take(next(decisions[number]))
+        except StopIteration as ended:
+            if ended.value is not None:
+                epochs[requests[number].incarnation_id] = ended.value.broker_epoch
+        except ApiError as refused:
+            errors.append(refused.error)
+    registered = cluster.image.brokers[2]
+    assert epochs == {registered.incarnation_id: registered.epoch}
+    assert errors == [ErrorCode.DUPLICATE_BROKER_REGISTRATION]
+
+
 def test_of_two_incarnations_that_register_at_once_the_later_one_wins() -> None:
     cluster = ControlledCluster(1, 2).create("t", {0: [1, 2]})
     cluster.control.sessions.end(2)
