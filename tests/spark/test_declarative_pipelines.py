@@ -5,22 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 
+from cluster.standalone import SPARK_HOME, Cluster
 from odradek.spark.java import java_home
-from temporary_files import JAVA_OPTIONS
 
-COMMAND = Path(pyspark.__file__).parent / "bin" / "spark-pipelines"
-OPTIONS = (
-    # The tables of a run are known to the next one: kept in an embedded database.
-    "spark.sql.catalogImplementation=hive",
-    "spark.ui.enabled=false",
-    "spark.sql.shuffle.partitions=1",
-)
+COMMAND = SPARK_HOME / "bin" / "spark-pipelines"
+SETTINGS = {
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
 
 SPECIFICATION = """\
 name: copying
@@ -57,7 +56,26 @@ def sent():
 
 
 @pytest.fixture
-def run(tmp_path: Path):
+def remote(tmp_path: Path) -> Iterator[str]:
+    """A server of Spark Connect: the tables of a run are known to the next one."""
+    server = Cluster(tmp_path).start(
+        "connect",
+        "org.apache.spark.deploy.SparkSubmit",
+        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+        *("--master", "local[2]"),
+        *(word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")),
+        *("--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse"),
+        "spark-internal",
+        PYSPARK_PYTHON=sys.executable,
+        SPARK_DAEMON_MEMORY="640m",
+    )
+    address = server.await_line(r"Spark Connect server started at: (\S+)")[1]
+    yield f"sc://{address}"
+    server.stop()
+
+
+@pytest.fixture
+def run(tmp_path: Path, remote: str) -> Callable[[], None]:
     """Run the pipeline in `tmp_path`."""
 
     def command() -> None:
@@ -66,14 +84,9 @@ def run(tmp_path: Path):
             "JAVA_HOME": str(java_home()),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "JDK_JAVA_OPTIONS": JAVA_OPTIONS.format(directory=tempfile.gettempdir()),
         }
-        # With Spark's defaults file the command loses the settings that follow here.
-        environment.pop("SPARK_CONF_DIR", None)
-        settings = [part for option in OPTIONS for part in ("--conf", option)]
-        warehouse = ["--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse"]
         done = subprocess.run(
-            [COMMAND, "run", "--remote", "local[2]", *settings, *warehouse],
+            [COMMAND, "run", "--remote", remote],
             cwd=tmp_path,
             env=environment,
             capture_output=True,
