@@ -6,10 +6,10 @@
 waits (five values, one reading of the clock), beside a histogram of prometheus_client with a label.
 
 *Scrapes*: `odradek up --http` in a process of its own, over HTTP. The CPU time is that of the whole
-process (/proc/<pid>/task/*/schedstat), less what it used in as long a time without scrapes. The
-longest turn is the bound of the highest bucket of odradek_loop_turn_seconds that grew meanwhile, so
-at most twice as long as it was; turns of the page that is read for that count too. Beside it:
-prometheus_client renders as many samples in this process.
+process (/proc/<pid>/task/*/schedstat), less what it used in as long a time without scrapes. Of the
+turns of the loop meanwhile, which `turn_probe` measures, the longest by the CPU time of the loop's
+thread is shown, and the longest by wall time. Beside it: prometheus_client renders as many samples
+in this process.
 
 Medians are shown; every measurement is appended to `bench/results/metrics.jsonl`.
 """
@@ -30,7 +30,6 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client import Histogram as ClientHistogram
-from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 from rich.table import Table
 
@@ -38,8 +37,10 @@ from odradek import Admin, Producer, leaves
 from odradek.broker.request_metrics import ApiMetrics
 from odradek.model.histogram import Histogram
 from odradek.model.stopwatch import Stopwatch
+from turn_probe import turns
 
 RESULTS = Path(__file__).parent / "results" / "metrics.jsonl"
+PROBE = Path(__file__).parent / "turn_probe.py"
 CALLS = 200_000
 PAGES = ("/metrics", "/metrics/partitions")
 
@@ -89,41 +90,21 @@ def get(url: str) -> str:
         return str(answer.read().decode())
 
 
-def turns(page: str) -> dict[float, float]:
-    """The cumulative counts of the turns of the loop by upper bound."""
-    for family in text_string_to_metric_families(page):
-        if family.name == "odradek_loop_turn_seconds":
-            return {
-                float(sample.labels["le"]): sample.value
-                for sample in family.samples
-                if "le" in sample.labels
-            }
-    raise LookupError("the page has no odradek_loop_turn_seconds")
-
-
-def longest_ms(before: dict[float, float], after: dict[float, float]) -> float:
-    """The bound of the highest bucket that grew."""
-    longest = below = 0.0
-    for bound in sorted(after):
-        grown = after[bound] - before[bound]
-        if grown > below:
-            longest, below = bound * 1000, grown
-    return longest
-
-
 def scrapes(partitions: int, count: int, directory: str) -> list[dict[str, float | str]]:
-    command = [sys.executable, "-m", "odradek", "up", "--port", "0", "--http", "127.0.0.1:0"]
-    command += ["--json", "--data-dir", directory]
+    turns_file = Path(directory) / "turns"
+    command = [sys.executable, str(PROBE), str(turns_file), "up", "--json"]
+    command += ["--port", "0", "--http", "127.0.0.1:0", "--data-dir", f"{directory}/data"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:
         try:
             assert broker.stdout is not None
-            return scrapes_of(broker.pid, json.loads(broker.stdout.readline()), partitions, count)
+            ready = json.loads(broker.stdout.readline())
+            return scrapes_of(broker.pid, turns_file, ready, partitions, count)
         finally:
             broker.terminate()
 
 
 def scrapes_of(
-    pid: int, ready: dict[str, str], partitions: int, count: int
+    pid: int, turns_file: Path, ready: dict[str, str], partitions: int, count: int
 ) -> list[dict[str, float | str]]:
     """Scrape each page of a broker `count` times, with a topic of so many partitions."""
     with Admin(brokers=ready["bootstrap"]) as admin:
@@ -136,7 +117,7 @@ def scrapes_of(
     for page in PAGES:
         samples = sum(not line.startswith("#") for line in get(url + page).splitlines())
         time.sleep(1)
-        before = turns(get(url + "/metrics"))
+        since = time.monotonic()
         for _ in range(count):
             began, began_s = cpu_ns(pid), time.monotonic()
             get(url + page)
@@ -147,7 +128,8 @@ def scrapes_of(
             measured.append(
                 {"page": page, "samples": samples, "cpu_ms": (used - idle) / 1e6, "s": took}
             )
-        measured[-1]["longest_turn_ms"] = longest_ms(before, turns(get(url + "/metrics")))
+        cpu_ms, wall_ms = (max(column) for column in zip((0.0, 0.0), *turns(turns_file, since)))
+        measured[-1] |= {"longest_turn_cpu_ms": cpu_ms, "longest_turn_wall_ms": wall_ms}
     return measured
 
 
@@ -194,8 +176,9 @@ def main() -> None:
         lines.append({**run, "row": "peer", "samples": samples, "cpu_ms": peers})
         cpu = statistics.median(float(each["cpu_ms"]) for each in of_page)
         table.add_row(f"{page}, {samples:,} samples: CPU ms", f"{cpu:.1f}", f"{peers:.1f}")
-        longest = float(of_page[-1]["longest_turn_ms"])
-        table.add_row(f"{page}: longest turn, at most ms", f"{longest:.2f}", "")
+        longest = [float(of_page[-1][f"longest_turn_{kind}_ms"]) for kind in ("cpu", "wall")]
+        shown = " / ".join(f"{each:.2f}" for each in longest)
+        table.add_row(f"{page}: longest turn, CPU / wall ms", shown, "")
     RESULTS.parent.mkdir(exist_ok=True)
     with RESULTS.open("a") as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)

@@ -29,6 +29,7 @@ from block_groups import spread_below
 from cluster_client import ClusterClient
 from clusters import OdradekCluster
 from odradek import leaves
+from turn_probe import turns
 
 RESULTS = Path(__file__).parent / "results" / "turns.jsonl"
 PROBE = Path(__file__).parent / "turn_probe.py"
@@ -55,12 +56,8 @@ class ProbedCluster(OdradekCluster):
         """CPU and wall time in ms of each turn that ended since then, on the other nodes."""
         found = []
         for node_id in self.ports:
-            if node_id == without or not self.turns_of(node_id).exists():
-                continue
-            for line in self.turns_of(node_id).read_text().splitlines():
-                at, cpu_ms, wall_ms = (float(word) for word in line.split())
-                if at >= since:
-                    found.append((cpu_ms, wall_ms))
+            if node_id != without and self.turns_of(node_id).exists():
+                found += turns(self.turns_of(node_id), since)
         return found
 
 
@@ -85,9 +82,9 @@ class Phases:
         began = time.monotonic()
         yield
         took = time.monotonic() - began
-        turns = sorted(self._cluster.turns(began, without), reverse=True) or [(0.0, 0.0)]
-        longest, following = turns[0][0], [cpu for cpu, _ in turns[1:4]]
-        wall = max(wall for _, wall in turns)
+        found = sorted(self._cluster.turns(began, without), reverse=True) or [(0.0, 0.0)]
+        longest, following = found[0][0], [cpu for cpu, _ in found[1:4]]
+        wall = max(wall for _, wall in found)
         over = "[bold]" if longest > AIM_MS else ""
         self.table.add_row(
             name,

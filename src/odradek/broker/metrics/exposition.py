@@ -7,8 +7,8 @@
     for part in exposition(node, View.BROKER):    # b"" is a pause
         send(part); give others a turn
 
-Each step takes about half a millisecond (`reading.TurnBudget`), so a caller that returns to the
-loop between steps delays nobody, whatever the number of partitions. Only the part in hand is in
+Each step takes about a quarter of a millisecond (`reading.TurnBudget`), so a caller that returns to
+the loop between steps delays nobody, whatever the number of partitions. Only the part in hand is in
 memory: a reader that is slow should stop taking parts. Call it on the owner thread only; a started
 exposition may be dropped at any step.
 

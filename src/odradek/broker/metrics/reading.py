@@ -18,7 +18,7 @@ from typing import Final
 from odradek.broker.metrics.metric import Column, Found, LabelValues, Metric, Value, View
 from odradek.broker.metrics.table import METRICS
 
-TURN_NS: Final = 500_000
+TURN_NS: Final = 250_000
 """The time after which a turn is over. One more step may follow: some 0.1 ms, interpreted too."""
 MOST_STEPS: Final = 200
 """Steps after which it is over whatever the clock says: a simulated one stands still meanwhile."""
