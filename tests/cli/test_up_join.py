@@ -61,6 +61,16 @@ def test_the_third_node_makes_three_voters_of_one_and_each_keeps_its_place(tmp_p
             two.stop()
 
 
+def test_a_node_of_a_cluster_keeps_its_host(tmp_path: Path) -> None:
+    data = ("--data-dir", str(tmp_path / "1"))
+    with Up("--cluster", "--host", "localhost", *QUIET, *data) as one:
+        address = one.bootstrap
+        assert address.startswith("localhost:")
+        assert one.stop() == 0
+    with Up("--http", "none", *data) as one:
+        assert one.bootstrap == address
+
+
 def test_two_that_join_at_once_get_different_ids(tmp_path: Path) -> None:
     with first(tmp_path) as one, contextlib.ExitStack() as stack:
         ups = [joining(tmp_path, name, one) for name in ("2", "3")]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from odradek.cli.cluster_place import KeptPlace, cluster_port, node_settings
+from odradek.cli.cluster_place import KeptPlace, cluster_port, host_of, node_settings
 from odradek.cli.up import parse_settings, up
 from odradek.config.broker import BrokerConfig
 
@@ -56,7 +56,9 @@ def test_the_command_of_an_example_starts_a_node_that_others_can_reach(given: li
     assert context.params["cluster"] or context.params["join"]
     settings = parse_settings(context.params["settings"])
     place = KeptPlace(9092, cluster_port(9092))
-    config = BrokerConfig.load(node_settings(1, context.params["host"], place, settings))
+    config = BrokerConfig.load(
+        node_settings(1, host_of(context.params["host"], None), place, settings)
+    )
     advertised = config.advertised_cluster_listener()
     assert advertised is not None
     assert not advertised.is_wildcard

@@ -51,6 +51,10 @@ LifecycleRequest = BrokerRegistrationRequest | BrokerHeartbeatRequest
 LifecycleResponse = BrokerRegistrationResponse | BrokerHeartbeatResponse
 
 UNKNOWN_EPOCH: Final = -1
+NO_CONTROLLER: Final = (
+    "no controller answered. What to do: start a majority of the voters of the cluster's quorum, "
+    "and let each listen where the others reach it"
+)
 SHUTDOWN_HEARTBEAT_MS: Final = 50
 """The time between heartbeats while leaderships move away: each one asks whether all are gone."""
 LOST_CONTROLLER: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -194,7 +198,7 @@ class BrokerLifecycle:
         that this broker leads by its metadata. It ends when that is as new as an answer."""
         self._metadata_to_apply: int | None = None
         """The offset that must be applied before; None: the controller has not answered."""
-        self._refusal = "no controller answered"
+        self._refusal = NO_CONTROLLER
         self._logged_refusal: ErrorCode | None = None
         self._in_use_since_ms: int | None = None
         self._effects: list[Effect] = []

@@ -2,6 +2,7 @@
 
     <data directory>/cluster.properties
         port=9093                   of its clients
+        host=0.0.0.0                that it listens on, if that is not the default
         cluster.port=19093          of other nodes: the CLUSTER listener
         bootstrap=10.0.0.1:19092    CLUSTER addresses of nodes that know the quorum; may be absent
         roles=controller            of a node that is a controller alone; else absent
@@ -30,6 +31,7 @@ from odradek.config.addresses import (
 )
 from odradek.network.listener import AddressInUseError, bound_socket, own_address
 
+DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9092
 CLUSTER_FILE = "cluster.properties"
 PORTS_APART = 10_000
@@ -64,11 +66,15 @@ class KeptPlace:
     bootstrap: tuple[str, ...] = ()
     roles: str = ""
     """`process.roles`, of a node that is a controller alone."""
+    host: str = DEFAULT_HOST
+    """What `--host` named when the node last started with it."""
 
     def write(self, directory: Path) -> None:
         """Write the file durably, into a directory that is made if it is missing."""
         directory.mkdir(parents=True, exist_ok=True)
         text = f"#\nport={self.port}\ncluster.port={self.cluster_port}\n"
+        if self.host != DEFAULT_HOST:
+            text += f"host={self.host}\n"
         if self.bootstrap:
             text += f"bootstrap={','.join(self.bootstrap)}\n"
         if self.roles:
@@ -96,12 +102,24 @@ def kept_place(directory: Path) -> KeptPlace | None:
     try:
         bootstrap = tuple(each for each in values.get("bootstrap", "").split(",") if each)
         ports = int(values["port"]), int(values["cluster.port"])
-        return KeptPlace(*ports, bootstrap, values.get("roles", ""))
+        host = values.get("host", DEFAULT_HOST)
+        return KeptPlace(*ports, bootstrap, values.get("roles", ""), host)
     except (KeyError, ValueError) as error:
         raise CannotPlace(
             f"{path} cannot be read ({error}). What to do: write port= and cluster.port= into it, "
             "those under which the other nodes know this one"
         ) from error
+
+
+def host_of(given: str | None, directory: Path | None) -> str:
+    """Return the host to listen on: what `--host` names, what the directory keeps, or loopback.
+
+    Raises `CannotPlace`, `OSError`.
+    """
+    if given is not None:
+        return given
+    kept = None if directory is None else kept_place(directory)
+    return DEFAULT_HOST if kept is None else kept.host
 
 
 def node_settings(

@@ -200,7 +200,7 @@ def _places(host: str, port: int | None, kept: Sequence[KeptPlace | None]) -> li
             found = free_ports(host, first, 1, exact=exact, taken=taken)[0]
             taken.append(found)
             each = KeptPlace(found, cluster_port(found))
-        places.append(each)
+        places.append(replace(each, host=host))
     return places
 
 

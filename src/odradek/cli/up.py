@@ -39,6 +39,7 @@ import odradek
 from odradek.broker.server import BadSettings, IdTaken, Server, StartFailed, identity_of
 from odradek.cli import exits
 from odradek.cli.cluster_place import (
+    DEFAULT_HOST,
     DEFAULT_PORT,
     BadSettingsOfNodes,
     CannotPlace,
@@ -46,6 +47,7 @@ from odradek.cli.cluster_place import (
     MadeDirectories,
     cluster_port,
     free_ports,
+    host_of,
     is_controller_alone,
     is_reachable,
     kept_place,
@@ -93,9 +95,8 @@ MOST_NODES = 9
 )
 @click.option(
     "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Name or address to listen on; 0.0.0.0 for every interface.",
+    help="Name or address to listen on; 0.0.0.0 for every interface.  [default: the one that the "
+    f"cluster's directory has kept, or {DEFAULT_HOST}]",
 )
 @click.option(
     "--data-dir",
@@ -140,7 +141,7 @@ def up(
     cluster: bool,
     join: str | None,
     port: int | None,
-    host: str,
+    host: str | None,
     data_dir: Path | None,
     memory: bool,
     settings: tuple[str, ...],
@@ -168,6 +169,7 @@ def up(
     tune_garbage_collector()
     directory = None if memory else (data_dir or Path(DEFAULT_DIRECTORY)).absolute()
     try:
+        host = host_of(host, directory)
         if nodes > 1:
             from odradek.cli.nodes_plan import plan_nodes  # Only here: one node needs none of it.
 
@@ -235,6 +237,7 @@ def one_node(
         kept = KeptPlace(chosen, cluster_port(chosen), before)
     kept = replace(
         kept,
+        host=host,
         bootstrap=bootstrap or kept.bootstrap,
         roles=settings["process.roles"] if alone_in_role else "",
     )

@@ -14,6 +14,7 @@ from odradek.cli.cluster_place import (
     KeptPlace,
     MadeDirectories,
     cluster_port,
+    host_of,
     kept_place,
     node_settings,
 )
@@ -28,11 +29,15 @@ FIRST = 15_300
 
 
 def plan(
-    data_dir: Path | None, count: int = 3, port: int | None = FIRST, **settings: str
+    data_dir: Path | None,
+    count: int = 3,
+    port: int | None = FIRST,
+    host: str = "127.0.0.1",
+    **settings: str,
 ) -> NodesPlan:
     given = {name.replace("_", "."): value for name, value in settings.items()}
     return plan_nodes(
-        count, host="127.0.0.1", port=port, data_dir=data_dir, given=given, http=HttpSettings()
+        count, host=host, port=port, data_dir=data_dir, given=given, http=HttpSettings()
     )
 
 
@@ -166,9 +171,21 @@ def test_all_ports_may_be_any() -> None:
 
 def test_a_place_is_kept_in_a_file(tmp_path: Path) -> None:
     assert kept_place(tmp_path) is None
-    place = KeptPlace(9093, 19093, ("10.0.0.1:19092", "10.0.0.2:19092"), "controller")
+    place = KeptPlace(9093, 19093, ("10.0.0.1:19092", "10.0.0.2:19092"), "controller", "0.0.0.0")
     place.write(tmp_path / "new")
     assert kept_place(tmp_path / "new") == place
+
+
+def test_a_host_is_the_given_one_or_the_kept_one_or_loopback(tmp_path: Path) -> None:
+    assert host_of(None, None) == host_of(None, tmp_path) == "127.0.0.1"
+    KeptPlace(9093, 19093, host="0.0.0.0").write(tmp_path)
+    assert host_of(None, tmp_path) == "0.0.0.0"
+    assert host_of("localhost", tmp_path) == "localhost"
+
+
+def test_each_node_keeps_the_host_of_all(tmp_path: Path) -> None:
+    made = plan(tmp_path / "data", host="localhost")
+    assert {node.place.host for node in made.nodes} == {"localhost"}
 
 
 def test_a_controller_alone_has_the_listener_for_nodes_only() -> None:
