@@ -29,7 +29,7 @@ import click
 
 from odradek.cli.failures import report_errors
 from odradek.cli.raw_text import check_utf8
-from odradek.config.addresses import BROKER_VARIABLES, DEFAULT_BROKER
+from odradek.config.addresses import BROKER_VARIABLES, DEFAULT_BROKER, default_brokers
 from odradek.config.client import AdminConfig, all_client_arguments, all_client_settings
 from odradek.config.client_names import alias_of
 
@@ -139,9 +139,8 @@ def cluster_option(kind: str, *names: str, **more: Any) -> Callable[[F], F]:
 def cluster_settings(ctx: click.Context) -> ClientFileSettings:
     """Return the settings from the options of this call, the files and the environment."""
     given: dict[str, Sequence[str]] = ctx.obj or {}
-    found = (os.environ.get(name) for name in BROKER_VARIABLES)
     layers = [
-        {SERVERS: next(filter(None, found), DEFAULT_BROKER)},
+        {SERVERS: default_brokers(os.environ)},
         *(read_properties(Path(path)) for path in given.get("files", ())),
         *(parse_property(pair) for pair in given.get("properties", ())),
     ]

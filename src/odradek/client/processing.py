@@ -29,7 +29,7 @@ from odradek.client.deserializers import Deserializer, deserializer
 from odradek.client.errors import CommitFailed, ConfigError, GroupError, KafkaError, ProducerFenced
 from odradek.client.producer.intercepted_send import ProducerRecord
 from odradek.client.producer.send_path import ANY_PARTITION, SerializedRecord
-from odradek.config.client_names import normalised
+from odradek.config.client_names import alias_of, normalised
 from odradek.model.topics import TopicPartition
 from odradek.protocol.records import MAX_TIMESTAMP, encode_headers
 
@@ -72,6 +72,7 @@ def plan_of(
     to: str | None,
     group: str,
     brokers: str | Sequence[str] | None,
+    default_brokers: str,
     key: Any,
     value: Any,
     on_error: str,
@@ -79,7 +80,10 @@ def plan_of(
     consumer: Mapping[str, Any] | None,
     producer: Mapping[str, Any] | None,
 ) -> Plan:
-    """Return the checked arguments. Raises `ConfigError`."""
+    """Return the checked arguments. Raises `ConfigError`.
+
+    `default_brokers`: if neither `brokers` nor the settings name any.
+    """
     for name in consumer or ():
         if normalised(name) in OWN_CONSUMER_SETTINGS:
             raise ConfigError(
@@ -88,6 +92,8 @@ def plan_of(
                 "give key, value and on_error to process() itself"
             )
     common = {} if brokers is None else {"brokers": brokers}
+    if not any(names_brokers(each) for each in (common, consumer, producer)):
+        common = {"brokers": default_brokers}
     serializers = {name: given for name, given in (("key", key), ("value", value)) if given}
     return Plan(
         consumer={
@@ -110,6 +116,11 @@ def plan_of(
         key=deserializer(key),
         value=deserializer(value),
     )
+
+
+def names_brokers(settings: Mapping[str, Any] | None) -> bool:
+    """True if the settings have brokers, by whichever name."""
+    return "bootstrap.servers" in (alias_of(name).name for name in settings or ())
 
 
 def default(name: str, value: Any, given: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ broker can listen there, but no client can connect to such an address.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from odradek.config.setting import ConfigError
@@ -22,7 +22,12 @@ def address_text(host: str, port: int) -> str:
 
 DEFAULT_BROKER = "localhost:9092"
 BROKER_VARIABLES = ("ODRADEK_BROKERS", "KAFKA_BOOTSTRAP_SERVERS")
-"""Environment variables with the brokers that the command and `odradek.read` use by default."""
+"""Environment variables with the brokers that are used by default: see `default_brokers`."""
+
+
+def default_brokers(environment: Mapping[str, str]) -> str:
+    """Return the brokers of the command, `odradek.read` and `odradek.process` if none are given."""
+    return next(filter(None, map(environment.get, BROKER_VARIABLES)), DEFAULT_BROKER)
 
 
 def parse_address(text: str) -> tuple[str, int]:

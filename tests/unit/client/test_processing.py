@@ -38,6 +38,7 @@ def plan(**given: Any) -> Plan:
         "to": "out",
         "group": "g",
         "brokers": None,
+        "default_brokers": "localhost:9092",
         "key": None,
         "value": "json",
         "on_error": "raise",
@@ -60,6 +61,12 @@ def test_a_setting_by_any_of_its_names_takes_the_place_of_the_default(name):
     assert timeout == {name: 700}
     assert plan().consumer["auto.offset.reset"] == "earliest"
     assert "auto.offset.reset" not in plan(consumer={"auto_offset_reset": "latest"}).consumer
+
+
+def test_brokers_are_those_given_by_any_name_or_else_the_default():
+    assert plan().consumer["brokers"] == plan().producer["brokers"] == "localhost:9092"
+    assert plan(brokers="b:2").producer["brokers"] == "b:2"
+    assert "brokers" not in plan(consumer={"bootstrap_servers": "b:2"}).producer
 
 
 def test_a_value_goes_to_the_topic_with_the_key_of_the_record():

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.config.addresses import address_text, parse_address, parse_addresses
+from odradek.config.addresses import (
+    address_text,
+    default_brokers,
+    parse_address,
+    parse_addresses,
+)
 from odradek.config.setting import ConfigError
 
 
@@ -19,6 +24,13 @@ from odradek.config.setting import ConfigError
 )
 def test_an_address_is_parsed_into_host_and_port(text: str, address: tuple[str, int]) -> None:
     assert parse_address(text) == address
+
+
+def test_brokers_by_default_are_those_of_the_environment_or_of_this_machine() -> None:
+    kafka, own = {"KAFKA_BOOTSTRAP_SERVERS": "k:1"}, {"ODRADEK_BROKERS": "o:2"}
+    assert default_brokers({}) == default_brokers({"ODRADEK_BROKERS": ""}) == "localhost:9092"
+    assert default_brokers(kafka) == "k:1"
+    assert default_brokers({**kafka, **own}) == "o:2"
 
 
 @pytest.mark.parametrize("text", ["localhost:9092", "[::1]:9092", "192.0.2.1:1"])

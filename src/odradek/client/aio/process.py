@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ from odradek.client.processing import INTERVAL_S, MAX_RECORDS, plan_of
 from odradek.client.producer.intercepted_send import ProducerRecord
 from odradek.client.producer.send_path import SerializedRecord
 from odradek.client.waiter import Waiter
+from odradek.config.addresses import default_brokers
 
 if TYPE_CHECKING:
     from odradek.client.arrow_types import Decode
@@ -61,6 +63,7 @@ async def process(
         to=to,
         group=group,
         brokers=brokers,
+        default_brokers=default_brokers(os.environ),
         key=key,
         value=value,
         on_error=on_error,

@@ -12,6 +12,7 @@ on the caller's thread, until it is stopped.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 import uuid
@@ -37,6 +38,7 @@ from odradek.client.processing import (
 )
 from odradek.client.producer.send_path import SerializedRecord
 from odradek.client.waiter import Waiter
+from odradek.config.addresses import default_brokers
 
 if TYPE_CHECKING:
     from odradek.client.arrow_types import Decode
@@ -92,13 +94,15 @@ def process(
     the main thread, SIGTERM ends it: the present transaction is finished and the group left. Give
     each running process a `transactional_id` of its own that it keeps over restarts; by default it
     has a new one each time, and one that was killed delays its successor by
-    `transaction.timeout.ms` (10 s here). `consumer` and `producer` are further settings. Raises
-    `ConfigError`, and the `KafkaError`s of consumer and producer.
+    `transaction.timeout.ms` (10 s here). `brokers` are by default those of the environment
+    (ODRADEK_BROKERS, KAFKA_BOOTSTRAP_SERVERS), else localhost:9092; `consumer` and `producer` are
+    further settings. Raises `ConfigError`, and the `KafkaError`s of consumer and producer.
     """
     plan = plan_of(
         to=to,
         group=group,
         brokers=brokers,
+        default_brokers=default_brokers(os.environ),
         key=key,
         value=value,
         on_error=on_error,

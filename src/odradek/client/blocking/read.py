@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.client.blocking.consumer import Consumer
 from odradek.client.consumer.application.poll_loop import run_now
 from odradek.client.errors import ConfigError
-from odradek.config.addresses import BROKER_VARIABLES, DEFAULT_BROKER
+from odradek.config.addresses import default_brokers
 from odradek.config.client_names import alias_of
 from odradek.config.durations import duration_ms
 from odradek.model.topics import TopicPartition
@@ -118,7 +118,5 @@ def defaults() -> dict[str, Any]:
     return {
         "allow.auto.create.topics": False,
         "auto.offset.reset": "earliest",  # Retention may overtake the reader.
-        "bootstrap.servers": next(
-            filter(None, map(os.environ.get, BROKER_VARIABLES)), DEFAULT_BROKER
-        ),
+        "bootstrap.servers": default_brokers(os.environ),
     }

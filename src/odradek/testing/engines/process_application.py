@@ -34,6 +34,7 @@ from odradek.client.producer.intercepted_send import ProducerRecord
 from odradek.client.producer.send_path import SerializedRecord
 from odradek.client.producer.transaction_block import TransactionBlock
 from odradek.client.producer.transaction_phases import Phase
+from odradek.config.addresses import DEFAULT_BROKER
 from odradek.model.topics import TopicPartition
 from odradek.testing.client_process import ClientProcess
 from odradek.testing.engines.consumer_application import (
@@ -185,6 +186,7 @@ class ProcessApplication(ConsumerApplication):
             to=plan.to,
             group=plan.group,
             brokers=None,
+            default_brokers=DEFAULT_BROKER,
             key=None,
             value=None,
             on_error=f"dlq:{plan.letters}",
