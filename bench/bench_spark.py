@@ -543,7 +543,7 @@ def main() -> int:
                 writes(bench, 100, 8_000_000 // part)
                 stream_writes(bench, 1024, 1_600_000 // part, Path(work) / "ids")
                 stream_writes(bench, 100, 8_000_000 // part, Path(work) / "ids")
-                exactly_once_writes(bench, 100, 2_000_000 // part, Path(work) / "ids")
+                exactly_once_writes(bench, 100, 8_000_000 // part, Path(work) / "ids")
                 commits(bench, 50 if arguments.quick else 300)
                 topic_latency(bench, 25 if arguments.quick else 100)
                 topic_latency(bench, 25 if arguments.quick else 100, "exactly_once")
