@@ -149,7 +149,10 @@ def checked_interceptors(given: object, base: type[InterceptorT]) -> list[Interc
     checked: list[InterceptorT] = []
     for each in given:
         if not isinstance(each, base):
-            raise ConfigError(f"interceptor {each!r} is no object of a {base.__name__}. {LIST}")
+            raise ConfigError(
+                f"interceptor {each!r} is not derived from {base.__name__}. What to do: give "
+                "objects of classes of yours that derive from it, such as interceptors=[Audit()]"
+            )
         for name in vars(base):
             if inspect.iscoroutinefunction(getattr(each, name)):
                 raise ConfigError(

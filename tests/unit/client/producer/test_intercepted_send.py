@@ -444,8 +444,8 @@ class TestArguments:
         [
             (ProducerInterceptor(), "not a list of interceptors"),
             ("Audit", "not a list of interceptors"),
-            ([Audit], "no object of a ProducerInterceptor"),
-            ([object()], "no object of a ProducerInterceptor"),
+            ([Audit], "not derived from ProducerInterceptor"),
+            ([object()], "not derived from ProducerInterceptor"),
         ],
     )
     def test_a_value_that_is_no_list_of_interceptors_is_refused(
