@@ -148,7 +148,8 @@ def test_a_port_in_use_is_told_and_nothing_is_left_behind(tmp_path: Path) -> Non
         port = str(taken.getsockname()[1])
         done = run("up", "-n", "3", "--port", port, "--data-dir", data_dir(tmp_path))
     assert done.returncode == 1
-    assert f"127.0.0.1:{port} is in use by" in done.stderr
+    assert f"odradek: 127.0.0.1:{port} is in use by" in done.stderr
+    assert "choose another port with --port" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

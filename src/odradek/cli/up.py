@@ -58,6 +58,7 @@ from odradek.config.addresses import address_text, parse_address
 from odradek.config.http import HttpSettings, parse_http
 from odradek.config.setting import ConfigError
 from odradek.log.log_directory import WrongDirectory
+from odradek.network.listener import AddressInUseError
 
 if TYPE_CHECKING:
     from odradek.cli.nodes_plan import NodesPlan
@@ -185,7 +186,7 @@ def up(
         else:
             server = start_joined(join, host, port, directory, given, http_settings)
     except (StartFailed, CannotPlace, WrongDirectory, OSError) as failure:
-        click.echo(f"odradek: {failure}", err=True)
+        click.echo(f"odradek: {told(failure)}", err=True)
         bad = isinstance(failure, BadSettings | BadSettingsOfNodes)
         sys.exit(exits.USAGE if bad else exits.FAILED)
     tell_where_others_reach(server, host)
@@ -194,6 +195,13 @@ def up(
     sys.stdout.flush()
     freeze_loaded()
     server.run(signals=True)
+
+
+def told(failure: Exception) -> str:
+    """Return why a start failed, and what to do."""
+    if isinstance(failure, AddressInUseError):
+        return f"{failure.strerror}. What to do: stop that, or choose another port with --port"
+    return str(failure)
 
 
 @dataclass(frozen=True, slots=True)
