@@ -186,7 +186,7 @@ def up(
         else:
             server = start_joined(join, host, port, directory, given, http_settings)
     except (StartFailed, CannotPlace, WrongDirectory, OSError) as failure:
-        click.echo(f"odradek: {told(failure)}", err=True)
+        click.echo(f"odradek: {reason_text(failure)}", err=True)
         bad = isinstance(failure, BadSettings | BadSettingsOfNodes)
         sys.exit(exits.USAGE if bad else exits.FAILED)
     tell_where_others_reach(server, host)
@@ -197,7 +197,7 @@ def up(
     server.run(signals=True)
 
 
-def told(failure: Exception) -> str:
+def reason_text(failure: Exception) -> str:
     """Return why a start failed, and what to do."""
     if isinstance(failure, AddressInUseError):
         return f"{failure.strerror}. What to do: stop that, or choose another port with --port"
