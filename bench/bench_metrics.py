@@ -37,10 +37,9 @@ from odradek import Admin, Producer, leaves
 from odradek.broker.request_metrics import ApiMetrics
 from odradek.model.histogram import Histogram
 from odradek.model.stopwatch import Stopwatch
-from turn_probe import turns
+from turn_probe import PROBE, turns
 
 RESULTS = Path(__file__).parent / "results" / "metrics.jsonl"
-PROBE = Path(__file__).parent / "turn_probe.py"
 CALLS = 200_000
 PAGES = ("/metrics", "/metrics/partitions")
 

@@ -29,10 +29,9 @@ from block_groups import spread_below
 from cluster_client import ClusterClient
 from clusters import OdradekCluster
 from odradek import leaves
-from turn_probe import turns
+from turn_probe import PROBE, turns
 
 RESULTS = Path(__file__).parent / "results" / "turns.jsonl"
-PROBE = Path(__file__).parent / "turn_probe.py"
 AIM_MS = 50.0
 SNAPSHOT_BYTES = 256 * 1024
 NOBODY = -1

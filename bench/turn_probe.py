@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TextIO
 from unittest.mock import patch
 
+PROBE = Path(__file__)
 LEAST_NS = 500_000
 EPOLL = select.epoll
 

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -118,6 +118,27 @@ class Cluster:
         daemon = Daemon(name, process, log)
         self.daemons.append(daemon)
         return daemon
+
+    def start_connect_server(
+        self, master: str, settings: Mapping[str, str], **environment: str
+    ) -> tuple[Daemon, str]:
+        """Start a server of Spark Connect on a free port; return it and its `host:port`."""
+        bound = {
+            "spark.connect.grpc.binding.address": HOST,
+            "spark.connect.grpc.binding.port": "0",
+            **settings,
+        }
+        server = self.start(
+            "connect",
+            "org.apache.spark.deploy.SparkSubmit",
+            *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
+            *("--master", master),
+            *(word for name, value in bound.items() for word in ("--conf", f"{name}={value}")),
+            "spark-internal",
+            SPARK_DAEMON_MEMORY="640m",
+            **environment,
+        )
+        return server, server.await_line(r"Spark Connect server started at: (\S+)")[1]
 
     def start_worker(self, number: int, host: str = HOST, cores: int = 2) -> Daemon:
         """Start a worker, or one that takes the place of one that is gone."""

@@ -27,23 +27,11 @@ def spark(cluster: Cluster, packed: Packed, home: Path) -> Iterator[SparkSession
     environment = cluster.directory / "environment"
     with tarfile.open(packed.archive) as archive:
         archive.extractall(environment, filter="tar")
-    settings = {
-        **EXECUTORS,
-        "spark.archives": f"{packed.archive}#environment",
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": "0",
-    }
-    server = cluster.start(
-        "connect",
-        "org.apache.spark.deploy.SparkSubmit",
-        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
-        *("--master", cluster.url),
-        *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
-        "spark-internal",
+    server, address = cluster.start_connect_server(
+        cluster.url,
+        {**EXECUTORS, "spark.archives": f"{packed.archive}#environment"},
         PYSPARK_PYTHON="./environment/bin/python",
-        SPARK_DAEMON_MEMORY="640m",
     )
-    address = server.await_line(r"Spark Connect server started at: (\S+)")[1]
     packages = environment / "lib" / VERSION / "site-packages"
     links = linked_environment(home, "session", packages)
     session = cluster_session(f"sc://{address}", archive=links)

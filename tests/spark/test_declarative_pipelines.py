@@ -14,12 +14,7 @@ from cluster.standalone import SPARK_HOME, Cluster
 from odradek.spark.java import java_home
 
 COMMAND = SPARK_HOME / "bin" / "spark-pipelines"
-SETTINGS = {
-    "spark.connect.grpc.binding.address": "127.0.0.1",
-    "spark.connect.grpc.binding.port": "0",
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
-}
+SETTINGS = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 
 SPECIFICATION = """\
 name: copying
@@ -58,18 +53,10 @@ def sent():
 @pytest.fixture
 def remote(tmp_path: Path) -> Iterator[str]:
     """A server of Spark Connect: the tables of a run are known to the next one."""
-    server = Cluster(tmp_path).start(
-        "connect",
-        "org.apache.spark.deploy.SparkSubmit",
-        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
-        *("--master", "local[2]"),
-        *(word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")),
-        *("--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse"),
-        "spark-internal",
-        PYSPARK_PYTHON=sys.executable,
-        SPARK_DAEMON_MEMORY="640m",
+    settings = {**SETTINGS, "spark.sql.warehouse.dir": f"{tmp_path}/warehouse"}
+    server, address = Cluster(tmp_path).start_connect_server(
+        "local[2]", settings, PYSPARK_PYTHON=sys.executable
     )
-    address = server.await_line(r"Spark Connect server started at: (\S+)")[1]
     yield f"sc://{address}"
     server.stop()
 

@@ -67,7 +67,7 @@ class KeptPlace:
     roles: str = ""
     """`process.roles`, of a node that is a controller alone."""
     host: str = DEFAULT_HOST
-    """What `--host` named when the node last started with it."""
+    """The host on which the node listened when it last started."""
 
     def write(self, directory: Path) -> None:
         """Write the file durably, into a directory that is made if it is missing."""
