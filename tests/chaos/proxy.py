@@ -56,7 +56,7 @@ class Proxy:
         self._of_nodes = of_nodes
         self._loop = asyncio.new_event_loop()
         self._links: set[Link] = set()
-        self._accepted_writers: set[asyncio.StreamWriter] = set()
+        self._accepted: set[socket.socket] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._refused: set[int] = set()
         self._held: dict[Direction, set[int]] = {direction: set() for direction in Direction}
@@ -80,34 +80,37 @@ class Proxy:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(
-            asyncio.start_server(self._accepted, sock=self._listener)
-        )
+        self._listener.setblocking(False)
+        self._loop.add_reader(self._listener, self._accept)
         try:
             self._loop.run_forever()
         finally:
-            server.close()
-            self._reset({link.source for link in self._links})
-            for task in (running := asyncio.all_tasks(self._loop)):
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*running, return_exceptions=True))
-            for writer in self._accepted_writers:  # of tasks that had not begun
-                reset(writer)
+            self._loop.remove_reader(self._listener)
+            self._listener.close()
+            while running := asyncio.all_tasks(self._loop):
+                for task in running:
+                    task.cancel()
+                self._loop.run_until_complete(asyncio.gather(*running, return_exceptions=True))
             self._loop.run_until_complete(asyncio.sleep(0))
             self._loop.close()
+            for connection in self._accepted:  # of tasks that had not begun
+                connection.close()
 
-    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._accepted_writers.add(writer)
-        task = self._loop.create_task(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # the client is gone
+            connection, _ = self._listener.accept()
+            self._accepted.add(connection)
+            task = self._loop.create_task(self._serve(connection))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, connection: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=connection)
+        self._accepted.discard(connection)
         try:
             await self._forward(reader, writer)
         finally:
             reset(writer)
-            self._accepted_writers.discard(writer)
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         first = b""
