@@ -21,6 +21,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src"
 PAGES = ["*.md", "docs/*.md", "docs/spark/*.md", "docs/reference/*.md", "bench/*.md"]
@@ -169,6 +171,16 @@ the chapters of the reference pages: settings of a broker or client, methods of 
 
 
 # -- the source ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_the_source() -> Iterator[None]:
+    """Frees the parsed modules: millions of objects, which each later garbage collection would
+    look at.
+    """
+    yield
+    for cached in (source, other_modules, users, source_names, texts):
+        cached.cache_clear()
 
 
 @cache
