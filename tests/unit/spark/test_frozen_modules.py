@@ -9,8 +9,17 @@ from odradek.spark import frozen_modules
 from odradek.spark.frozen_modules import freeze_loaded_modules
 
 
+@pytest.fixture(autouse=True, scope="module")
+def nothing_frozen_before():
+    """The test run itself freezes what it has collected: see `tests/conftest.py`."""
+    gc.unfreeze()
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
-def thawed():
+def thawed(nothing_frozen_before):
     yield
     gc.unfreeze()
 
