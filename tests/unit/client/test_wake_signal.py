@@ -100,7 +100,7 @@ def test_two_threads_may_wait_for_the_same_signal(kind: str) -> None:
 
 
 def test_no_signal_is_lost_between_two_threads(kind: str) -> None:
-    rounds = 5_000
+    rounds = 20_000
     ping, pong = WakeSignal(), WakeSignal()
 
     def answer() -> None:
