@@ -1,12 +1,13 @@
 """This code against that of another clone, an older one: what the changes in between cost.
 
-    python -m bench before -- --tree DIR [--rounds 8] [--only WORD]
+    python -m bench before -- --tree DIR [--after DIR] [--rounds 8] [--only WORD]
 
-`DIR` is a clone with the older commit in which `make setup` has run, with compiled leaves if this
-one has them. Both brokers run on one core with `log.durability=os`, the load on the other. Clients
-are each tree's own, in processes of their own, and all use the broker of this tree. Both trees take
-turns, in another order each round; a ratio is the median of the pairwise ones, new to old, and all
-figures are processor time. Every measurement is appended to `bench/results/before.jsonl`.
+`--tree` is a clone with the older commit in which `make setup` has run, with compiled leaves if
+this one has them; `--after` one with the newer commit, if that is not this one. Both brokers run on
+one core with `log.durability=os`, the load on the other. Clients are each tree's own, in processes
+of their own, and all use the broker of the newer tree. Both trees take turns, in another order each
+round; a ratio is the median of the pairwise ones, new to old, and all figures are processor time.
+Every measurement is appended to `bench/results/before.jsonl`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 import broker_load as load
-from bench_consumer import fill
+from bench_consumer import fill_plain
 from odradek import leaves
 from peers import CLIENT_CORE, ROOT, Odradek, cpu_s, pin_client, started
 
@@ -170,9 +171,9 @@ ROWS = (
 )
 
 
-def trees(old: Path, work: Path) -> Iterator[Tree]:
+def trees(old: Path, new: Path, work: Path) -> Iterator[Tree]:
     """Start the broker of each tree."""
-    for name, root in (("before", old), ("after", ROOT)):
+    for name, root in (("before", old), ("after", new)):
         python = root / ".venv" / "bin" / "python"
         if not python.exists():
             raise SystemExit(f"bench before: {python} is missing: run `make setup` in {root}")
@@ -187,7 +188,7 @@ def run(both: Sequence[Tree], rows: Sequence[Row], rounds: int) -> Found:
     """Measure each row with both trees in turn, after a warm-up of all."""
     found: Found = {}
     bootstrap = f"127.0.0.1:{both[1].broker.port}"
-    fill(bootstrap)
+    fill_plain(bootstrap)
     with RESULTS.open("a") as results:
         for turn in range(-1, rounds):
             for row in rows:
@@ -233,6 +234,7 @@ def shown(both: Sequence[Tree], rows: Sequence[Row], found: Found) -> Table:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--tree", type=Path, help="the older clone, set up")
+    parser.add_argument("--after", type=Path, default=ROOT, help="the newer one (default: this)")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--only", default="", metavar="WORD", help="rows with this in their name")
     options = parser.parse_args()
@@ -244,7 +246,7 @@ def main() -> int:
     both: list[Tree] = []
     with tempfile.TemporaryDirectory() as directory:
         try:
-            both.extend(trees(options.tree.resolve(), Path(directory)))
+            both.extend(trees(options.tree.resolve(), options.after.resolve(), Path(directory)))
             found = run(both, rows, options.rounds)
         finally:
             for tree in both:

@@ -62,9 +62,15 @@ ROWS = (
 
 
 def fill(bootstrap: str) -> None:
-    """The backlog: one record more than is measured."""
+    """Write both backlogs."""
+    fill_plain(bootstrap)
+    fill_transactions(bootstrap)
+
+
+def fill_plain(bootstrap: str) -> None:
+    """Write the backlog without transactions: one record more than is measured."""
     with Admin(brokers=bootstrap) as admin:
-        for topic in ("bench", "bench-ping", "bench-transactions"):
+        for topic in ("bench", "bench-ping"):
             admin.create_topic(topic)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "acks": 1})
     for _ in range(COUNT + 1):
@@ -76,12 +82,13 @@ def fill(bootstrap: str) -> None:
             else:
                 break
     assert producer.flush(LONG_S) == 0
-    fill_transactions(bootstrap)
 
 
 def fill_transactions(bootstrap: str) -> None:
     """As many records in transactions of `PER_TRANSACTION`, of which every tenth is aborted; the
     first and the last are committed, each with a record more."""
+    with Admin(brokers=bootstrap) as admin:
+        admin.create_topic("bench-transactions")
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "bench"})
     producer.init_transactions(LONG_S)
     count = COUNT // PER_TRANSACTION
