@@ -97,12 +97,14 @@ class Proxy:
                 connection.close()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # the client is gone
+        try:
             connection, _ = self._listener.accept()
-            self._accepted.add(connection)
-            task = self._loop.create_task(self._serve(connection))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        except OSError:  # the client is gone
+            return
+        self._accepted.add(connection)
+        task = self._loop.create_task(self._serve(connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, connection: socket.socket) -> None:
         reader, writer = await asyncio.open_connection(sock=connection)

@@ -175,12 +175,12 @@ the chapters of the reference pages: settings of a broker or client, methods of 
 
 @pytest.fixture(autouse=True, scope="module")
 def forget_the_source() -> Iterator[None]:
-    """Frees the parsed modules: millions of objects, which each later garbage collection would
-    look at.
+    """Free the parsed modules at the end: millions of objects, which each later garbage collection
+    would look at.
     """
     yield
-    for cached in (source, other_modules, users, source_names, texts):
-        cached.cache_clear()
+    source.cache_clear()
+    other_modules.cache_clear()
 
 
 @cache

@@ -19,7 +19,7 @@ def nothing_frozen_before():
 
 
 @pytest.fixture(autouse=True)
-def thawed(nothing_frozen_before):
+def thawed():
     yield
     gc.unfreeze()
 
