@@ -17,7 +17,7 @@ from odradek.client.engine import Engine
 from odradek.client.errors import ApiTimeout, KafkaError, UnknownTopicOrPartition, error_for
 from odradek.client.find_coordinator import GROUP, located
 from odradek.client.metadata.cluster_image import ClusterImage
-from odradek.client.waiter import Waiter, spawn
+from odradek.client.waiter import Waiter, gather, spawn
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicPartition
 from odradek.network_client.api_versions import RequestBuilder
@@ -33,6 +33,8 @@ R = TypeVar("R")
 
 NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 """Retriable for a producer, whose topic may be new; raised to an administrator."""
+PROPAGATION_MS = 5_000
+"""The longest wait for brokers whose metadata is behind that of the controller."""
 
 
 class Calls:
@@ -134,9 +136,34 @@ class Calls:
 
     async def describe_metadata(self, names: Collection[str] | None) -> MetadataResponse:
         """Return metadata of the cluster and of these topics (None: all), from one broker."""
-        wanted = None if names is None else [MetadataRequestTopic(name=n) for n in sorted(names)]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        return await self.ask_any(request, MetadataResponse)
+        return await self.ask_any(metadata_request(names), MetadataResponse)
+
+    async def listed_by_brokers(self, sizes: Mapping[str, int]) -> None:
+        """Wait until each broker lists these topics with at least so many partitions.
+
+        The controller answers as soon as a change is committed, and each broker applies it a moment
+        later. A broker that does not answer, or is more than `PROPAGATION_MS` behind, is left out.
+        """
+        if not sizes:
+            return
+        nodes = (await self.engine.cluster_image()).nodes
+        waiters = [spawn(self._listed_by(node_id, sizes)) for node_id in nodes]
+        for waiter in waiters:
+            self.engine.within(PROPAGATION_MS, waiter, lambda: ApiTimeout("metadata is behind"))
+        await gather(waiters)
+
+    async def _listed_by(self, node_id: int, sizes: Mapping[str, int]) -> None:
+        attempts = 0
+        while True:
+            answer = await self.engine.call(node_id, metadata_request(sizes), MetadataResponse)
+            if not any(
+                topic.error_code in NOT_THERE
+                or (not topic.error_code and len(topic.partitions) < sizes[topic.name or ""])
+                for topic in answer.topics
+            ):
+                return
+            await self.engine.sleep(self.engine.backoff.backoff_ms(attempts))
+            attempts += 1
 
     async def existing_topics(self, names: Collection[str]) -> dict[str, MetadataResponseTopic]:
         """Return metadata of these topics. Raises for the first that does not exist."""
@@ -182,6 +209,12 @@ class Calls:
                 raise_for_code(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition}")
             groups.setdefault(info.leader_id, []).append(partition)
         return groups
+
+
+def metadata_request(names: Collection[str] | None) -> MetadataRequest:
+    """Return a request for metadata of these topics (None: all) that creates none."""
+    wanted = None if names is None else [MetadataRequestTopic(name=n) for n in sorted(names)]
+    return MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
 
 REPLICAS_MISSING = (ErrorCode.REPLICA_NOT_AVAILABLE,)

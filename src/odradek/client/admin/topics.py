@@ -66,8 +66,9 @@ class TopicCalls(Calls):
     ) -> bool:
         """Create a topic; -1: the default of the broker.
 
-        Returns True, or False if the topic exists and `exist_ok`. Raises `TopicAlreadyExists`,
-        `InvalidTopic`, `InvalidPartitions`, `InvalidReplicationFactor`, `InvalidConfig` …
+        Returns True once all brokers list it, or False if the topic exists and `exist_ok`. Raises
+        `TopicAlreadyExists`, `InvalidTopic`, `InvalidPartitions`, `InvalidReplicationFactor`,
+        `InvalidConfig` …
         """
         values = {key: setting_text(value) for key, value in (config or {}).items()}
         topic = NewTopic(name, partitions, replication, values)
@@ -82,7 +83,7 @@ class TopicCalls(Calls):
         self, topics: NewTopic | str | Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
         """Create several topics, those given by name only with the broker's defaults. Returns None
-        or the error for each."""
+        or the error for each, once all brokers list the created ones."""
         wanted = new_topics(topics)
         request = CreateTopicsRequest(
             topics=[creatable(topic) for topic in wanted],
@@ -98,6 +99,8 @@ class TopicCalls(Calls):
             return answer
 
         answer = await self.retry(attempt)
+        if not validate_only:
+            await self.listed_by_brokers({t.name: 1 for t in answer.topics if not t.error_code})
         return {
             topic.name: error_of_code(
                 topic.error_code, f"creating topic {topic.name}", topic.error_message
@@ -144,7 +147,8 @@ class TopicCalls(Calls):
     async def create_partitions(
         self, name: str, total: int, *, validate_only: bool = False
     ) -> None:
-        """Add partitions, so that the topic has `total`. Raises `InvalidPartitions` and others."""
+        """Add partitions, so that the topic has `total`. Returns once all brokers list them. Raises
+        `InvalidPartitions` and others."""
         request = CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name=checked_topic(name), count=total, assignments=None)],
             timeout_ms=self.api_timeout_ms,
@@ -159,6 +163,8 @@ class TopicCalls(Calls):
                 )
 
         await self.retry(attempt)
+        if not validate_only:
+            await self.listed_by_brokers({name: total})
 
 
 def new_topics(given: NewTopic | str | Iterable[NewTopic | str]) -> list[NewTopic]:

@@ -40,6 +40,7 @@ HIDDEN = (
     "find_topics",
     "by_leader",
     "named_brokers",
+    "listed_by_brokers",
 )
 """Parts of calls."""
 
