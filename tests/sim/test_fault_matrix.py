@@ -16,8 +16,8 @@ from dataclasses import replace
 import pytest
 
 from odradek.broker.node import StartFailed
+from odradek.log.directory_identity import META_FILE
 from odradek.log.durable_ends import DURABLE_ENDS_FILE
-from odradek.log.log_directory import META_FILE
 from odradek.protocol import record_batch
 from odradek.raft.quorum_state import QUORUM_STATE_FILE
 from odradek.raft.raft_log import METADATA_DIRECTORY

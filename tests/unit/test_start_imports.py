@@ -83,7 +83,7 @@ MOST = {
     "config": 13,
     "controller": 12,
     "coordinator": 24,
-    "log": 30,
+    "log": 32,
     "log.compaction": 2,
     "network": 15,
     "network_client": 0,

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from odradek.controller.image import MetadataImage
 from odradek.controller.snapshots import encode
-from odradek.log.log_directory import LOCK_FILE, META_FILE, MetaProperties, NewDirectory
+from odradek.log.directory_identity import META_FILE, MetaProperties, NewDirectory
+from odradek.log.log_directory import LOCK_FILE
 from odradek.model.env import Disk
 from odradek.raft.raft_log import METADATA_DIRECTORY
 from odradek.raft.replicas import VoterSet

@@ -44,8 +44,9 @@ from odradek.coordinator.group.coordinator import GroupCoordinator
 from odradek.coordinator.group.group_shard import GroupShard
 from odradek.coordinator.group.transitions import GroupTransitions
 from odradek.coordinator.runtime import CoordinatorRuntime
+from odradek.log.directory_identity import META_FILE, WrongDirectory
 from odradek.log.fence import LogDamaged, LogDirFailure
-from odradek.log.log_directory import META_FILE, NO_BROKER_EPOCH, LogDirectory, WrongDirectory
+from odradek.log.log_directory import NO_BROKER_EPOCH, LogDirectory
 from odradek.model.env import Env, SocketBuffers
 from odradek.model.stopwatch import Stopwatch
 from odradek.model.topics import CONSUMER_OFFSETS, new_uuid

@@ -19,8 +19,8 @@ from odradek.config.addresses import Listener, address_text
 from odradek.config.broker import BrokerConfig
 from odradek.config.http import HttpSettings
 from odradek.config.setting import ConfigError
+from odradek.log.directory_identity import MetaProperties, read_meta_properties
 from odradek.log.files import LocalDisk, descriptor_budget
-from odradek.log.log_directory import MetaProperties, read_meta_properties
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk, Env, do_nothing
 from odradek.network.listener import AddressInUseError, CannotListenError, own_address

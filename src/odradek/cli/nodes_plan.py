@@ -30,7 +30,7 @@ from odradek.cli.cluster_place import (
 )
 from odradek.config.addresses import CLUSTER, address_text
 from odradek.config.http import HttpSettings
-from odradek.log.log_directory import MetaProperties, WrongDirectory
+from odradek.log.directory_identity import MetaProperties, WrongDirectory
 from odradek.model.topics import new_uuid, uuid_text
 from odradek.raft.replicas import QuorumEndpoint, ReplicaKey, Voter, VoterSet
 

@@ -57,7 +57,7 @@ from odradek.cli.cluster_place import (
 from odradek.config.addresses import address_text, parse_address
 from odradek.config.http import HttpSettings, parse_http
 from odradek.config.setting import ConfigError
-from odradek.log.log_directory import WrongDirectory
+from odradek.log.directory_identity import WrongDirectory
 from odradek.network.listener import AddressInUseError
 
 if TYPE_CHECKING:

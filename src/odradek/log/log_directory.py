@@ -1,11 +1,11 @@
 """A data directory: its lock, its identity, its checkpoints and the logs of all its partitions.
 
     .lock                                 held while a process uses the directory
-    meta.properties                       the identity: which node of which cluster, see below
+    meta.properties                       see `directory_identity`
     .kafka_cleanshutdown                  the last process stopped cleanly: no log needs recovery
     durable-broker-epoch                  the broker's epoch, of a life with `log.durability=fsync`
     durable-ends                          see `durable_ends`; exact while the process lives
-    recovery-point-offset-checkpoint      see `checkpoints`, as the three after it
+    recovery-point-offset-checkpoint      see `directory_offsets`, as the three after it
     log-start-offset-checkpoint
     replication-offset-checkpoint
     cleaner-offset-checkpoint
@@ -20,17 +20,6 @@ Blocking work is returned as a function for a worker and touches nothing of the 
 Periodic work is a method that the broker's timer calls. The clean-shutdown marker is removed before
 the first log is opened, and written only if every log was read and flushed.
 
-**Identity.** `meta.properties` is Kafka's, without the date in its second line:
-
-    #
-    cluster.id=Lbb1xuqcTUyKnq1VgYwvBQ
-    directory.id=0yJqkpEvTzuW2dNrLV8pLg
-    node.id=1
-    version=1
-
-A directory with an unreadable or foreign identity is refused. It is never taken over, and nothing
-in it is removed as an orphan.
-
 **The broker's epoch before.** A broker that registers tells the controller the epoch of its last
 life if nothing that counted for a high watermark is lost with that: then it stays eligible as a
 leader (KIP-966). That is so after a clean stop, whose marker has the epoch. It is so after any
@@ -40,289 +29,30 @@ when it is registered; a life with `os` removes the file, and so does a director
 controller compares the epochs, so a file of an earlier life, in a restored copy of the directory
 for example, claims nothing. A copy that was made in the last life itself would: it must not be
 used.
-
-**New directories.** A start that fails (because the port is in use, for example) removes the
-directories that it made and the files that it put into an empty directory. A directory that had
-other files in it is left as it is.
-
-**Offsets.** The checkpoints are written from time to time as a whole: from the open logs, and from
-the values read at the start for the others. The recovery point of a log is that of its slot in
-`durable-ends`, or of the checkpoint if it has no slot. The log start is the slot's, in which every
-deletion writes it at once; if none was written there, the checkpoint's. An unreadable checkpoint is
-reported as a problem and not used. Checkpoints have no checksum: a log start beyond everything in
-the slot is ignored, because a log that starts after its end would begin empty.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from uuid import UUID
+from collections.abc import Callable, Sequence
 
-from odradek.log import checkpoints
-from odradek.log.checkpoints import (
-    CLEANER_OFFSET_FILE,
-    HIGH_WATERMARK_FILE,
-    LOG_START_FILE,
-    RECOVERY_POINT_FILE,
-    BadCheckpoint,
+from odradek.log.directory_identity import (
+    META_FILE,
+    MetaProperties,
+    NewDirectory,
+    WrongDirectory,
+    read_meta_properties,
 )
-from odradek.log.durable_ends import STARTS_AT_ZERO, DurableEnd, DurableEnds
+from odradek.log.directory_offsets import DirectoryOffsets, Work
 from odradek.log.fence import Fence, LogDamaged
 from odradek.log.index import IndexCache
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
-from odradek.log.recovery import RecordedState, RecoveryStats, new_log, open_log
+from odradek.log.recovery import RecoveryStats, new_log, open_log
 from odradek.log.retention import RetentionClock, RetentionPass, delete_old_segments
 from odradek.log.segment import LOG_SUFFIX
 from odradek.model.env import Disk, Random
 from odradek.model.topics import TopicIdPartition, new_uuid, uuid_from_text, uuid_text
-
-META_FILE = "meta.properties"
-
-
-class WrongDirectory(Exception):
-    """The data directory belongs to another node or cluster, or has no readable identity."""
-
-
-@dataclass(slots=True, frozen=True)
-class MetaProperties:
-    """The identity of a data directory: the contents of `meta.properties`."""
-
-    cluster_id: str
-    node_id: int
-    directory_id: UUID
-
-    def encode(self) -> bytes:
-        return (
-            f"#\ncluster.id={self.cluster_id}\ndirectory.id={uuid_text(self.directory_id)}\n"
-            f"node.id={self.node_id}\nversion=1\n"
-        ).encode()
-
-
-def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
-    """Return the identity of `directory`, or None if it has none. Raises `WrongDirectory`."""
-    path = f"{directory}/{META_FILE}"
-    if not disk.exists(path):
-        return None
-    lines = disk.read_file(path).decode("utf-8", "replace").splitlines()
-    values = dict(
-        line.partition("=")[::2] for line in lines if "=" in line and not line.startswith("#")
-    )
-    try:
-        if values["version"] != "1":
-            raise ValueError(f"version {values['version']}")
-        return MetaProperties(
-            values["cluster.id"], int(values["node.id"]), uuid_from_text(values["directory.id"])
-        )
-    except (KeyError, ValueError) as error:
-        raise WrongDirectory(
-            f"{path} cannot be read ({error}); restore it from a backup, or write it again with "
-            "cluster.id, node.id, directory.id and version=1"
-        ) from error
-
-
-class NewDirectory:
-    """Makes a data directory, and removes it again if the start fails.
-
-    Call `make`, then `claim` once the lock is held; `discard` undoes both.
-    """
-
-    def __init__(self, disk: Disk, path: str, lock_file: str) -> None:
-        self._disk = disk
-        self._path = path
-        self._lock_file = lock_file
-        self._made: list[str] = []
-        """Directories that did not exist, the innermost first."""
-        self._own = False
-        """True if this process made everything in the directory."""
-
-    def make(self, identity_file: str) -> None:
-        """Make the directory and sync all directories above it.
-
-        After a start that crashed it is unknown which of them are new, so all of them are synced
-        until the directory has an identity, which is written later. A directory above that this
-        process may not read is not new.
-        """
-        above = [self._path, *ancestors(self._path)]
-        self._made = [path for path in above if not self._disk.exists(path)]
-        self._disk.make_directory(self._path)
-        if self._disk.exists(f"{self._path}/{identity_file}"):
-            return
-        for path in above[1:]:
-            with suppress(PermissionError):
-                self._disk.sync_directory(path)
-
-    def claim(self) -> None:
-        """Find out, with the lock held, if the directory was empty."""
-        self._own = set(self._disk.list(self._path)) <= {self._lock_file}
-
-    def discard(self) -> None:
-        """Remove the files that this process made. The lock must still be held.
-
-        Errors are ignored, so that the caller sees why the start failed.
-        """
-        with suppress(OSError):
-            if self._own:
-                self._empty()
-            for path in self._made:
-                if self._disk.list(path):
-                    break
-                self._disk.remove_tree(path)
-
-    def _empty(self) -> None:
-        """Remove the lock file last, so that another start finds a used directory, or none."""
-        names = self._disk.list(self._path)
-        for name in sorted(names, key=lambda name: name == self._lock_file):
-            path = f"{self._path}/{name}"
-            try:
-                self._disk.remove_tree(path)
-            except OSError:
-                self._disk.remove(path)
-
-
-def ancestors(path: str) -> list[str]:
-    """Return the directories above `path`, the nearest first, up to `.` or `/`."""
-    found = []
-    above = path.rstrip("/")
-    while above:
-        above = above.rpartition("/")[0]
-        found.append(above or ("/" if path.startswith("/") else "."))
-    return found
-
-
-Work = Callable[[], None]
-
-
-class DirectoryOffsets:
-    """The offsets of all logs in `durable-ends` and the checkpoints.
-
-    They are read when a directory is opened. Owner thread; blocking work is returned as a function.
-    """
-
-    def __init__(self, disk: Disk, path: str, fence: Fence, problems: list[str]) -> None:
-        """`problems`: unreadable checkpoints are appended here."""
-        self._disk = disk
-        self._path = path
-        self._fence = fence
-        self._problems = problems
-        self._written: dict[str, bytes] = {}
-        self._recovery_points = self._read(RECOVERY_POINT_FILE) or {}
-        self._high_watermarks = self._read(HIGH_WATERMARK_FILE) or {}
-        log_starts = self._read(LOG_START_FILE)
-        self._starts_known = log_starts is not None
-        self._log_starts = log_starts or {}
-        self.first_dirty = self._read(CLEANER_OFFSET_FILE) or {}
-        """The first offset that compaction has not seen, for each log that was ever compacted."""
-        self._durable_ends = DurableEnds(disk, path)
-
-    def _read(self, name: str) -> dict[TopicIdPartition, int] | None:
-        """Read a checkpoint's offsets; None if it is missing or unreadable."""
-        path = f"{self._path}/{name}"
-        if not self._disk.exists(path):
-            return None
-        data = self._disk.read_file(path)
-        try:
-            offsets = checkpoints.decode_offsets(data, path)
-        except BadCheckpoint as error:
-            self._problems.append(str(error))
-            return None
-        self._written[name] = data
-        return offsets
-
-    def keep_only(self, partitions: Mapping[TopicIdPartition, object]) -> None:
-        """Free the slots of all other partitions."""
-        for key in self._durable_ends.partitions():
-            if key not in partitions:
-                self._durable_ends.forget(key)
-
-    def recorded_state(
-        self, key: TopicIdPartition, clean: bool
-    ) -> tuple[RecordedState, DurableEnd]:
-        """Return the recorded state of a log, and its slot in `durable-ends`."""
-        known_end = self._durable_ends.get(key)
-        durable = self._durable_ends.slot(key)
-        known = RecordedState(clean=clean, compacted=key in self.first_dirty)
-        known.high_watermark = self.high_watermark(key)
-        written = durable.log_start
-        if self._starts_known:
-            known.log_start_offset = self._log_starts.get(key, 0)
-        known.recovery_point = known.durable_end = self._recovery_points.get(key, 0)
-        if known_end is not None:
-            known.recovery_point, known.durable_end = durable.recovery_point, durable.offset
-            known.deleted_before = max(0, written)
-            known.exact = True
-            known.restarted = durable.offset < (1 if written == STARTS_AT_ZERO else written)
-            if (known.log_start_offset or 0) > max(durable.offset, written):
-                if not known.restarted:
-                    self._problems.append(
-                        f"{LOG_START_FILE}: {key} cannot start at {known.log_start_offset}, beyond "
-                        f"its durable end {durable.offset}; the entry is ignored"
-                    )
-                known.log_start_offset = None
-        else:
-            durable.recovery_point = durable.offset = known.durable_end
-        known.synced_log_start = known.log_start_offset or 0
-        if written != 0:  # never older than the checkpoint's
-            known.log_start_offset = known.deleted_before
-        return known, durable
-
-    def high_watermark(self, key: TopicIdPartition) -> int:
-        """Return the high watermark in the checkpoint, or 0."""
-        return self._high_watermarks.get(key, 0)
-
-    def forget(self, key: TopicIdPartition) -> None:
-        """Remove everything that is recorded of a deleted partition."""
-        self._durable_ends.forget(key)
-        for offsets in (
-            self._recovery_points,
-            self._high_watermarks,
-            self._log_starts,
-            self.first_dirty,
-        ):
-            offsets.pop(key, None)
-
-    def checkpoint(self, logs: Mapping[TopicIdPartition, Log]) -> Work:
-        """Work: sync the durable ends, and write those of the checkpoints that changed.
-
-        `OSError` but no `LogDirFailure`: there was no room, and the files are as they were.
-        """
-        for key, log in logs.items():
-            self._recovery_points[key] = log.recovery_point
-            self._high_watermarks[key] = log.high_watermark
-            self._log_starts[key] = log.log_start_offset
-            if log.has_gaps:
-                self.first_dirty.setdefault(key, 0)  # as a log that was compacted here
-        # Copies, which the work encodes: for 10,000 logs that takes longer than a turn may last.
-        contents = {
-            RECOVERY_POINT_FILE: self._recovery_points.copy(),
-            HIGH_WATERMARK_FILE: self._high_watermarks.copy(),
-            LOG_START_FILE: {key: start for key, start in self._log_starts.items() if start > 0},
-            CLEANER_OFFSET_FILE: self.first_dirty.copy(),
-        }
-
-        def work() -> None:
-            self._fence.check()
-            try:
-                self._durable_ends.sync()
-            except OSError as error:
-                raise self._fence.fail(error) from error
-            try:
-                for name, offsets in contents.items():
-                    data = checkpoints.encode_offsets(offsets)
-                    if self._written.get(name) != data:
-                        self._disk.replace_file(f"{self._path}/{name}", data)
-                        self._written[name] = data
-            except OSError as error:
-                raise self._fence.classify(error) from error
-
-        return work
-
-    def close(self) -> None:
-        self._durable_ends.close()
-
 
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"

@@ -40,8 +40,8 @@ from odradek.broker.formatting import format_directory
 from odradek.broker.server import MEMORY, Server, StartFailed
 from odradek.client.errors import KafkaError
 from odradek.config.setting import setting_text
+from odradek.log.directory_identity import MetaProperties, read_meta_properties
 from odradek.log.files import LocalDisk
-from odradek.log.log_directory import MetaProperties, read_meta_properties
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk
 from odradek.model.topics import new_uuid, uuid_text

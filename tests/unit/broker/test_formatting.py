@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from odradek.broker.formatting import format_directory
-from odradek.log.log_directory import MetaProperties
+from odradek.log.directory_identity import MetaProperties
 from odradek.raft.replicas import QuorumEndpoint, ReplicaKey, Voter, VoterSet
 from odradek.raft.snapshot_files import SnapshotId
 from odradek.testing.machine import DATA_DIRECTORY, host_of

@@ -21,7 +21,7 @@ from odradek.cli.cluster_place import (
 from odradek.cli.nodes_plan import NodesPlan, plan_nodes
 from odradek.config.broker import BrokerConfig
 from odradek.config.http import HttpSettings
-from odradek.log.log_directory import META_FILE, MetaProperties, WrongDirectory
+from odradek.log.directory_identity import META_FILE, MetaProperties, WrongDirectory
 from odradek.network.listener import AddressInUseError
 
 FIRST = 15_300

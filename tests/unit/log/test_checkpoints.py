@@ -6,11 +6,11 @@ from uuid import UUID
 
 import pytest
 
-from odradek.log import checkpoints, log_directory
+from odradek.log import checkpoints, directory_identity
 from odradek.log.checkpoints import BadCheckpoint
+from odradek.log.directory_identity import MetaProperties, WrongDirectory
 from odradek.log.durable_ends import SLOT_BYTES, SLOTS_AT_ONCE, DurableEnds
 from odradek.log.leader_epochs import LeaderEpochs
-from odradek.log.log_directory import MetaProperties, WrongDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.topics import TopicIdPartition
 
@@ -101,10 +101,10 @@ def test_raising_the_log_start_removes_the_epochs_that_end_before_it():
 def test_meta_properties_round_trip_and_damage_is_refused():
     disk = MemoryDisk()
     disk.make_directory("d")
-    assert log_directory.read_meta_properties(disk, "d") is None
+    assert directory_identity.read_meta_properties(disk, "d") is None
     meta = MetaProperties("cluster", 3, TOPIC)
     disk.replace_file("d/meta.properties", meta.encode())
-    assert log_directory.read_meta_properties(disk, "d") == meta
+    assert directory_identity.read_meta_properties(disk, "d") == meta
     for damage in (
         b"",
         b"version=1\n",
@@ -113,7 +113,7 @@ def test_meta_properties_round_trip_and_damage_is_refused():
     ):
         disk.replace_file("d/meta.properties", damage)
         with pytest.raises(WrongDirectory, match="restore it from a backup"):
-            log_directory.read_meta_properties(disk, "d")
+            directory_identity.read_meta_properties(disk, "d")
 
 
 def test_durable_ends_survive_a_restart_and_a_damaged_slot_is_ignored():

@@ -18,10 +18,11 @@ import pytest
 
 from fuzz.budget import seeds
 from fuzz.damage import damaged
+from odradek.log.directory_identity import META_FILE, WrongDirectory
 from odradek.log.fence import LogDamaged
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
-from odradek.log.log_directory import META_FILE, LogDirectory, WrongDirectory
+from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import records_of

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from odradek.log.directory_identity import WrongDirectory
 from odradek.log.fence import LogDirFailure
 from odradek.log.files import LocalDisk
-from odradek.log.log_directory import NO_BROKER_EPOCH, WrongDirectory, partition_of
+from odradek.log.log_directory import NO_BROKER_EPOCH, partition_of
 from odradek.log.memory_disk import MemoryDisk
 from odradek.model.topics import uuid_text
 from unit.log.log_directories import crash, key, open_directory
