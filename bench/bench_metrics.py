@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -37,6 +38,7 @@ from odradek import Admin, Producer, leaves
 from odradek.broker.request_metrics import ApiMetrics
 from odradek.model.histogram import Histogram
 from odradek.model.stopwatch import Stopwatch
+from peers import BROKER_CORE, CLIENT_CORE
 from turn_probe import PROBE, turns
 
 RESULTS = Path(__file__).parent / "results" / "metrics.jsonl"
@@ -94,6 +96,8 @@ def scrapes(partitions: int, count: int, directory: str) -> list[dict[str, float
     command = [sys.executable, str(PROBE), str(turns_file), "up", "--json"]
     command += ["--port", "0", "--http", "127.0.0.1:0", "--data-dir", f"{directory}/data"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:
+        os.sched_setaffinity(broker.pid, {BROKER_CORE})
+        os.sched_setaffinity(0, {CLIENT_CORE})
         try:
             assert broker.stdout is not None
             ready = json.loads(broker.stdout.readline())

@@ -228,6 +228,8 @@ class ProducerInterceptors:
         self._close = hooks(interceptors, base.close, clock)
         self.acknowledges = len(self._on_acknowledgement) > 0
         """An interceptor wants to know the outcome of records."""
+        self.sees_records = self.acknowledges or len(self._on_send) > 0
+        """An interceptor wants to see records that are sent one by one."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         for hook in self._on_send:
@@ -365,6 +367,8 @@ class InterceptedSendPath:
         """Do what `SendPath.send` does, with the record that the interceptors return. The caller
         passes a record that has to wait, and then is not queued, to `record_refused`."""
         interceptors = self._interceptors
+        if not interceptors.sees_records:
+            return self._send_path.send(topic, value, key, headers, partition, timestamp, callback)
         record = ProducerRecord(topic, value, key, headers, partition, timestamp)
         try:
             record = interceptors.on_send(record)
