@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
@@ -118,13 +118,15 @@ class Line(Thread):
                 return
             say(part.name)
             started = time.monotonic()
-            code = self._run(part)
+            code, cpu_s = self._run(part)
             passed = "passed" if code == 0 else "FAILED"
-            say(f"{part.name}: {passed} in {time.monotonic() - started:.0f} s")
+            took_s = time.monotonic() - started
+            say(f"{part.name}: {passed} in {took_s:.0f} s, processor time {cpu_s:.0f} s")
             if code:
                 self.failed.append(part.name)
 
-    def _run(self, part: Part) -> int:
+    def _run(self, part: Part) -> tuple[int, float]:
+        """Return the exit code of a part, and the processor time of it and its processes."""
         environment = {**os.environ, **part.environment}
         # Each process would compile all test modules again.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -138,13 +140,16 @@ class Line(Thread):
         )
         if self.nice:
             os.setpriority(os.PRIO_PGRP, self._process.pid, self.nice)
-        return self._process.wait()
+        _, status, used = os.wait4(self._process.pid, 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        return self._process.returncode, used.ru_utime + used.ru_stime
 
     def stop(self) -> None:
         """Interrupt the part that runs, with its processes; there is no next one."""
         self.stopped = True
-        if self._process is not None and self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGINT)
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):  # It ended just now.
+                os.killpg(self._process.pid, signal.SIGINT)
 
 
 def run_all(lines: Sequence[Line]) -> None:
