@@ -93,9 +93,13 @@ class Odradek:
         self.python = python
         self.port = 0
 
+    def prefix(self) -> list[str]:
+        """The command in front of Python's."""
+        return [*ON_ITS_CORE]
+
     def spawn(self) -> None:
         """Start the process; also again, after `kill`, on what it left."""
-        command = [*ON_ITS_CORE, self.python, "-m", "odradek", "up", "--port", "0", "--json"]
+        command = [*self.prefix(), self.python, "-m", "odradek", "up", "--port", "0", "--json"]
         command += ["--data-dir", str(self.directory)]
         for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]

@@ -456,12 +456,12 @@ class Log:
                 )
         if header.attributes & TRANSACTIONAL_BIT:
             error = self.producers.check_transactional(header, guard, self.verifies_transactions)
-            return None if error == NONE else self._refused(error)
+            return None if error is NONE else self._refused(error)
         if entry is None:
             valid = header.producer_epoch >= NO_PRODUCER_EPOCH
             return None if valid else self._refused(ErrorCode.INVALID_PRODUCER_EPOCH)
         error = entry.check(header)
-        return None if error == NONE else self._refused(error)
+        return None if error is NONE else self._refused(error)
 
     def _refused(self, error: ErrorCode) -> AppendInfo:
         return AppendInfo(error, log_start_offset=self.log_start_offset)

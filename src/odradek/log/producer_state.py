@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
 from mypy_extensions import mypyc_attr
 
@@ -97,14 +97,25 @@ def marker_of(data: bytes, header: RecordBatchHeader) -> EndTransactionMarker | 
     return EndTransactionMarker(record.type is ControlRecordType.COMMIT, record.detail)
 
 
-class BatchMetadata(NamedTuple):
+@final
+class BatchMetadata:
     """Sequences and offsets of one of a producer's last batches."""
 
-    first_sequence: int
-    last_sequence: int
-    first_offset: int
-    last_offset: int
-    timestamp: int
+    __slots__ = ("first_offset", "first_sequence", "last_offset", "last_sequence", "timestamp")
+
+    def __init__(
+        self,
+        first_sequence: int,
+        last_sequence: int,
+        first_offset: int,
+        last_offset: int,
+        timestamp: int,
+    ) -> None:
+        self.first_sequence = first_sequence
+        self.last_sequence = last_sequence
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.timestamp = timestamp
 
 
 @dataclass(slots=True)

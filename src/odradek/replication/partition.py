@@ -52,6 +52,7 @@ from odradek.replication.leadership import Leadership
 logger = logging.getLogger(__name__)
 
 NONE: Final = ErrorCode.NONE
+TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
 NO_LEADER: Final = -1
@@ -388,7 +389,7 @@ class Partition:
                 error_message=batch.message,
             )
         info = self.log.append(batch, self.leader_epoch, wall_ms, guard)
-        if info.error is ErrorCode.RECORD_LIST_TOO_LARGE:
+        if info.error is TOO_LARGE:
             info.log_start_offset = NO_OFFSET  # Kafka leaves it out of this answer.
         return info
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from mypy_extensions import mypyc_attr
 
@@ -22,6 +22,8 @@ from odradek.model.errors import ErrorCode
 from odradek.protocol.hot_produce import PartitionProduceResponse
 from odradek.replication.partition import Partition
 from odradek.timing import DelayedOperation
+
+NONE: Final = ErrorCode.NONE
 
 
 class PendingStatus(Protocol):
@@ -91,7 +93,7 @@ def update_produce_status(status: ProduceStatus) -> None:
     """Set the error of a pending partition's response if the outcome is known now."""
     partition = status.partition
     error = partition.availability()
-    if error is not ErrorCode.NONE:
+    if error is not NONE:
         status.pending = False
         status.response.error_code = error
     elif partition.high_watermark >= status.required_offset:

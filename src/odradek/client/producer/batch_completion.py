@@ -21,6 +21,7 @@ written record finds room for the next one.
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from odradek.client.errors import DeliveryTimeout, InvalidRecord, KafkaError, error_for
 from odradek.client.producer.metrics import ProducerMetrics
@@ -34,6 +35,7 @@ from odradek.network_client.errors import ADVICE_MARK
 
 log = logging.getLogger(__name__)
 
+WRITTEN: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 KEPT = "; sent before without an answer, they can only be sent again under the same numbers"
 
@@ -60,7 +62,7 @@ class BatchCompletion:
         """Handle the outcome of the request that carried the batch."""
         error = outcome.error
         update_doubt(batch, error)
-        written = error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+        written = error in WRITTEN
         if written and self._manager is not None:
             self._manager.handle_completed_batch(batch)
         if batch.done:

@@ -29,6 +29,7 @@ from odradek.protocol.api.produce import (
 )
 from odradek.protocol.compression import CompressionType
 
+NONE: Final = ErrorCode.NONE
 LAST_VERSION_BY_NAME: Final = 12
 LAST_VERSION_OF_ADDED_PARTITIONS: Final = 11
 """From the next version on, a request adds its partitions to the transaction (KIP-890)."""
@@ -175,10 +176,8 @@ def outcome_of(answer: PartitionProduceResponse | None) -> Outcome:
     """Return the outcome of one partition; `answer` None: the response leaves it out."""
     if answer is None:
         return Outcome(ErrorCode.NETWORK_EXCEPTION, text="the broker's answer leaves it out")
-    if answer.error_code == ErrorCode.NONE:
-        return Outcome(
-            ErrorCode.NONE, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset
-        )
+    if answer.error_code == NONE:
+        return Outcome(NONE, answer.base_offset, answer.log_append_time_ms, answer.log_start_offset)
     return Outcome(
         error_code(answer.error_code),
         log_start_offset=answer.log_start_offset,

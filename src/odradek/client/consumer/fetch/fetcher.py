@@ -43,6 +43,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from odradek.client.consumer.fetch.completed_fetch import CompletedFetch
 from odradek.client.consumer.fetch.held_up import HeldUpWatch
@@ -50,7 +51,7 @@ from odradek.client.consumer.fetch.session import LAST_VERSION_BY_NAME, FetchSes
 from odradek.client.consumer.metrics import FetchMetrics
 from odradek.client.consumer.position.deferred_errors import DeferredErrors
 from odradek.client.consumer.position.subscription_state import (
-    FetchState,
+    FETCHING,
     PartitionState,
     SubscriptionState,
 )
@@ -71,6 +72,7 @@ from odradek.protocol.record_batch import CorruptBatch, batches
 
 log = logging.getLogger(__name__)
 
+NONE: Final = ErrorCode.NONE
 RequestedPartitions = dict[TopicPartition, PartitionFetch]
 
 RETRIED_ERRORS = frozenset(
@@ -128,7 +130,7 @@ class FetchResponseHandler:
             state = self._subscriptions.get(partition)
             if state is None or not self._is_current(state, requested[partition]):
                 continue
-            if data.error_code == ErrorCode.NONE:
+            if data.error_code == NONE:
                 self._take_data(state, data)
                 continue
             code = error_code(data.error_code)
@@ -144,7 +146,7 @@ class FetchResponseHandler:
     def _is_current(state: PartitionState, fetch: PartitionFetch) -> bool:
         """True if the result still belongs to the offset that is fetched next."""
         return (
-            state.state is FetchState.FETCHING
+            state.state is FETCHING
             and not state.deferred
             and state.fetch.offset == fetch.fetch_offset
         )

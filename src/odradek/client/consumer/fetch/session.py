@@ -39,6 +39,7 @@ from odradek.protocol.api.fetch import (
     ForgottenTopic,
 )
 
+NONE: Final = ErrorCode.NONE
 NO_SESSION: Final = 0
 NEW: Final = 0
 FINAL: Final = -1
@@ -144,7 +145,7 @@ class FetchSession:
         else return the problem, and the next fetch is full.
         """
         code = response.error_code
-        if code != ErrorCode.NONE:
+        if code != NONE:
             if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._begin(NO_SESSION)
             else:

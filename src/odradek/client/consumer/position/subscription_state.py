@@ -40,7 +40,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.client.consumer.position.position import NO_END, NO_EPOCH, NO_OFFSET, Position
 from odradek.client.errors import IllegalState
@@ -55,6 +55,10 @@ class FetchState(Enum):
     FETCHING = "fetching"
     AWAIT_RESET = "await reset"
     AWAIT_VALIDATION = "await validation"
+
+
+INITIALIZING: Final = FetchState.INITIALIZING
+FETCHING: Final = FetchState.FETCHING
 
 
 class FetchPosition(NamedTuple):
@@ -128,7 +132,7 @@ class PartitionState:
         """True if the state of this partition permits a fetch."""
         position = self.position
         return (
-            self.state is FetchState.FETCHING
+            self.state is FETCHING
             and not self.deferred
             and not position.withheld
             and self.fetch.offset < position.end
@@ -405,7 +409,7 @@ class SubscriptionState:
         return [
             partition
             for partition, state in self._assigned.items()
-            if state.state is FetchState.INITIALIZING and not state.uncommitted
+            if state.state is INITIALIZING and not state.uncommitted
         ]
 
     def initialize(
