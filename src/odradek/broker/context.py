@@ -191,5 +191,5 @@ class CallbackResponse:
     """A handler's result: a callback of the handler calls `RequestContext.respond` itself."""
 
 
-NO_RESPONSE = NoResponse()
-CALLBACK_RESPONSE = CallbackResponse()
+NO_RESPONSE: Final = NoResponse()
+CALLBACK_RESPONSE: Final = CallbackResponse()

@@ -7,6 +7,7 @@ so a header with a wrong length costs time but no memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import google_crc32c
 
@@ -14,7 +15,7 @@ from odradek.model.env import File
 from odradek.protocol import record_batch
 from odradek.protocol.record_batch import HEADER_BYTES, MAGIC, CorruptBatch, RecordBatchHeader
 
-MAX_RELATIVE_OFFSET = (1 << 31) - 1
+MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 """How far an offset may be above the base offset of its segment."""
 SCAN_BYTES = 1 << 20
 LOOK_UP_BYTES = 8 << 10

@@ -32,8 +32,10 @@ class Histogram:
         if value <= 0:
             self.counts[0] += 1
             return
-        bucket = (value - 1).bit_length()
-        self.counts[bucket if bucket < LAST_BUCKET else LAST_BUCKET] += 1
+        digits = (value - 1).bit_length()
+        bucket = digits if digits < LAST_BUCKET else LAST_BUCKET
+        counts = self.counts
+        counts[bucket] = counts[bucket] + 1  # compiled, `+=` would be twice as slow
         self.sum += value
 
     def plus(self, other: Histogram) -> Histogram:

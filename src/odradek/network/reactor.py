@@ -48,19 +48,21 @@ from odradek.network.poller import READ, WRITE, Poller, Watchable, default_polle
 from odradek.timing.timer import SystemTimer
 
 NS_PER_MS: Final = 1_000_000
+MONOTONIC_NS: Final = time.monotonic_ns
+TIME_NS: Final = time.time_ns
 
 
 class SystemClock:
     """`CLOCK_MONOTONIC` and the wall clock, in milliseconds."""
 
     def monotonic_ms(self) -> int:
-        return time.monotonic_ns() // NS_PER_MS
+        return MONOTONIC_NS() // NS_PER_MS
 
     def monotonic_ns(self) -> int:
-        return time.monotonic_ns()
+        return MONOTONIC_NS()
 
     def wall_ms(self) -> int:
-        return time.time_ns() // NS_PER_MS
+        return TIME_NS() // NS_PER_MS
 
 
 log = logging.getLogger(__name__)

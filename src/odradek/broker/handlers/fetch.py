@@ -88,7 +88,7 @@ def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> An
         return serve_follower(broker, context, request, followers)
     isolation = isolation_of(request.isolation_level)  # before the session changes
     plan = broker.fetch_sessions.plan(request, context.version, broker.clock.monotonic_ms())
-    if isinstance(plan, ErrorCode):
+    if not isinstance(plan, FetchPlan):
         context.metrics.error(plan)
         return FetchResponse(error_code=plan, session_id=0, responses=[])
     if len(plan.partitions) > AT_ONCE:
@@ -181,11 +181,11 @@ def target_of(
 ) -> FetchTarget:
     """The partition to read, or the error if there is none."""
     error, topic = NOT_HERE, cached.topic
-    if isinstance(topic, UUID):
+    if isinstance(topic, str):
+        partition = broker.replicas.by_name.get((topic, cached.partition))
+    else:
         partition = broker.replicas.by_id.get((topic, cached.partition))
         error = error_by_id(broker, cached, topic)
-    else:
-        partition = broker.replicas.by_name.get((topic, cached.partition))
     if partition is None and error is NOT_HERE:
         error = error_if_missing(broker, topic, cached.partition)
     elif partition is not None and is_follower_fetch(request):
@@ -297,9 +297,9 @@ class ListedPartitions:
 
 
 def topic_response(topic: str | UUID) -> FetchableTopicResponse:
-    if isinstance(topic, UUID):
-        return FetchableTopicResponse(topic="", topic_id=topic, partitions=[])
-    return FetchableTopicResponse(topic=topic, topic_id=ZERO_UUID, partitions=[])
+    if isinstance(topic, str):
+        return FetchableTopicResponse(topic=topic, topic_id=ZERO_UUID, partitions=[])
+    return FetchableTopicResponse(topic="", topic_id=topic, partitions=[])
 
 
 def partition_data(index: int, result: FetchResult, isolation: Isolation) -> PartitionData:

@@ -61,6 +61,7 @@ from odradek.replication.produce import DelayedProduce, ProduceStatus, update_pr
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
     from odradek.broker.context import RequestContext
+    from odradek.replication.replica_manager import ReplicaManager
 
 NONE: Final = ErrorCode.NONE
 TIMED_OUT: Final = ErrorCode.REQUEST_TIMED_OUT
@@ -116,11 +117,12 @@ def handle_transactional(
     if len(producers) > 1:
         refusal = ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return refuse_all(broker, context, request, asked, refusal, SEVERAL_PRODUCERS)
+    replicas = broker.replicas
     found = [
         (partition, header.base_sequence)
         for topic, data, header in transactional
-        if (partition := requested_partition(broker, context.version, topic, data)) is not None
-        and partition.topic_partition.topic not in broker.replicas.listeners
+        if (partition := requested_partition(replicas, context.version, topic, data)) is not None
+        and partition.topic_partition.topic not in replicas.listeners
     ]
     producer_id, producer_epoch = producers.pop()
     batches = TransactionalBatches(
@@ -136,7 +138,7 @@ def handle_transactional(
         # up upon INVALID_TXN_STATE, which its log would answer, but not upon this.
         known = {partition for partition, _ in found}
         for topic, data, _ in transactional:
-            partition = requested_partition(broker, context.version, topic, data)
+            partition = requested_partition(replicas, context.version, topic, data)
             if partition is not None and partition not in known:
                 verified.errors[partition.topic_partition] = NOT_LEADER
         deliver(context, append_all(broker, context, request, asked, verified))
@@ -312,7 +314,7 @@ def append(
     if request.acks not in (ALL, LEADER, NOBODY):
         return refused(index, ErrorCode.INVALID_REQUIRED_ACKS)
     replicas = broker.replicas
-    partition = requested_partition(broker, version, topic, data)
+    partition = requested_partition(replicas, version, topic, data)
     if partition is None:
         if version >= FIRST_VERSION_WITH_TOPIC_IDS and not broker.image.topic_by_id(topic.topic_id):
             return refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -361,12 +363,12 @@ def append(
 
 
 def requested_partition(
-    broker: Broker, version: int, topic: TopicProduceData, data: PartitionProduceData
+    replicas: ReplicaManager, version: int, topic: TopicProduceData, data: PartitionProduceData
 ) -> Partition | None:
     """The partition of this broker that a request names; None if it has none."""
     if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        return broker.replicas.by_id.get((topic.topic_id, data.index))
-    return broker.replicas.by_name.get((topic.name, data.index))
+        return replicas.by_id.get((topic.topic_id, data.index))
+    return replicas.by_name.get((topic.name, data.index))
 
 
 def not_verified(index: int, error: ErrorCode, version: int) -> PartitionProduceResponse:
