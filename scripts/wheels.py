@@ -4,7 +4,8 @@ Into `dist/`: an sdist, and from it a wheel with compiled leaves and a pure one.
 installed with its dependencies into a new environment, where the README's first session and
 `odradek.testing.Broker` are run and records are produced and consumed. A table shows the rates,
 also as ratios to this checkout's (`make setup`) in alternating rounds, and the seconds from the
-start of `pip install` to the first acknowledged record. The exit code is 1 if a package cannot be
+start of `pip install` to the first acknowledged record; the figures are appended to
+`bench/results/wheels.jsonl`. The exit code is 1 if a package cannot be
 built or fails.
 """
 
@@ -27,6 +28,7 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 TRIAL = ROOT / "scripts" / "wheel_trial.py"
+RESULTS = ROOT / "bench" / "results" / "wheels.jsonl"
 KINDS = {"1": "compiled", "0": "interpreted (built with ODRADEK_COMPILE=0)"}
 """`ODRADEK_COMPILE` -> what `odradek --version` says of the leaves."""
 WORK = ("produced", "consumed")
@@ -104,15 +106,20 @@ def main() -> None:
         "pip install to first record, s",
     )
     table.add_row(sdist.name, f"{sdist.stat().st_size / 1024:,.0f}", "", "", "", "")
+    lines = []
     for wish, leaves in KINDS.items():
         say(f"a wheel from it, ODRADEK_COMPILE={wish}" + " (2-4 minutes)" * (wish == "1"))
         wheel = build_wheel(sdist, wish)
         say(f"{wheel.name} in an empty environment")
         figures = tried(wheel, leaves)
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        lines.append(json.dumps({"at": at, "wheel": wheel.name, "leaves": leaves, **figures}))
         size = f"{wheel.stat().st_size / 1024:,.0f}"
         shown = [f"{figures[name]:,.0f} ({figures[f'{name}, ratio']:.2f})" for name in WORK]
         first = f"{figures['first record']:.1f}"
         table.add_row(wheel.name, size, leaves.partition(" ")[0], *shown, first)
+    with RESULTS.open("a") as results:
+        results.writelines(f"{line}\n" for line in lines)
     Console(width=120).print(table)
 
 

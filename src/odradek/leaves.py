@@ -6,7 +6,8 @@ Python prefers an extension module to the `.py` beside it. The package calls `in
 imports any leaf: it adds a finder that loads the sources instead if
 
 - `ODRADEK_INTERPRETED=1` is set (the tests of the leaves run in both forms), or
-- a source has changed since it was compiled, or the manifest is missing.
+- a source has changed since it was compiled, or that of a constant in it (`INLINED`), or the
+  manifest is missing.
 
 Leaves call each other natively, so either all are compiled or none. Every start imports this
 module, so it imports as little as possible.
@@ -137,6 +138,19 @@ LEAVES: tuple[str, ...] = (
     "odradek.timing.timing_wheel",
 )
 
+INLINED: tuple[str, ...] = (
+    "odradek.broker.long_requests",
+    "odradek.broker.transaction_verification",
+    "odradek.client.arguments",
+    "odradek.client.transaction",
+    "odradek.log.scan",
+    "odradek.model.version",
+    "odradek.protocol.api.api_versions",
+    "odradek.protocol.api_keys",
+    "odradek.protocol.consumer_protocol",
+)
+"""Modules that are not compiled, and whose `Final` constants the leaves have inside."""
+
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 MANIFEST = os.path.join(PACKAGE, "compiled_leaves.json")
 NOT_COMPILED = os.path.join(PACKAGE, "not_compiled.txt")
@@ -148,7 +162,7 @@ def source_of(leaf: str) -> str:
 
 
 def digest(leaf: str) -> str:
-    """The size and CRC-32 of a leaf's source."""
+    """The size and CRC-32 of a module's source."""
     with open(source_of(leaf), "rb") as source:
         data = source.read()
     return f"{len(data)}-{zlib.crc32(data):08x}"
@@ -156,7 +170,7 @@ def digest(leaf: str) -> str:
 
 def manifest() -> str:
     """The content of `compiled_leaves.json` for the present sources."""
-    lines = (f' "{leaf}": "{digest(leaf)}"' for leaf in LEAVES)
+    lines = (f' "{leaf}": "{digest(leaf)}"' for leaf in (*LEAVES, *INLINED))
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

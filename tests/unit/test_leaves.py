@@ -20,9 +20,11 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package with one compiled leaf whose manifest is up to date."""
     (tmp_path / "leaf.py").write_text("VALUE = 1\n")
     (tmp_path / f"leaf{EXTENSION_SUFFIXES[0]}").touch()
+    (tmp_path / "constants.py").write_text("LIMIT: Final = 1\n")
     monkeypatch.setattr(leaves, "PACKAGE", str(tmp_path))
     monkeypatch.setattr(leaves, "MANIFEST", str(tmp_path / "compiled_leaves.json"))
     monkeypatch.setattr(leaves, "LEAVES", ("odradek.leaf",))
+    monkeypatch.setattr(leaves, "INLINED", ("odradek.constants",))
     monkeypatch.delenv("ODRADEK_INTERPRETED", raising=False)
     without = [f for f in sys.meta_path if not isinstance(f, leaves.SourceFinder)]
     monkeypatch.setattr(sys, "meta_path", without)
@@ -49,6 +51,12 @@ def test_leaves_with_an_edited_source_run_interpreted(package: Path) -> None:
     spec = leaves.SourceFinder().find_spec("odradek.leaf", None)
     assert spec is not None and spec.origin == str(package / "leaf.py")
     assert leaves.SourceFinder().find_spec("odradek.other", None) is None
+
+
+def test_leaves_with_an_edited_constant_of_another_module_run_interpreted(package: Path) -> None:
+    (package / "constants.py").write_text("LIMIT: Final = 2\n")
+    leaves.install()
+    assert leaves.mode().startswith("interpreted (sources changed")
 
 
 def test_the_environment_variable_makes_leaves_run_interpreted(
@@ -90,6 +98,33 @@ def test_every_package_with_leaves_is_also_tested_interpreted() -> None:
 
 def source_of(module: str) -> ast.Module:
     return ast.parse((ROOT / "src" / f"{module.replace('.', '/')}.py").read_text())
+
+
+def test_each_module_whose_constants_are_compiled_into_a_leaf_is_listed() -> None:
+    """mypyc copies the value of an imported `Final` into the leaf."""
+    found = {
+        each.module
+        for leaf in leaves.LEAVES
+        for each in ast.walk(source_of(leaf))
+        if isinstance(each, ast.ImportFrom)
+        and each.module
+        and each.module.startswith("odradek.")
+        and each.module not in leaves.LEAVES
+        and {name.name for name in each.names} & finals_of(each.module)
+    }
+    assert found == set(leaves.INLINED)
+
+
+def finals_of(module: str) -> set[str]:
+    """The names that a module declares as `Final`; none of a package."""
+    path = Path(leaves.source_of(module))
+    return {
+        each.target.id
+        for each in (ast.parse(path.read_text()).body if path.exists() else ())
+        if isinstance(each, ast.AnnAssign)
+        and isinstance(each.target, ast.Name)
+        and ast.unparse(each.annotation).startswith("Final")
+    }
 
 
 def test_a_class_of_a_leaf_with_interpreted_subclasses_allows_them() -> None:

@@ -156,7 +156,7 @@ class SettingOptions(TypedDict, total=False):
     update: UpdateMode
     sensitive: bool  # DescribeConfigs never shows the value
     hidden: bool  # valid but not listed: for tests
-    hidden_unless_set: bool  # not listed as long as it has its default
+    hidden_unless_set: bool  # not listed as long as it has its default; so are all of ours
     ours: bool  # Kafka has no such setting
     fallbacks: tuple[tuple[Setting[Any], int], ...]  # settings that count while this one is null
     broker: Setting[Any] | None  # the broker's setting that counts for topics without a value
@@ -182,8 +182,8 @@ class Setting(Generic[T]):
         self.update = options.get("update", UpdateMode.READ_ONLY)
         self.sensitive = options.get("sensitive", False)
         self.hidden = options.get("hidden", False)
-        self.hidden_unless_set = options.get("hidden_unless_set", False)
         self.ours = options.get("ours", False)
+        self.hidden_unless_set = options.get("hidden_unless_set", self.ours)
         self.fallbacks = options.get("fallbacks", ())
         self.broker = options.get("broker")
         self.keyword = options.get("keyword", "")

@@ -182,7 +182,7 @@ class Settings:
         defaults = [
             Synonym(member.name, member.text(member.default), ConfigSource.DEFAULT_CONFIG)
             for member in family
-            if member.default is not None and not member.hidden_unless_set
+            if member.default is not None and (member.ours or not member.hidden_unless_set)
         ]
         rest = tuple(dropwhile(lambda item: item.name != setting.name, [*given, *defaults]))
         return tuple(given) if relatives and not rest else rest
@@ -208,7 +208,8 @@ class Settings:
     def describe(self, names: Iterable[str] | None = None) -> list[DescribedConfig]:
         """Rows for DescribeConfigs, in the order of declaration.
 
-        With `names`: of those that exist. Without: of all settings but hidden ones.
+        With `names`: of those that exist. Without: of all settings but hidden ones. Kafka's tools
+        show everything that is listed, so one of ours is listed only where it was set or is named.
         """
         requested = None if names is None else set(names)
         return [
@@ -216,7 +217,11 @@ class Settings:
             for setting in self.declared.values()
             if not setting.hidden
             and (requested is None or setting.name in requested)
-            and not (setting.hidden_unless_set and self.layer_of(setting.name) is None)
+            and not (
+                setting.hidden_unless_set
+                and self.layer_of(setting.name) is None
+                and (requested is None or not setting.ours)
+            )
         ]
 
 

@@ -66,7 +66,6 @@ ABORTS_ONLY = (
     "client commit, and writes markers for nothing."
 )
 NOT_HERE = "A setting of something that this broker does not have."
-OURS_ALONE = "A setting that only this broker has: durability, hardening."
 OF_THIS_NODE = "Addresses and directories of this very node, given in another way."
 NO_LOGGERS = "The levels of loggers are not settings here, so they are no resources."
 ONE_LISTENER = (
@@ -187,7 +186,6 @@ KNOWN: tuple[Deviation, ...] = (
     Deviation("create-partitions: v? huge", "*", TOO_MANY_PARTITIONS, ours="<text>"),
     Deviation("alter-topic-configs: v? *'retention.ms', 7, *", "*", NO_SUCH_OPERATION),
     Deviation("describe-configs: *", "results*.configs.*", NOT_HERE, ours=ABSENT),
-    Deviation("describe-configs: *", "results*.configs.*", OURS_ALONE, kafka=ABSENT),
     *(
         Deviation("describe-configs: *", f"results*.configs.{name}.*", OF_THIS_NODE)
         for name in ("log.dirs", "process.roles", "listeners", "advertised.listeners")

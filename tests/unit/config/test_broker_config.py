@@ -13,6 +13,18 @@ STATIC = ConfigSource.STATIC_BROKER_CONFIG
 DEFAULT = ConfigSource.DEFAULT_CONFIG
 
 
+OURS = {setting.name for setting in BrokerConfig.declared.values() if setting.ours}
+
+
+def test_settings_that_kafka_has_not_are_listed_only_where_they_are_set_or_named() -> None:
+    assert {"log.durability", "first.request.max.bytes", "max.requests.per.connection"} <= OURS
+    listed = {row.name for row in BrokerConfig.load({}).describe()}
+    assert listed & OURS == set()
+    chosen = BrokerConfig.load({"log.durability": "os"})
+    assert {row.name for row in chosen.describe()} & OURS == {"log.durability"}
+    assert describe(BrokerConfig.load({}), "log.durability")[:2] == ("fsync", DEFAULT)
+
+
 def describe(config: BrokerConfig, name: str) -> tuple[str | None, ConfigSource, list[Synonym]]:
     (row,) = config.describe([name])
     return row.value, row.source, list(row.synonyms)
