@@ -37,6 +37,7 @@ TOOLS = {
 }
 FILES: dict[str, object] = {
     "hasty.properties": "default.api.timeout.ms=2000\nrequest.timeout.ms=1000\n",
+    "offsets.csv": "tools-a,0,1\ntools-a,1,3\n",
     "one.json": {"partitions": [{"topic": "tools-a", "partition": 0}]},
     "unknown.json": {"partitions": [{"topic": "tools-none", "partition": 0}]},
     "topics.json": {"topics": [{"topic": "tools-a"}], "version": 1},
@@ -150,6 +151,10 @@ SCRIPTS: dict[str, list[tuple[str, ...]]] = {
         (*GROUP, "--reset-offsets", "--by-duration", "PT1H", *A, "--execute"),
         (*GROUP, "--reset-offsets", "--to-current", *A, "--export", "--dry-run"),
         (*GROUP, "--reset-offsets", "--to-offset", "2", "--topic", "tools-none", "--execute"),
+        (*GROUP, "--reset-offsets", "--from-file", "offsets.csv", "--dry-run"),
+        (*GROUP, "--reset-offsets", "--from-file", "offsets.csv", "--execute"),
+        ("--validate-regex", "tools-.*"),
+        ("--validate-regex", "tools-["),
         (*GROUP, "--delete-offsets", "--topic", "tools-a:1"),
         (*GROUP, "--delete-offsets", "--topic", "tools-none"),
         ("--describe", *GROUP),
@@ -197,6 +202,7 @@ SCRIPTS: dict[str, list[tuple[str, ...]]] = {
         ("describe", "--replication"),
         ("describe", "--replication", "--human-readable"),
         ("describe",),
+        ("add-controller",),
     ],
     "kafka-reassign-partitions": [
         ("--generate", "--topics-to-move-json-file", "topics.json", "--broker-list", "1"),
