@@ -12,10 +12,8 @@ Every measurement is appended to `bench/results/before.jsonl`.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,20 +22,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import Producer
 from rich.console import Console
-from rich.table import Table
 
 import broker_load as load
 from bench_consumer import fill_plain
 from odradek import leaves
-from peers import CLIENT_CORE, ROOT, Odradek, cpu_s, pin_client, started
+from peers import CLIENT_CORE, Odradek, cpu_s, pin_client, started
+from two_trees import Found, commit_of, compared, parser, python_of
 
 RESULTS = Path(__file__).parent / "results" / "before.jsonl"
 SINGLE_S, IDEMPOTENT, PINGS, BIG = 1.0, 60_000, 10_000, 3_000_000
 Measure = Callable[["Tree", str], float]
-Found = dict[tuple[str, str], list[float]]
-"""The figures by row and tree."""
 
 
 class Tree(NamedTuple):
@@ -63,28 +58,11 @@ def single(connections: int) -> Measure:
 
 def idempotent(tree: Tree, _: str) -> float:
     """librdkafka's idempotent producer, one record in a batch, five in flight."""
-    broker = tree.broker
-    topic = load.new_topic(broker)
-    producer = Producer(
-        {
-            "bootstrap.servers": f"127.0.0.1:{broker.port}",
-            "enable.idempotence": True,
-            "linger.ms": 0,
-            "batch.num.messages": 1,
-        }
-    )
-
-    def send(count: int) -> None:
-        for number in range(count):
-            producer.produce(topic, b"x" * 100, partition=0)
-            if number % 1_000 == 999:
-                producer.flush()
-        producer.flush()
-
+    send = load.idempotent_sender(tree.broker)
     send(IDEMPOTENT // 10)
-    cpu = cpu_s(broker.pid)
+    cpu = cpu_s(tree.broker.pid)
     send(IDEMPOTENT)
-    return (cpu_s(broker.pid) - cpu) / IDEMPOTENT * 1e6
+    return (cpu_s(tree.broker.pid) - cpu) / IDEMPOTENT * 1e6
 
 
 def ping(tree: Tree, _: str) -> float:
@@ -174,14 +152,9 @@ ROWS = (
 def trees(old: Path, new: Path, work: Path) -> Iterator[Tree]:
     """Start the broker of each tree."""
     for name, root in (("before", old), ("after", new)):
-        python = root / ".venv" / "bin" / "python"
-        if not python.exists():
-            raise SystemExit(f"bench before: {python} is missing: run `make setup` in {root}")
-        commit = subprocess.check_output(
-            ["git", "-C", str(root), "rev-parse", "--short=8", "HEAD"], text=True
-        ).strip()
         settings = {"log.durability": "os"}
-        yield Tree(name, root, commit, started(Odradek(work / name, settings, str(python))))
+        broker = started(Odradek(work / name, settings, python_of(root)))
+        yield Tree(name, root, commit_of(root), broker)
 
 
 def run(both: Sequence[Tree], rows: Sequence[Row], rounds: int) -> Found:
@@ -212,32 +185,8 @@ def run(both: Sequence[Tree], rows: Sequence[Row], rounds: int) -> Found:
     return found
 
 
-def shown(both: Sequence[Tree], rows: Sequence[Row], found: Found) -> Table:
-    """Medians, and the ratios of the pairs."""
-    table = Table(title=f"{both[0].commit} -> {both[1].commit}, leaves {leaves.mode()}")
-    for column in ("row", "unit", "before", "after", "ratio", "min - max"):
-        table.add_column(column)
-    for row in rows:
-        before, after = found[row.name, "before"], found[row.name, "after"]
-        ratios = [new / old for old, new in zip(before, after, strict=True)]
-        table.add_row(
-            row.name,
-            row.unit,
-            f"{statistics.median(before):.2f}",
-            f"{statistics.median(after):.2f}",
-            f"{statistics.median(ratios):.2f}",
-            f"{min(ratios):.2f} - {max(ratios):.2f}",
-        )
-    return table
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--tree", type=Path, help="the older clone, set up")
-    parser.add_argument("--after", type=Path, default=ROOT, help="the newer one (default: this)")
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--only", default="", metavar="WORD", help="rows with this in their name")
-    options = parser.parse_args()
+    options = parser(__doc__.split("\n\n")[0], rounds=8).parse_args()
     if options.tree is None:
         print("bench before: skipped; it needs an older clone: --tree DIR", file=sys.stderr)
         return 0
@@ -251,7 +200,9 @@ def main() -> int:
         finally:
             for tree in both:
                 tree.broker.kill()
-    Console(width=130).print(shown(both, rows, found))
+    title = f"{both[0].commit} -> {both[1].commit}, leaves {leaves.mode()}"
+    shown = compared(title, [(row.name, row.unit) for row in rows], found, 2, 2)
+    Console(width=130).print(shown)
     return 0
 
 

@@ -5,17 +5,16 @@
 A machine that others share gives the same code 10 to 20 % more or less processor time from minute
 to minute. Instructions do not depend on that: the brokers run under Valgrind's callgrind, which
 counts those of user space (system calls count as nothing; see `bench before` for their time). What
-varies, by about 1 %, is how many requests one turn of the loop finds. Rows, options and trees are
-as in `bench before`. Every measurement is appended to `bench/results/instructions.jsonl`.
+varies, by about 1 %, is how many requests one turn of the loop finds; a single round of fetches had
+8 % more, which the median leaves out. Options and trees are as in `bench before`. Every measurement
+is appended to `bench/results/instructions.jsonl`.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,14 +24,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import Producer
 from rich.console import Console
-from rich.table import Table
 
 import broker_load as load
 import raw_client
 from odradek import leaves
-from peers import ROOT, Odradek, pin_client, started
+from peers import Odradek, pin_client, started
+from two_trees import Found, commit_of, compared, parser, python_of
 
 RESULTS = Path(__file__).parent / "results" / "instructions.jsonl"
 REQUESTS, PINGS, FETCHES, RECORDS = 3_000, 1_500, 500, 200_000
@@ -87,85 +85,58 @@ class Tree(NamedTuple):
     broker: CountedOdradek
 
 
+def counted(broker: CountedOdradek, run: Callable[[int], object], count: int) -> float:
+    """Return the instructions of one of `count` units of `run`, after a tenth of them uncounted."""
+    run(count // 10)
+    with broker.counting() as found:
+        run(count)
+    return found[0] / count
+
+
+def answered(broker: CountedOdradek, request: raw_client.Frame, count: int) -> float:
+    """Return the instructions of a request, one under way."""
+    with raw_client.connect(broker.port) as client:
+
+        def send(count: int) -> None:
+            for _ in range(count):
+                client.sendall(request)
+                raw_client.receive(client)
+
+        return counted(broker, send, count)
+
+
 def single(acks: int) -> Callable[[CountedOdradek], float]:
-    """One record of 100 bytes per request, one request under way."""
+    """One record of 100 bytes per request."""
 
     def measure(broker: CountedOdradek) -> float:
         request = raw_client.produce_frame(load.new_topic(broker), 100, acks)
-        with raw_client.connect(broker.port) as client:
-
-            def send(count: int) -> None:
-                for _ in range(count):
-                    client.sendall(request)
-                    raw_client.receive(client)
-
-            send(REQUESTS // 10)
-            with broker.counting() as found:
-                send(REQUESTS)
-        return found[0] / REQUESTS
+        return answered(broker, request, REQUESTS)
 
     return measure
 
 
 def idempotent(broker: CountedOdradek) -> float:
     """librdkafka's idempotent producer, one record in a batch, five in flight."""
-    topic = load.new_topic(broker)
-    producer = Producer(
-        {
-            "bootstrap.servers": f"127.0.0.1:{broker.port}",
-            "enable.idempotence": True,
-            "linger.ms": 0,
-            "batch.num.messages": 1,
-        }
-    )
-
-    def send(count: int) -> None:
-        for number in range(count):
-            producer.produce(topic, b"x" * 100, partition=0)
-            if number % 500 == 499:
-                producer.flush()
-        producer.flush()
-
-    send(REQUESTS // 10)
-    with broker.counting() as found:
-        send(REQUESTS)
-    return found[0] / REQUESTS
+    return counted(broker, load.idempotent_sender(broker), REQUESTS)
 
 
 def ping(broker: CountedOdradek) -> float:
     """A record sent, and fetched by a request that waits."""
     topic = load.new_topic(broker)
-    raw_client.pings(broker.port, topic, PINGS // 10)
-    with broker.counting() as found:
-        raw_client.pings(broker.port, topic, PINGS)
-    return found[0] / PINGS
+    return counted(broker, lambda count: raw_client.pings(broker.port, topic, count), PINGS)
 
 
 def produced(broker: CountedOdradek) -> float:
     """Large batches of librdkafka."""
     topic = load.new_topic(broker)
-    load.produce(broker, 100, RECORDS // 10, topic)
-    with broker.counting() as found:
-        load.produce(broker, 100, RECORDS, topic)
-    return found[0] / RECORDS
+    return counted(broker, lambda count: load.produce(broker, 100, count, topic), RECORDS)
 
 
 def fetched(broker: CountedOdradek) -> float:
     """A megabyte of a backlog in each request."""
     topic = load.new_topic(broker)
     load.produce(broker, 100, RECORDS // 10, topic)
-    request = raw_client.fetch_frame(topic, 0, 100)
-    with raw_client.connect(broker.port) as client:
-
-        def fetch(count: int) -> None:
-            for _ in range(count):
-                client.sendall(request)
-                raw_client.receive(client)
-
-        fetch(FETCHES // 10)
-        with broker.counting() as found:
-            fetch(FETCHES)
-    return found[0] / FETCHES
+    return answered(broker, raw_client.fetch_frame(topic, 0, 100), FETCHES)
 
 
 class Row(NamedTuple):
@@ -188,28 +159,18 @@ ROWS = (
 
 def tree_of(name: str, root: Path, work: Path) -> Tree:
     """Start the broker of a clone."""
-    python = root / ".venv" / "bin" / "python"
-    if not python.exists():
-        raise SystemExit(f"bench instructions: {python} is missing: run `make setup` in {root}")
-    command = ["git", "-C", str(root), "rev-parse", "--short=8", "HEAD"]
-    commit = subprocess.check_output(command, text=True).strip()
-    broker = CountedOdradek(work / name, {"log.durability": "os"}, str(python))
-    return Tree(name, commit, started(broker))
+    broker = CountedOdradek(work / name, {"log.durability": "os"}, python_of(root))
+    return Tree(name, commit_of(root), started(broker))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--tree", type=Path, help="the older clone, set up")
-    parser.add_argument("--after", type=Path, default=ROOT, help="the newer one (default: this)")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="", metavar="WORD", help="rows with this in their name")
-    options = parser.parse_args()
+    options = parser(__doc__.split("\n\n")[0], rounds=3).parse_args()
     if options.tree is None or shutil.which("valgrind") is None:
         print("bench instructions: skipped; it needs valgrind and --tree DIR", file=sys.stderr)
         return 0
     pin_client()
     rows = [row for row in ROWS if options.only in row.name]
-    found: dict[tuple[str, str], list[float]] = {}
+    found: Found = {}
     trees: list[Tree] = []
     with tempfile.TemporaryDirectory() as directory, RESULTS.open("a") as results:
         try:
@@ -235,20 +196,7 @@ def main() -> int:
             for tree in trees:
                 tree.broker.kill()
     title = f"instructions, {trees[0].commit} -> {trees[1].commit}, leaves {leaves.mode()}"
-    table = Table(title=title)
-    for column in ("row", "per", "before", "after", "ratio", "min - max"):
-        table.add_column(column)
-    for row in rows:
-        before, after = found[row.name, "before"], found[row.name, "after"]
-        ratios = [new / old for old, new in zip(before, after, strict=True)]
-        table.add_row(
-            row.name,
-            row.per,
-            f"{statistics.median(before):,.0f}",
-            f"{statistics.median(after):,.0f}",
-            f"{statistics.median(ratios):.3f}",
-            f"{min(ratios):.3f} - {max(ratios):.3f}",
-        )
+    table = compared(title, [(row.name, row.per) for row in rows], found, 0, 3)
     Console(width=130).print(table)
     return 0
 

@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -77,6 +77,29 @@ def produce(node: Node, size: int, records: int, topic: str) -> Figures:
         "mb_per_s": records * size / elapsed / 1e6,
         "cpu_us_per_record": cpu / records * 1e6,
     }
+
+
+def idempotent_sender(node: Node) -> Callable[[int], None]:
+    """Return a function that sends so many records of 100 bytes to a new topic and waits for them,
+    by librdkafka's idempotent producer: one record in a batch, five in flight."""
+    topic = new_topic(node)
+    producer = Producer(
+        {
+            "bootstrap.servers": f"127.0.0.1:{node.port}",
+            "enable.idempotence": True,
+            "linger.ms": 0,
+            "batch.num.messages": 1,
+        }
+    )
+
+    def send(count: int) -> None:
+        for number in range(count):
+            producer.produce(topic, b"x" * 100, partition=0)
+            if number % 1_000 == 999:
+                producer.flush()
+        producer.flush()
+
+    return send
 
 
 def recycled_pages(directory: Path, size: int) -> None:
