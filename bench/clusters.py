@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from odradek.testing.cluster import free_ports
+from odradek.testing.ports import reserve_ports
 from peers import KAFKA_OPTIONS, cpu_s, jars, pss_mib
 
 # `peers` has made the tests' packages importable.
@@ -167,7 +167,7 @@ class OdradekCluster(ClusterProcesses):
         super().__init__()
         given = settings or {}
         self.name = "odradek fsync" if given.get("log.durability") == "fsync" else "odradek"
-        ports = free_ports(2 * count)
+        ports = reserve_ports(2 * count)
         self.ports = {number + 1: ports[number] for number in range(count)}
         self._between = {number + 1: ports[count + number] for number in range(count)}
         self._directory = directory

@@ -24,7 +24,7 @@ from chaos.node import Node
 from chaos.proxy import Proxy
 from odradek import Admin, KafkaError
 from odradek.model.java_hash import partition_for
-from odradek.testing.cluster import free_ports
+from odradek.testing.ports import reserve_ports
 
 TOPIC, GROUP = "chaos", "chaos-readers"
 TRANSACTIONS_TOPIC, COPY_TOPIC, COUNTS_TOPIC = "chaos-transactions", "chaos-copy", "chaos-counts"
@@ -49,7 +49,7 @@ class Cluster:
         self.random = chance
         self.numbers = tuple(range(1, brokers + 1))
         self._stack = ExitStack()
-        ports = free_ports(2 * brokers)
+        ports = reserve_ports(2 * brokers)
         self.of_clients = dict(zip(self.numbers, map(Proxy, ports[:brokers]), strict=True))
         """The proxies between clients and each node."""
         self.of_nodes: dict[int, Proxy] = {}

@@ -15,7 +15,7 @@ from cli.live_screen import LiveScreen
 from cli.processes import ODRADEK, Up, data_dir
 from odradek import Admin, Consumer, Producer
 from odradek.testing import Broker
-from odradek.testing.cluster import free_ports
+from odradek.testing.ports import reserve_ports
 
 FAST = ("--interval", "300ms")
 
@@ -142,7 +142,7 @@ def test_a_signal_ends_it_and_restores_the_terminal(
 
 
 def test_a_broker_that_goes_away_is_said_and_comes_back(tmp_path: Path) -> None:
-    kept = ("--port", str(free_ports(1)[0]), "--data-dir", data_dir(tmp_path))
+    kept = ("--port", str(reserve_ports(1)[0]), "--data-dir", data_dir(tmp_path))
     impatient = ("-X", "default.api.timeout.ms=1000", "-X", "reconnect.backoff.max.ms=100")
     with Up(*kept) as first:
         with Admin(brokers=first.bootstrap) as admin:

@@ -13,7 +13,7 @@ from typing import Self
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cli.processes import ODRADEK
-from odradek.testing.cluster import free_ports
+from odradek.testing.ports import reserve_ports
 
 CLUSTER_ID = "Lbb1xuqcTUyKnq1VgYwvBQ"
 PATIENCE_S = 60
@@ -28,7 +28,7 @@ class ClusterProcesses:
         self._directory = directory
         self._settings = {name.replace("_", "."): value for name, value in settings.items()}
         self.numbers = (1, 2, 3)
-        ports = free_ports(6)
+        ports = reserve_ports(6)
         self.ports = dict(zip(self.numbers, ports[:3], strict=True))
         self._cluster_ports = dict(zip(self.numbers, ports[3:], strict=True))
         self.processes: dict[int, subprocess.Popen[str]] = {}

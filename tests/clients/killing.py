@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cli.processes import Up
-from odradek.testing.cluster import free_ports
+from odradek.testing.ports import reserve_ports
 
 IDEMPOTENT, PLAIN = "idempotent", "plain"
 ACK_TIMEOUT_S = 60
@@ -106,7 +106,7 @@ def killed_over_and_over(data_dir: Path, rounds: int, seed: int) -> dict[str, Lo
     The last broker stops cleanly, once everything sent is acknowledged and read back.
     """
     chance = random.Random(seed)
-    port = str(free_ports(1)[0])  # Nobody else gets it while the broker is down.
+    port = str(reserve_ports(1)[0])  # Nobody else gets it while the broker is down.
     loads: dict[str, Load] = {}
     try:
         for _ in range(rounds):

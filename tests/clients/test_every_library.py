@@ -16,7 +16,7 @@ from clients.asking import until
 from clients.libraries import LIBRARIES, LONG_WAIT_MS, PATIENCE_S, Library, Row
 from clients.records import CODECS, MEBIBYTE, RECORDS, T0, Sent
 from odradek.testing.broker import Broker
-from odradek.testing.cluster import free_ports
+from odradek.testing.ports import reserve_ports
 
 """On a busy machine each of many steps may take long."""
 
@@ -128,7 +128,7 @@ def test_topics_can_be_created_described_extended_and_deleted(
 def test_clients_continue_after_a_broker_was_killed_and_restarted(
     tmp_path: Path, library: Library, idempotent: bool
 ) -> None:
-    rows, topic, port = numbered(range(1200), 3), "outlives", str(free_ports(1)[0])
+    rows, topic, port = numbered(range(1200), 3), "outlives", str(reserve_ports(1)[0])
     parts = rows[:400], rows[400:800], rows[800:]
     with ExitStack() as clients:
         for part in parts:

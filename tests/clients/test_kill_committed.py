@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 )
 
 from cli.processes import Up
-from odradek.testing.cluster import free_ports
+from odradek.testing.ports import reserve_ports
 
 ROUNDS, GROUPS = 5, 3
 ACKS_PER_ROUND = 30
@@ -119,7 +119,7 @@ def prepare(bootstrap: str) -> None:
 
 def test_every_acknowledged_commit_survives_five_kills(tmp_path: Path) -> None:
     chance = random.Random(7)
-    port = str(free_ports(1)[0])
+    port = str(reserve_ports(1)[0])
     committers: list[Any] = []
     try:
         for _ in range(ROUNDS):

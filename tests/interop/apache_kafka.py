@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from odradek.testing.cluster import free_ports
+from odradek.testing.ports import reserve_ports
 
 POM = Path(__file__).with_name("pom.xml")
 STREAMS_POM = POM.with_name("streams-pom.xml")
@@ -105,7 +105,7 @@ class ApacheKafka:
         self.jars = jars
         self.directory = directory
         self.command = command
-        self.port, self.controller_port = free_ports(2)
+        self.port, self.controller_port = reserve_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

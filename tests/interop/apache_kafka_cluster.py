@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from interop.apache_kafka import NODE_OPTIONS, await_port, tool
-from odradek.testing.cluster import free_ports
+from odradek.testing.ports import reserve_ports
 
 SETTINGS = {
     "default.replication.factor": "1",
@@ -44,7 +44,7 @@ class ApacheKafkaCluster:
         self._directory = directory
         self._command = command
         self._settings = settings
-        self._ports = free_ports(2 * count)
+        self._ports = reserve_ports(2 * count)
 
     @property
     def bootstrap(self) -> str:

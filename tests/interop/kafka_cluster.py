@@ -34,7 +34,7 @@ from odradek.protocol.api.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from odradek.testing.cluster import free_ports
+from odradek.testing.ports import reserve_ports
 from unit.controller.failover_script import OUTCOMES, describe, run
 
 T = TypeVar("T")
@@ -52,8 +52,8 @@ class KafkaCluster:
     def __init__(self, jars: str, directory: Path) -> None:
         self.jars = jars
         self.directory = directory
-        self.ports = dict(zip((1, 2, 3, OBSERVER), free_ports(4), strict=True))
-        (self.controller_port,) = free_ports(1)
+        self.ports = dict(zip((1, 2, 3, OBSERVER), reserve_ports(4), strict=True))
+        (self.controller_port,) = reserve_ports(1)
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def begin(self) -> None:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from odradek.testing import Broker
-from odradek.testing.cluster import free_ports
+from odradek.testing.ports import reserve_ports
 
 
 class CountedBroker:
@@ -20,7 +20,7 @@ class CountedBroker:
         """Bytes that came from the broker."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.bootstrap = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        (self._port,) = free_ports(1)
+        (self._port,) = reserve_ports(1)
         settings = {"advertised.listeners": f"PLAINTEXT://{self.bootstrap}"}
         self._broker = Broker(port=self._port, settings=settings)
         self._sockets: list[socket.socket] = []

@@ -17,7 +17,7 @@ from pyspark.errors import StreamingQueryException
 from cli.processes import Up
 from odradek.spark import register
 from odradek.spark.initial_offsets import DIRECTORY
-from odradek.testing.cluster import free_ports
+from odradek.testing.ports import reserve_ports
 from spark import killed_at, killed_driver
 from spark.conftest import Topics
 from spark.test_stream import Collected, run
@@ -153,7 +153,7 @@ def test_a_driver_killed_at_any_point_keeps_its_start_and_its_batches(topics, bo
 
 def test_a_broker_killed_before_the_planned_tasks_read(spark, killed, tmp_path):
     """They wait for the next one."""
-    data, port = str(tmp_path / "data"), str(free_ports(1)[0])
+    data, port = str(tmp_path / "data"), str(reserve_ports(1)[0])
     found = Collected()
     with Up("--data-dir", data, "--port", port) as broker:
         topic = Topics(broker.bootstrap).create()

@@ -36,9 +36,10 @@ DEFAULT_PORT = 9092
 CLUSTER_FILE = "cluster.properties"
 PORTS_APART = 10_000
 HIGHEST_PORT = 65_535
-LEAST_PORT, MOST_PORT = 10_240, 22_700
-"""The first port of a cluster that may have any: below those that systems give to connections, so
-that no connection gets the CLUSTER port of a node that is down."""
+LEAST_PORT, MOST_PORT = 10_240, 16_700
+"""The first port of a cluster that may have any: it and the CLUSTER port are below those that
+systems give to connections, so that no connection gets a port of a node that is down. Between them
+there is room for the ports of `odradek.testing.Cluster`."""
 PORTS_TRIED = 500
 REPLICAS = 3
 MIN_IN_SYNC = 2

@@ -11,7 +11,7 @@
 The simulator (`python -m odradek.testing.sim --seed N`) runs the same broker over a simulated
 clock, network, disk and workers. A seed decides the faults: crashes, lost writes, cut connections.
 
-In reading order: `broker`, `cluster`; `world` and `sim`, the simulator and its command;
+In reading order: `broker`, `cluster`, `ports`; `world` and `sim`, the simulator and its command;
 `scheduler`, `prng`, `process`, `network`, `ways`, `transport`, `disk`, `volume`, `machine`, the
 simulated environment;
 `nemesis`, `link_faults`, `cluster_faults`, `history`, `checker`, `probes`, `rules`, `transactions`,

@@ -25,7 +25,6 @@ import json
 import logging
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -46,15 +45,13 @@ from odradek.log.memory_disk import MemoryDisk
 from odradek.model.env import Disk
 from odradek.model.topics import new_uuid, uuid_text
 from odradek.raft.replicas import QuorumEndpoint, ReplicaKey, Voter, VoterSet
+from odradek.testing.ports import HOST, release_ports, reserve_ports
 
 if TYPE_CHECKING:
     from odradek.client.blocking.admin import Admin
 
 logger = logging.getLogger(__name__)
 
-HOST = "127.0.0.1"
-LEAST_PORT, MOST_PORT = 10_240, 32_700
-"""Below the ports that systems give to connections, so that a node gets its port again."""
 PATIENCE_S = 60.0
 PAUSE_S = 0.01
 SETTINGS = {
@@ -115,7 +112,7 @@ class Cluster:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._data_dir = None if data_dir is None else Path(data_dir).absolute()
         self._processes = processes
-        ports = free_ports(2 * nodes)
+        ports = reserve_ports(2 * nodes)
         self.ids = tuple(range(1, nodes + 1))
         self._ports = dict(zip(self.ids, ports[:nodes], strict=True))
         self._cluster_ports = dict(zip(self.ids, ports[nodes:], strict=True))
@@ -288,6 +285,7 @@ class Cluster:
             thread.start()
         for thread in threads:
             thread.join()
+        release_ports([*self._ports.values(), *self._cluster_ports.values()])
         if self._temporary is not None:
             self._temporary.cleanup()
 
@@ -472,21 +470,3 @@ class ProcessNode:
     def resume(self) -> None:
         if self.runs and self._process is not None:
             self._process.send_signal(signal.SIGCONT)
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback interface that are free now, in a range that no system gives to
-    connections.
-    """
-    chance = random.SystemRandom()
-    held: list[socket.socket] = []
-    try:
-        while len(held) < count:
-            try:
-                held.append(socket.create_server((HOST, chance.randrange(LEAST_PORT, MOST_PORT))))
-            except OSError as error:
-                logger.debug("another port is tried: %s", error)
-        return [each.getsockname()[1] for each in held]
-    finally:
-        for each in held:
-            each.close()

@@ -20,7 +20,7 @@ from odradek.broker.server import BadSettings, Server, StartFailed
 from odradek.config.http import HttpSettings
 from odradek.log.memory_disk import MemoryDisk, MemoryFile
 from odradek.testing import Broker
-from odradek.testing.cluster import free_ports
+from odradek.testing.ports import reserve_ports
 
 TIMEOUT_S = 30
 TOKEN = "a-token-of-the-test"
@@ -125,7 +125,7 @@ def test_a_broker_serves_no_http_unless_it_is_asked_to() -> None:
 
 def test_while_it_starts_a_broker_is_alive_and_not_ready() -> None:
     disk = SlowDisk()
-    broker = Broker(http=free_ports(1)[0], disk=disk)
+    broker = Broker(http=reserve_ports(1)[0], disk=disk)
     starting = threading.Thread(target=broker.start)
     starting.start()
     try:
@@ -219,7 +219,7 @@ def test_a_given_port_in_use_fails_the_start_with_its_holder_and_what_to_do() ->
 
 
 def test_a_start_that_fails_frees_the_http_port() -> None:
-    (port,) = free_ports(1)
+    (port,) = reserve_ports(1)
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         kafka = taken.getsockname()[1]
         server = Server(
