@@ -133,6 +133,7 @@ REQUEST_ELEMENTS: dict[int, tuple[RequestElements, ...]] = {
     47: (TOPICS_AND_PARTITIONS,),
     56: (TOPICS_AND_PARTITIONS,),
     61: (RequestElements(("topics", "partition_indexes"), ("topics", "partitions")),),
+    65: (RequestElements(("transactional_ids",), ("transaction_states",)),),
 }
 """By API key: the first entry whose outer array is not empty applies; without any, the request is
 one part.

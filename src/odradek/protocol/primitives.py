@@ -40,7 +40,6 @@ UNDIVIDED_OBJECTS_MAX: Final = {
     "DescribeMetricsRequest": 10_000,
     "DescribeQuorumRequest": 10_000,
     "DescribeTopicPartitionsRequest": 10_000,
-    "DescribeTransactionsRequest": 10_000,
     "DescribeUserScramCredentialsRequest": 10_000,
     "DescribeWaitingRequest": 10_000,
     "EndQuorumEpochRequest": 10_000,

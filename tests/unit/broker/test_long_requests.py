@@ -45,6 +45,10 @@ from odradek.protocol.api.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
+from odradek.protocol.api.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
 from odradek.protocol.api.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -170,6 +174,11 @@ REQUESTS: dict[str, tuple[Any, int, type[Any]]] = {
         FindCoordinatorRequest(coordinator_keys=[f"group-{n}" for n in MANY]),
         4,
         FindCoordinatorResponse,
+    ),
+    "describe-transactions": (
+        DescribeTransactionsRequest(transactional_ids=[f"transaction-{n}" for n in MANY]),
+        0,
+        DescribeTransactionsResponse,
     ),
     "describe-configs": (
         DescribeConfigsRequest(
