@@ -233,6 +233,7 @@ class ClusterMember:
     def configure(self, config: BrokerConfig) -> None:
         """Take new dynamic settings."""
         self._replication.configure(config)
+        self._lifecycle.directory_cordoned(config.directory_is_cordoned)
 
     # -- joining -----------------------------------------------------------------------------------
 

@@ -62,6 +62,9 @@ class ControllerLifecycle:
     def directory_failed(self) -> None:
         """Do nothing: the quorum was told, and there are no leaderships to move."""
 
+    def directory_cordoned(self, cordoned: bool) -> None:
+        """Do nothing: no partition is placed on a controller alone."""
+
     def shut_down(self, may_stop: Callable[[], None]) -> None:
         """Call `may_stop` at once."""
         may_stop()

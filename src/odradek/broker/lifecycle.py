@@ -188,6 +188,7 @@ class BrokerLifecycle:
         self._metadata_offset = -1
         self._ready_to_unfence = False
         self._offline_directories: tuple[UUID, ...] = ()
+        self._cordoned_directories: tuple[UUID, ...] | None = None
         self._in_flight: LifecycleRequest | None = None
         self._attempts = 0
         self._send_ms: int | None = None
@@ -276,6 +277,14 @@ class BrokerLifecycle:
             self._send_ms = now_ms
         return self._go_on(now_ms)
 
+    def directories_cordoned(self, now_ms: int, directories: Sequence[UUID]) -> list[Effect]:
+        """These data directories take no new partitions (KIP-1066)."""
+        if tuple(directories) != (self._cordoned_directories or ()):
+            self._cordoned_directories = tuple(directories)
+            if self.state in (BrokerState.RECOVERY, BrokerState.RUNNING):
+                self._send_ms = now_ms
+        return self._go_on(now_ms)
+
     def controller_changed(self, now_ms: int) -> list[Effect]:
         """Another controller is known: send it a request at once, the one in flight too."""
         if self.state not in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN):
@@ -335,6 +344,9 @@ class BrokerLifecycle:
             want_fence=not self._ready_to_unfence,
             want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=list(self._offline_directories),
+            cordoned_log_dirs=(
+                None if self._cordoned_directories is None else list(self._cordoned_directories)
+            ),
         )
 
     def failed(self, now_ms: int) -> list[Effect]:

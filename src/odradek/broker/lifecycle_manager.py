@@ -132,6 +132,11 @@ class BrokerLifecycleManager(ConnectionListener):
         directory_id = self._broker.directory.meta.directory_id
         self._perform(self._lifecycle.directories_failed(self._now_ms(), (directory_id,)))
 
+    def directory_cordoned(self, cordoned: bool) -> None:
+        """The data directory takes new partitions, or, if it is cordoned, none."""
+        directories = (self._broker.directory.meta.directory_id,) if cordoned else ()
+        self._perform(self._lifecycle.directories_cordoned(self._now_ms(), directories))
+
     def session_ended(self) -> bool:
         """True if the controller may have fenced this broker, which has not heard from it."""
         return self._lifecycle.session_ended

@@ -36,7 +36,7 @@ from odradek.broker.shutdown import CleanShutdown, Progress
 from odradek.config.addresses import CLUSTER
 from odradek.config.broker import BrokerConfig
 from odradek.config.setting import ConfigError
-from odradek.controller.brokers import bootstrap, register_broker
+from odradek.controller.brokers import bootstrap, cordon_directories, register_broker
 from odradek.controller.delta import MetadataDelta
 from odradek.controller.image import Endpoint, MetadataImage, ResourceType
 from odradek.controller.metadata_log import MetadataLog, open_metadata_log
@@ -130,6 +130,8 @@ class Node:
         """Why this node cannot join its cluster, found after `start`."""
         self.on_start_ended: Callable[[], None] = lambda: None
         """Called when it is ready, or cannot join its cluster."""
+        self.on_configured: Callable[[BrokerConfig], None] = lambda config: None
+        """Called with the settings that are in force from now on."""
         self.member: ClusterMember | None = None
         """The parts of a node that is one of several; None if it is alone."""
         self._has_opened = False
@@ -454,7 +456,23 @@ class Node:
         self.replicas.verify_transactions(config.transaction_partition_verification_enable)
         if self.member is not None:
             self.member.configure(config)
+        else:
+            self._cordon(config.directory_is_cordoned)
         self.sockets.limits = connection_limits(config, self._most_connections)
+        self.on_configured(config)
+
+    def _cordon(self, cordoned: bool) -> None:
+        """Register that the directory of this broker, which is alone, takes no new partitions, or
+        takes them again.
+        """
+        controller = self.metadata.controller
+        directories = (self.directory.meta.directory_id,) if cordoned else ()
+        try:
+            controller.submit(
+                cordon_directories(controller.pending, self.config.node_id, directories)
+            )
+        except OSError as error:
+            log.error("cordoned.log.dirs is not in force: %s", error)
 
     def _disk_failed(self, error: OSError) -> None:
         self.replicas.fail_directory(

@@ -186,6 +186,7 @@ class Server:
         After a second, and every second from then on, `progress` is called with the number of logs
         that are open, and of all logs.
         """
+        self.node.on_configured = lambda config: self._workers.limit(config.background_threads)
         try:
             if self._http_settings is not None:
                 self.http = self._start_http(self._http_settings)

@@ -12,7 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from odradek.config.addresses import CLUSTER, LISTENER_PATTERN, Listener, parse_listener
+from odradek.config.addresses import (
+    CLUSTER,
+    LISTENER_PATTERN,
+    NAMES_BETWEEN_NODES,
+    Listener,
+    parse_listener,
+)
 from odradek.config.broker_connections import BrokerConnectionSettings
 from odradek.config.broker_log import CleanerSettings, LogSettings
 from odradek.config.quorum import QuorumSettings
@@ -33,11 +39,16 @@ from odradek.config.setting import (
     one_of,
     optional_string,
     short,
+    string,
     strings,
 )
 from odradek.config.settings import ConfigSource, DescribedConfig, Layer, Settings
 from odradek.config.transactions import TransactionCoordinatorSettings
-from odradek.config.without_effect import SettingsWithoutEffect
+from odradek.config.without_effect import SettingsWithoutEffect, ThreadSettings
+
+PLAINTEXT = "PLAINTEXT"
+ALL_DIRECTORIES = ("*",)
+"""The value of `cordoned.log.dirs` for every directory of a broker."""
 
 
 class NetworkSettings(Settings):
@@ -55,6 +66,18 @@ class NetworkSettings(Settings):
         doc="The addresses that the broker listens on; by default the loopback interface. No host "
         "and `0.0.0.0` mean every IPv4 interface, `[::]` means every interface. Port 0 takes "
         "any free port.",
+    )
+    listener_security_protocol_map = string(
+        "listener.security.protocol.map",
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        matching(
+            r"([A-Z_]+:(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)(,|$))*",
+            "expected NAME:PROTOCOL,..., such as PLAINTEXT:PLAINTEXT",
+            "`NAME:PROTOCOL,...`",
+        ),
+        update=UpdateMode.PER_BROKER,
+        doc="The security protocol of each listener, by name. This broker has PLAINTEXT only: its "
+        "own listeners can have no other. CLUSTER needs no entry.",
     )
     advertised_listeners = strings(
         "advertised.listeners",
@@ -424,6 +447,7 @@ class BrokerConfig(
                     f"names are PLAINTEXT, for clients, and CLUSTER, for other nodes: give one "
                     f"address of each"
                 )
+        self._check_security_protocols()
         self._check_quorum()
         self._check_roles()
         for text in self.advertised_listeners:
@@ -433,6 +457,24 @@ class BrokerConfig(
                     f"advertised.listeners cannot use the nonroutable meta-address {host}: no "
                     f"client can connect to it. Give the name or address by which clients reach "
                     f"this machine, such as PLAINTEXT://broker.example.com:9092"
+                )
+
+    def _check_security_protocols(self) -> None:
+        entries = self.listener_security_protocol_map.split(",")
+        protocols = dict(entry.split(":") for entry in entries if entry)
+        if self.layer_of("listener.security.protocol.map") is None:
+            protocols |= dict.fromkeys(NAMES_BETWEEN_NODES, PLAINTEXT)
+        for name in (text.strip().partition("://")[0] for text in self.listeners):
+            protocol = protocols.get(name)
+            if protocol is None and name != CLUSTER:
+                raise ConfigError(
+                    f"listener.security.protocol.map: No security protocol defined for listener "
+                    f"{name}: add {name}:PLAINTEXT"
+                )
+            if protocol not in (None, PLAINTEXT):
+                raise ConfigError(
+                    f"listener.security.protocol.map: listener {name} cannot have the protocol "
+                    f"{protocol}: this broker has PLAINTEXT only"
                 )
 
     def _check_quorum(self) -> None:
@@ -499,7 +541,9 @@ class BrokerConfig(
         for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if name in given:
                 values.setdefault(other, given[name])
-        return cls([Layer(layer.source, values, where)])
+        config = cls([Layer(layer.source, values, where)])
+        config.check_cordoned_directories()
+        return config
 
     def documentation(self, setting: Setting[Any]) -> str:
         """What DescribeConfigs says about a setting."""
@@ -550,6 +594,39 @@ class BrokerConfig(
             raise ConfigError(
                 f"Cannot update {name} at default cluster level, broker id must be specified"
             )
+
+    def check_cordoned_directories(self) -> None:
+        """Raise `ConfigError` unless `cordoned.log.dirs` names directories of this node."""
+        named = self.cordoned_log_dirs
+        if named == ALL_DIRECTORIES:
+            return
+        if set(ALL_DIRECTORIES) <= set(named):
+            raise ConfigError(
+                "When cordoned.log.dirs is set to *, it must not contain other values"
+            )
+        missing = [each for each in named if each not in self.log_dirs]
+        if missing:
+            raise ConfigError(
+                "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+                f"Missing entries : {','.join(missing)}"
+            )
+
+    @property
+    def directory_is_cordoned(self) -> bool:
+        """True if the data directory takes no new partitions."""
+        return bool(self.cordoned_log_dirs)
+
+    def check_changed_threads(self, after: BrokerConfig) -> None:
+        """Raise `ConfigError` unless each count of threads stays between the half and the double of
+        what it is now, as Kafka requires of a pool at work.
+        """
+        for setting in (*ThreadSettings.declared.values(), BrokerConfig.background_threads):
+            now, then = self.value(setting), after.value(setting)
+            if not now // 2 <= then <= now * 2:
+                raise ConfigError(
+                    f"Dynamic thread count update validation failed for {setting.name}={then}: "
+                    f"value should be between half and double the current value {now}"
+                )
 
     def parsed_listeners(self) -> tuple[Listener, ...]:
         """The listeners of clients."""

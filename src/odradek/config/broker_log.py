@@ -45,6 +45,13 @@ class LogSettings(Settings):
         doc="The data directory. Only one process may use it at a time. It is created if it does "
         "not exist.",
     )
+    cordoned_log_dirs = strings(
+        "cordoned.log.dirs",
+        (),
+        update=UpdateMode.PER_BROKER,
+        doc="The data directory, or `*`, if this broker takes no new partitions (KIP-1066); those "
+        "that it has stay.",
+    )
     log_durability = choice(
         "log.durability",
         "fsync",
@@ -289,7 +296,9 @@ class LogSettings(Settings):
         "background.threads",
         4,
         between(1, INT_MAX),
-        doc="The number of worker threads for blocking work, such as syncing files.",
+        update=UpdateMode.CLUSTER_WIDE,
+        doc="The number of worker threads for blocking work, such as syncing files. While the "
+        "broker runs, it can at most be halved or doubled at a time.",
     )
 
 

@@ -4,9 +4,7 @@ AlterConfigs accepts and keeps them by Kafka's types and rules, and DescribeConf
 that tools and scripts made for Kafka need no special case. They cannot be given at the start: a
 broker that accepted `ssl.client.auth` there, for example, would promise what it does not do.
 
-Left out are those that Kafka accepts with a listener's prefix only (keys and certificates), and
-those whose values it checks against what is not here: Java classes, security protocols of
-listeners, directories that get no new partitions.
+Left out are those that Kafka accepts with a listener's prefix only (keys and certificates).
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from odradek.config.setting import (
     INT_MAX,
     LONG_MAX,
     MIB,
-    ConfigError,
     ConfigType,
     Setting,
     UpdateMode,
@@ -38,6 +35,7 @@ from odradek.config.settings import Settings
 
 CLUSTER_WIDE, PER_BROKER = UpdateMode.CLUSTER_WIDE, UpdateMode.PER_BROKER
 NEVER_MORE = "The broker has one thread for this, whatever the value."
+PRINCIPAL_BUILDER = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 NO_TIERS = "Of tiered storage, which this broker does not have."
 NO_SASL = "Of SASL, which this broker does not have."
 NO_TLS = "Of TLS, which this broker does not have."
@@ -69,18 +67,6 @@ class ThreadSettings(Settings):
         at_least(1),
     )
 
-    def check_changed_threads(self, after: ThreadSettings) -> None:
-        """Raise `ConfigError` unless each count stays between the half and the double of what it
-        is now, as Kafka requires of a pool at work.
-        """
-        for setting in ThreadSettings.declared.values():
-            now, then = self.value(setting), after.value(setting)
-            if not now // 2 <= then <= now * 2:
-                raise ConfigError(
-                    f"Dynamic thread count update validation failed for {setting.name}={then}: "
-                    f"value should be between half and double the current value {now}"
-                )
-
 
 class ForeignNetworkSettings(Settings):
     """Connections and plug-ins of Kafka."""
@@ -107,6 +93,21 @@ class ForeignNetworkSettings(Settings):
         ("org.apache.kafka.common.metrics.JmxReporter",),
         update=CLUSTER_WIDE,
         doc="Java classes, which this broker does not load.",
+    )
+    principal_builder_class = Setting[str](
+        "principal.builder.class",
+        ConfigType.CLASS,
+        PRINCIPAL_BUILDER,
+        (
+            Validator(
+                "Kafka's own class",
+                lambda name: (
+                    None if name == PRINCIPAL_BUILDER else f"Class {name} could not be found."
+                ),
+            ),
+        ),
+        update=PER_BROKER,
+        doc="A Java class, which this broker does not load: its clients have no names.",
     )
     config_providers = strings(
         "config.providers",

@@ -29,6 +29,7 @@ from odradek.protocol.api.allocate_producer_ids import (
     AllocateProducerIdsResponse,
 )
 from odradek.protocol.metadata_records import (
+    BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
     PartitionChangeRecord,
     ProducerIdsRecord,
@@ -110,6 +111,24 @@ def register_broker(
             if partition.leader == broker_id
         ]
     return Decision(records, broker)
+
+
+def cordon_directories(
+    image: MetadataImage, broker_id: int, directories: Sequence[UUID]
+) -> list[object]:
+    """Return the records by which these directories of a broker take no new partitions, and all
+    others do.
+    """
+    broker = image.brokers[broker_id]
+    if set(directories) == set(broker.cordoned_log_dirs or ()):
+        return []
+    return [
+        BrokerRegistrationChangeRecord(
+            broker_id=broker_id,
+            broker_epoch=broker.epoch,
+            cordoned_log_dirs=list(directories),
+        )
+    ]
 
 
 def allocate_producer_ids_to(

@@ -358,9 +358,12 @@ def _check_broker_values(
         broker_id = broker.node_id if for_all else int(resource.name)
         cluster, own = image.broker_config(None), image.broker_config(broker_id)
         current = broker.with_dynamic(cluster, own)
-        current.check_changed_threads(
-            broker.with_dynamic(new_values if for_all else cluster, own if for_all else new_values)
+        after = broker.with_dynamic(
+            new_values if for_all else cluster, own if for_all else new_values
         )
+        current.check_changed_threads(after)
+        if broker_id == broker.node_id:  # Others' directories are not known here.
+            after.check_cordoned_directories()
     except ConfigError as error:
         raise _invalid_request(str(error)) from None
 

@@ -257,16 +257,17 @@ class _Creation:
 def check_replication_factor(image: MetadataImage, factor: int) -> None:
     """Raise `ApiError` unless there are enough brokers for this replication factor."""
     usable = [broker for broker in image.brokers.values() if broker.usable]
+    if all(broker.fenced for broker in usable):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {factor} time(s): All brokers are currently "
+            "fenced, or have all their log directories cordoned.",
+        )
     if factor > len(usable):
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {factor} time(s): the target replication factor "
             f"cannot be reached because only {len(usable)} broker(s) are registered.",
-        )
-    if all(broker.fenced for broker in usable):
-        raise ApiError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {factor} time(s): all brokers are fenced.",
         )
 
 

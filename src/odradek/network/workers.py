@@ -13,6 +13,7 @@ does not run.
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 from collections.abc import Callable
@@ -26,7 +27,7 @@ class WorkersOverloadedError(RuntimeError):
 
 
 class Workers:
-    """The real `model.env.Offload`. Only the owner thread calls `submit` and `close`."""
+    """The real `model.env.Offload`. Only the owner thread calls its methods."""
 
     def __init__(
         self,
@@ -38,9 +39,12 @@ class Workers:
         self._call_soon_threadsafe = call_soon_threadsafe
         self._limit = threads
         self._queue_size = queue_size
+        self._numbers = itertools.count()
         self._name = name
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._running = 0
+        """Threads that were started and not asked to end."""
         self._closed = False
         self.in_progress = 0
         """Work submitted and not yet completed. Owner thread only."""
@@ -65,8 +69,17 @@ class Workers:
             return
         self.in_progress += 1
         self._queue.put(lambda: self._run(work, done, failed))
-        if len(self._threads) < min(self._limit, self.in_progress):
+        if self._running < min(self._limit, self.in_progress):
             self._start_thread()
+
+    def limit(self, threads: int) -> None:
+        """Use at most so many threads from now on. Those that are too many end after the work that
+        is submitted; more start when there is work for them.
+        """
+        self._limit = threads
+        while self._running > threads:
+            self._running -= 1
+            self._queue.put(None)
 
     def _run(
         self,
@@ -88,7 +101,9 @@ class Workers:
         callback(value)
 
     def _start_thread(self) -> None:
-        name = f"{self._name}-{len(self._threads)}"
+        self._threads = [each for each in self._threads if each.is_alive()]
+        self._running += 1
+        name = f"{self._name}-{next(self._numbers)}"
         thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -103,8 +118,7 @@ class Workers:
         Completions are still delivered if the owner's loop goes on.
         """
         self._closed = True
-        for _ in self._threads:
-            self._queue.put(None)
+        self.limit(0)
         for thread in self._threads:
             thread.join()
         self._threads.clear()

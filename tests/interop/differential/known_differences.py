@@ -211,6 +211,7 @@ KNOWN: tuple[Deviation, ...] = (
     Deviation("metadata: v* null name and no id", "*", NOTHING_NAMED),
     Deviation("describe-configs: *", "*.background.threads.*", WORKERS),
     Deviation("describe-configs: *", "*.controller.listener.names.*", OF_THIS_NODE),
+    Deviation("describe-configs: *", "*.listener.security.protocol.map.*", OF_THIS_NODE),
     Deviation("describe-configs: *", "*.controller.quorum.bootstrap.servers.*", OF_THIS_NODE),
     *(
         Deviation(

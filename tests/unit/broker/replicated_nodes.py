@@ -157,9 +157,9 @@ class ReplicatedNodes(ClusterNodes):
         """Set a setting of the topic."""
         self._set_config(ResourceType.TOPIC, self.topic, name, value)
 
-    def set_broker_config(self, name: str, value: str) -> None:
-        """Set a setting of all brokers."""
-        self._set_config(ResourceType.BROKER, "", name, value)
+    def set_broker_config(self, name: str, value: str, of: str = "") -> None:
+        """Set a setting of all brokers, or of one."""
+        self._set_config(ResourceType.BROKER, of, name, value)
 
     def _set_config(self, kind: ResourceType, of: str, name: str, value: str) -> None:
         resource = AlterConfigsResource(

@@ -443,6 +443,25 @@ def test_a_failed_directory_is_told_at_once() -> None:
     assert life.heartbeat().offline_log_dirs == [UUID(int=3)]
 
 
+def test_a_cordoned_directory_is_told_at_once_and_so_is_its_end() -> None:
+    life = running()
+    life.effects += life.lifecycle.directories_cordoned(life.now, [UUID(int=3)])
+    assert life.heartbeat().cordoned_log_dirs == [UUID(int=3)]
+    life.answers()
+    life.effects += life.lifecycle.directories_cordoned(life.now, [UUID(int=3)])
+    assert life.take() == []
+    life.effects += life.lifecycle.directories_cordoned(life.now, [])
+    assert life.heartbeat().cordoned_log_dirs == []
+
+
+def test_a_broker_that_was_never_cordoned_tells_nothing_of_it() -> None:
+    life = running()
+    life.effects += life.lifecycle.directories_cordoned(life.now, [])
+    assert life.take() == []
+    life.sleep(INTERVAL)
+    assert life.heartbeat().cordoned_log_dirs is None
+
+
 def test_a_stop_asks_often_until_all_leaderships_are_gone() -> None:
     life = running()
     life.stops()

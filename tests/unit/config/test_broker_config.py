@@ -161,6 +161,63 @@ def test_a_throttled_rate_is_listed_only_where_it_is_set() -> None:
     assert [row.value for row in changed.describe([name])] == ["1000"]
 
 
+def test_the_workers_are_at_most_halved_or_doubled() -> None:
+    present = BrokerConfig()
+    with pytest.raises(ConfigError, match=r"background\.threads=9: value should be between half"):
+        present.check_changed_threads(present.with_dynamic({"background.threads": "9"}, {}))
+
+
+def test_a_directory_is_cordoned_by_its_name_or_with_all_others() -> None:
+    given = {"log.dirs": "/data"}
+    assert not BrokerConfig.load(given).directory_is_cordoned
+    for value in ("/data", "*"):
+        config = BrokerConfig.load({**given, "cordoned.log.dirs": value})
+        assert config.directory_is_cordoned
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("/elsewhere", "must be present in log.dirs or log.dir. Missing entries : /elsewhere"),
+        ("/data,/elsewhere", "Missing entries : /elsewhere"),
+        ("/data,*", "must not contain other values"),
+    ],
+)
+def test_only_a_directory_of_the_node_can_be_cordoned(value: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        BrokerConfig.load({"log.dirs": "/data", "cordoned.log.dirs": value})
+
+
+@pytest.mark.parametrize(
+    "value", ["CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT", "PLAINTEXT:PLAINTEXT,OTHER:SSL"]
+)
+def test_listeners_have_the_protocol_plaintext(value: str) -> None:
+    config = BrokerConfig.load({"listener.security.protocol.map": value})
+    assert config.listener_security_protocol_map == value
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("", "No security protocol defined for listener PLAINTEXT"),
+        ("CONTROLLER:PLAINTEXT", "No security protocol defined for listener PLAINTEXT"),
+        ("PLAINTEXT:SSL", "listener PLAINTEXT cannot have the protocol SSL"),
+        ("PLAINTEXT:PLAINTEXT,A:B", "expected NAME:PROTOCOL"),
+        ("nonsense", "expected NAME:PROTOCOL"),
+    ],
+)
+def test_a_listener_with_no_protocol_or_another_one_is_refused(value: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        BrokerConfig.load({"listener.security.protocol.map": value})
+
+
+def test_a_listener_between_nodes_needs_an_entry_only_by_its_name_in_kafka() -> None:
+    given = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}
+    BrokerConfig.load({**given, "listeners": "PLAINTEXT://:1,CLUSTER://h:2"})
+    with pytest.raises(ConfigError, match="for listener CONTROLLER: add CONTROLLER:PLAINTEXT"):
+        BrokerConfig.load({**given, "listeners": "PLAINTEXT://:1,CONTROLLER://h:2"})
+
+
 @pytest.mark.parametrize("count", ["3", "17"])
 def test_a_number_of_threads_is_at_most_halved_or_doubled(count: str) -> None:
     present = BrokerConfig()

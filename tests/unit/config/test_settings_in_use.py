@@ -15,6 +15,7 @@ SOURCES = Path(__file__).parents[3] / "src" / "odradek"
 CODE = "\n".join(path.read_text() for path in SOURCES.rglob("*.py") if path.parent.name != "config")
 FACTS = {
     "broker.id": "an alias of node.id",
+    "listener.security.protocol.map": "checked against listeners",
     "controller.listener.names": "checked against listeners",
     "advertised.listeners": "read through BrokerConfig.effective_advertised_listeners",
     "listeners": "read through BrokerConfig.parsed_listeners",

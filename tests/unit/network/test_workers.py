@@ -83,6 +83,44 @@ def test_no_thread_starts_before_there_is_work() -> None:
     workers.close()
 
 
+def at_work(workers: Workers, owner: Owner, count: int) -> threading.Event:
+    """Submit work that ends when the returned event is set; return when `count` has begun."""
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def work() -> bool:
+        begun.release()
+        return go_on.wait(30)
+
+    for _ in range(count):
+        workers.submit(work, owner.told.append, pytest.fail)  # type: ignore[arg-type]
+    for _ in range(count):
+        assert begun.acquire(timeout=30), "too few threads"
+    return go_on
+
+
+def test_a_raised_limit_lets_more_work_run_at_once(owner: Owner, workers: Workers) -> None:
+    workers.limit(4)
+    at_work(workers, owner, 4).set()
+    owner.run(4)
+    assert owner.told == [True] * 4
+
+
+def test_a_lowered_limit_ends_threads_and_loses_no_work(owner: Owner) -> None:
+    workers = Workers(owner.post, threads=4, name="limited")
+    at_work(workers, owner, 4).set()
+    owner.run(4)
+    workers.limit(1)
+    for number in range(20):
+        workers.submit(lambda number=number: number, owner.told.append, pytest.fail)  # type: ignore[arg-type, misc]
+    owner.run(20)
+    assert sorted(owner.told[4:]) == list(range(20))  # type: ignore[type-var]
+    workers.limit(2)
+    at_work(workers, owner, 2).set()
+    owner.run(2)
+    workers.close()
+    assert not [each for each in threading.enumerate() if each.name.startswith("limited")]
+
+
 def test_work_beyond_the_queue_size_fails(owner: Owner) -> None:
     workers = Workers(owner.post, threads=1, queue_size=2)
     go_on = threading.Event()

@@ -46,5 +46,6 @@ def handle(
         topics=list(topics.values()),
         total_bytes=total,
         usable_bytes=usable,
+        is_cordoned=broker.config.directory_is_cordoned,
     )
     return DescribeLogDirsResponse(results=[result])

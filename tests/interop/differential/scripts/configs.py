@@ -186,6 +186,7 @@ def several(peer: Peer, version: int, name: str) -> None:
         )
 
 
+PRINCIPAL_BUILDER = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 BROKER_CHANGES: list[list[Change]] = [
     [("log.retention.ms", SET, "700000")],
     [("log.retention.ms", SET, "never")],
@@ -207,6 +208,21 @@ BROKER_CHANGES: list[list[Change]] = [
     [("log.cleaner.threads", SET, "2")],
     [("log.cleaner.threads", DELETE, None)],
     [("log.cleaner.threads", SET, "0")],
+    [("background.threads", SET, "8")],
+    [("background.threads", SET, "100")],
+    [("background.threads", DELETE, None)],
+    [("listener.security.protocol.map", SET, "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT")],
+    [("listener.security.protocol.map", SET, "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT")],
+    [("listener.security.protocol.map", SET, "PLAINTEXT:NONE")],
+    [("listener.security.protocol.map", SET, "")],
+    [("listener.security.protocol.map", DELETE, None)],
+    [("principal.builder.class", SET, PRINCIPAL_BUILDER)],
+    [("principal.builder.class", DELETE, None)],
+    [("principal.builder.class", SET, "no.such.Class")],
+    [("cordoned.log.dirs", SET, "/nowhere")],
+    [("cordoned.log.dirs", SET, "*,/nowhere")],
+    [("cordoned.log.dirs", SET, "")],
+    [("cordoned.log.dirs", DELETE, None)],
     [("sasl.kerberos.min.time.before.relogin", SET, "1000")],
     [("sasl.kerberos.min.time.before.relogin", DELETE, None)],
     [("sasl.kerberos.min.time.before.relogin", SET, "soon")],
