@@ -234,13 +234,21 @@ def spread_topic(client: ClusterClient, name: str, factor: int = FACTOR) -> str:
 _numbers = itertools.count()
 
 
-def big(cluster: ClusterProcesses, records: int, work: Path, factor: int = FACTOR) -> Measured:
-    """Big batches of librdkafka, 1 KB a record, acks=all; the topic is deleted at the end."""
+def big(
+    cluster: ClusterProcesses,
+    records: int,
+    work: Path,
+    factor: int = FACTOR,
+    per_s: float | None = None,
+) -> Measured:
+    """Big batches of librdkafka, 1 KB a record, acks=all; the topic is deleted at the end. As many
+    records as the cluster takes, or `per_s`.
+    """
     client = ClusterClient(cluster.ports)
     topic = spread_topic(client, f"big-{next(_numbers)}", factor)
     recycled_pages(work, records * 1050 * factor)
     cpu, start = cluster.cpu_s(), time.perf_counter()
-    send_big(cluster, topic, records)
+    send_big(cluster, topic, records, per_s)
     elapsed = time.perf_counter() - start
     cpu = cluster.cpu_s() - cpu
     delete(client, topic)
@@ -249,7 +257,9 @@ def big(cluster: ClusterProcesses, records: int, work: Path, factor: int = FACTO
     )
 
 
-def send_big(cluster: ClusterProcesses, topic: str, records: int) -> None:
+def send_big(
+    cluster: ClusterProcesses, topic: str, records: int, per_s: float | None = None
+) -> None:
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -266,11 +276,16 @@ def send_big(cluster: ClusterProcesses, topic: str, records: int) -> None:
             failed.append(error)
 
     value = (bytes(range(256)) * 4)[:1024]
-    nodes, sent = len(cluster.ports), 0
+    nodes, sent, start = len(cluster.ports), 0, time.monotonic()
     while sent < records:
+        if per_s is not None and sent % nodes == 0 and sent > (time.monotonic() - start) * per_s:
+            producer.poll(0.001)
+            continue
         try:
-            # The whole batches of one partition after another's, as its own partitioner does.
-            producer.produce(topic, value, partition=sent // 500 % nodes, on_delivery=delivered)
+            # The whole batches of one partition after another's, as its own partitioner does; at a
+            # given rate a batch is what comes in the linger time.
+            partition = sent // 500 % nodes if per_s is None else sent % nodes
+            producer.produce(topic, value, partition=partition, on_delivery=delivered)
             sent += 1
         except BufferError:
             producer.poll(0.01)
@@ -288,9 +303,15 @@ def delete(client: ClusterClient, topic: str) -> None:
 
 
 def small(
-    cluster: ClusterProcesses, connections: int, seconds: float, factor: int = FACTOR
+    cluster: ClusterProcesses,
+    connections: int,
+    seconds: float,
+    factor: int = FACTOR,
+    per_s: float | None = None,
 ) -> Measured:
-    """One record of 100 bytes per request, one request under way on each connection, acks=all."""
+    """One record of 100 bytes per request, one request under way on each connection, acks=all. As
+    many as the cluster takes, or `per_s`.
+    """
     client = ClusterClient(cluster.ports)
     topic = spread_topic(client, "small", factor)
     ports = leaders_ports(client, topic)
@@ -299,7 +320,10 @@ def small(
     ]
     raw_client.single_records_of(requests, connections, seconds / 10)
     cpu, start = cluster.cpu_s(), time.perf_counter()
-    answered = raw_client.single_records_of(requests, connections, seconds)
+    if per_s is None:
+        answered = raw_client.single_records_of(requests, connections, seconds)
+    else:
+        answered = raw_client.paced_records_of(requests, connections, seconds, per_s)
     elapsed = time.perf_counter() - start
     cpu = cluster.cpu_s() - cpu
     return Measured({"cpu_us": cpu / answered * 1e6, "per_s": answered / elapsed})

@@ -198,6 +198,40 @@ def single_records_of(
     return answered
 
 
+def paced_records_of(
+    requests: Sequence[tuple[int, Frame]], connections: int, seconds: float, per_s: float
+) -> int:
+    """Send so many requests a second, evenly, in turns among the connections; how many were
+    answered. A connection whose answer has not come lets its turn pass.
+    """
+    epoll = select.epoll()
+    clients: list[tuple[socket.socket, Frame]] = []
+    for number in range(connections):
+        port, request = requests[number % len(requests)]
+        client = connect(port)
+        clients.append((client, request))
+        epoll.register(client, select.EPOLLIN)
+    by_fd = {client.fileno(): client for client, _ in clients}
+    waiting: set[int] = set()
+    answered = sent = 0
+    start = time.monotonic()
+    while (passed := time.monotonic() - start) < seconds:
+        while sent < passed * per_s:
+            client, request = clients[sent % connections]
+            sent += 1
+            if client.fileno() not in waiting:
+                waiting.add(client.fileno())
+                client.sendall(request)
+        for fd, _ in epoll.poll(max(0.0, sent / per_s - (time.monotonic() - start))):
+            receive(by_fd[fd])
+            waiting.remove(fd)
+            answered += 1
+    for client, _ in clients:
+        client.close()
+    epoll.close()
+    return answered
+
+
 def pings(port: int, topic: str, count: int) -> list[float]:
     """Times from sending one record of 100 bytes to having fetched it, in seconds."""
     times = []
