@@ -67,6 +67,15 @@ def what_is_missing() -> str | None:
     return None
 
 
+def check_writable() -> None:
+    """Raise `SystemExit` if this directory, in which setuptools builds, cannot be written."""
+    if not os.access(".", os.W_OK):
+        raise SystemExit(
+            f"{Path.cwd()} cannot be written, and the package is built in it. What to do: build "
+            "from a copy of it that this user may write, or install a wheel"
+        )
+
+
 def reason_for_pure() -> str | None:
     """Why this build makes a pure wheel; None if it compiles. Raises `SystemExit` when
     `ODRADEK_COMPILE` says something else than 0 and 1, or insists on what cannot be done."""
@@ -86,6 +95,7 @@ def reason_for_pure() -> str | None:
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
     """What the build needs besides `build-system.requires`."""
+    check_writable()  # Here, before setuptools writes its own metadata.
     pure = reason_for_pure() is not None
     with environment(WISH, "0"):  # mypy may not be there yet.
         needed: list[str] = build_meta.get_requires_for_build_wheel(config_settings)

@@ -34,6 +34,13 @@ def check_version(leaves: str) -> None:
         raise SystemExit(f"odradek --version says {version.stdout.strip()!r}, not {wanted!r}")
 
 
+def check_boards() -> None:
+    """Check that the board and the alerts were installed."""
+    for name in ("odradek-board.json", "odradek-alerts.yml"):
+        if not (Path(sys.prefix) / "share" / "odradek" / name).exists():
+            raise SystemExit(f"the wheel has not installed share/odradek/{name}")
+
+
 @contextmanager
 def started_broker() -> Iterator[Callable[..., str]]:
     """Start a broker by the command line; yield `call`, which runs a command against it."""
@@ -100,5 +107,6 @@ elif __name__ == "__main__" and sys.argv[1:] == ["rates"]:
     print(json.dumps(rates()))
 elif __name__ == "__main__":
     check_version(sys.argv[1])
+    check_boards()
     first_session()
     rates()

@@ -26,8 +26,9 @@ scrape_configs:
     static_configs: [{{targets: ["127.0.0.1:9404"]}}]
 ```
 
-A Grafana board and Prometheus alerts are in [docs/metrics](../metrics): import
-`odradek-board.json`, and list `odradek-alerts.yml` under `rule_files`.
+A Grafana board and Prometheus alerts are in [docs/metrics](../metrics), and in `share/odradek` of
+the environment that pip installed into: import `odradek-board.json`, and list `odradek-alerts.yml`
+under `rule_files`.
 
 Counters begin at 0 with the process; a sum over topics keeps what deleted topics counted. The first
 {TOPICS_SHOWN:,} topics and {GROUPS_SHOWN:,} groups have series of their own on `/metrics`; sums

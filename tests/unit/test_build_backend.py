@@ -167,6 +167,14 @@ def test_mypy_is_required_only_where_it_compiles(
     assert built.wishes == ["0"], "setup.py would import mypyc before it is installed"
 
 
+def test_a_directory_that_cannot_be_written_is_refused_with_the_way_out(
+    backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(SystemExit, match="cannot be written.*from a copy"):
+        backend.get_requires_for_build_wheel()
+
+
 def test_modules_of_an_earlier_build_do_not_get_into_a_wheel(
     backend: Any, built: BuildMeta
 ) -> None:
