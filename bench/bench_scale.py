@@ -52,7 +52,7 @@ ALONE, THREE = (1, 1), (3, 3)
 TOLERANCE = 0.2
 CONNECTIONS = 20
 REQUESTS_PER_S, BIG_RECORDS_PER_S = 500, 10_000
-"""Of each leader."""
+"""The load of each leader."""
 TRIES = 4
 """The least counts: what else a machine does makes CPU times longer, never shorter."""
 KNOWN = {
