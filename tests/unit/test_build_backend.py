@@ -171,7 +171,7 @@ def test_a_directory_that_cannot_be_written_is_refused_with_the_way_out(
     backend: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(SystemExit, match="cannot be written.*from a copy"):
+    with pytest.raises(SystemExit, match=r"cannot be written.*from a copy"):
         backend.get_requires_for_build_wheel()
 
 

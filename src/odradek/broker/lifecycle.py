@@ -55,6 +55,8 @@ NO_CONTROLLER: Final = (
     "no controller answered. What to do: start a majority of the voters of the cluster's quorum, "
     "and let each listen where the others reach it"
 )
+WAITS_MS: Final = 3_000
+"""How long a registration may take before the log says what it waits for."""
 SHUTDOWN_HEARTBEAT_MS: Final = 50
 """The time between heartbeats while leaderships move away: each one asks whether all are gone."""
 LOST_CONTROLLER: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -201,6 +203,7 @@ class BrokerLifecycle:
         """The offset that must be applied before; None: the controller has not answered."""
         self._refusal = NO_CONTROLLER
         self._logged_refusal: ErrorCode | None = None
+        self._logged_wait = False
         self._in_use_since_ms: int | None = None
         self._effects: list[Effect] = []
 
@@ -431,6 +434,14 @@ class BrokerLifecycle:
         wait = self._backoff.backoff_ms(self._attempts)
         self._attempts += 1
         self._send_ms = now_ms + wait
+        waits_ms = now_ms - self._begun_ms
+        if self.epoch == UNKNOWN_EPOCH and waits_ms >= WAITS_MS and not self._logged_wait:
+            self._logged_wait = True
+            logger.warning(
+                "this node is not in its cluster yet, and tries for %d s: %s",
+                self._config.registration_timeout_ms // 1000,
+                self._refusal,
+            )
 
     def _heartbeat_answered(self, now_ms: int, response: BrokerHeartbeatResponse) -> None:
         state = self.state

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
+import pytest
+
 from odradek.broker.lifecycle import (
     BrokerLifecycle,
     BrokerState,
@@ -435,6 +437,21 @@ def test_a_broker_that_was_removed_counts_as_fenced() -> None:
     life.take()
     life.refuses(ErrorCode.STALE_BROKER_EPOCH)
     assert life.take() == [FenceChanged(True)]
+
+
+def test_a_node_without_a_controller_logs_once_what_it_waits_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    life = Life()
+    life.start()
+    life.fails()
+    assert caplog.messages == []
+    for _ in range(50):
+        life.sleep(100)
+        life.fails()
+    (text,) = caplog.messages
+    assert text.startswith("this node is not in its cluster yet, and tries for ")
+    assert "start a majority of the voters" in text
 
 
 def test_a_failed_directory_is_told_at_once() -> None:
