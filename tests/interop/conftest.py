@@ -96,6 +96,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """This project's broker on disk, as node 1 like the real one."""
     settings = {
         "node.id": 1,
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "offsets.topic.num.partitions": 1,
         "offsets.topic.replication.factor": 1,
         "transaction.state.log.min.isr": 1,

@@ -73,7 +73,7 @@ ONE_LISTENER = (
     "setting cannot be changed."
 )
 SOCKET_BUFFERS = "the operating system chooses: a fixed size switches off its own tuning"
-WORKERS = "The number of threads is fixed here: they only fsync and remove files."
+WORKERS = "Four threads by default instead of ten: they only fsync and remove files."
 TOO_MANY_PARTITIONS = (
     "More records than a batch of the metadata log holds: Kafka throws (UNKNOWN_SERVER_ERROR), "
     "this broker says POLICY_VIOLATION."
@@ -210,8 +210,9 @@ KNOWN: tuple[Deviation, ...] = (
     Deviation("frames: key 18 version *", "", NEWER),
     Deviation("metadata: v* null name and no id", "*", NOTHING_NAMED),
     Deviation("describe-configs: *", "*.background.threads.*", WORKERS),
+    Deviation("alter-broker-configs: *", "*.background.threads.value", WORKERS, ours="4"),
+    Deviation("alter-broker-configs: *", "*.background.threads.synonyms*.value", WORKERS, ours="4"),
     Deviation("describe-configs: *", "*.controller.listener.names.*", OF_THIS_NODE),
-    Deviation("describe-configs: *", "*.listener.security.protocol.map.*", OF_THIS_NODE),
     Deviation("describe-configs: *", "*.controller.quorum.bootstrap.servers.*", OF_THIS_NODE),
     *(
         Deviation(
