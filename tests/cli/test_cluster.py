@@ -27,6 +27,7 @@ def test_the_status_has_a_row_for_each_broker_and_one_for_all_partitions(
         "bytes": 0,
         "quorum": "leader",
         "behind": 0,
+        "cordoned": False,
     }
     assert partitions == {
         "partitions": 4,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -28,7 +28,7 @@ from odradek.cli.options import (
 )
 from odradek.cli.output import Listing, plural, print_stderr, report_done, show
 from odradek.cli.replica_plan import Placement, Plan, PlanError, Planner
-from odradek.client.admin.results import Quorum, Reassignment, Topic
+from odradek.client.admin.results import LogDirectory, Quorum, Reassignment, Topic
 from odradek.client.errors import KafkaError
 from odradek.model.topics import TopicPartition
 
@@ -71,11 +71,24 @@ def status(ctx: click.Context, pause_s: float | None, as_json: bool) -> None:
             found = client.cluster()
             topics = client.topics(internal=True)
             quorum = client.quorum()
-            sizes = directory_sizes(client)
+            directories = client.log_dirs()
+            sizes, cordoned = sizes_of(directories), cordoned_among(directories)
             replicas = Counter(r for t in topics for p in t.partitions for r in p.replicas)
             leaders = Counter(p.leader for t in topics for p in t.partitions)
             brokers = Listing(
-                ("broker", "address", "rack", "leads", "replicas", "bytes", "quorum", "behind"),
+                (
+                    *(
+                        "broker",
+                        "address",
+                        "rack",
+                        "leads",
+                        "replicas",
+                        "bytes",
+                        "quorum",
+                        "behind",
+                    ),
+                    "cordoned",
+                ),
                 title=f"cluster {found.cluster_id}",
             )
             roles = {node: (role, behind) for node, role, behind in quorum_roles(quorum)}
@@ -96,6 +109,7 @@ def status(ctx: click.Context, pause_s: float | None, as_json: bool) -> None:
                     sizes.get(node_id),
                     role,
                     behind,
+                    node_id in cordoned,
                 )
             show(brokers, as_json=as_json)
             show(partition_summary(topics, client.reassignments()), as_json=as_json)
@@ -135,11 +149,20 @@ def controllers_alone(quorum: Quorum, brokers: Collection[int]) -> dict[int, str
     return found
 
 
-def directory_sizes(client: Admin) -> dict[int, int]:
-    """Return the bytes of the replicas of each broker."""
+def sizes_of(found: Mapping[int, Sequence[LogDirectory]]) -> dict[int, int]:
+    """Return the bytes of the replicas of each broker, from its data directories."""
     return {
         broker: sum(size for directory in directories for size in directory.replicas.values())
-        for broker, directories in client.log_dirs().items()
+        for broker, directories in found.items()
+    }
+
+
+def cordoned_among(found: Mapping[int, Sequence[LogDirectory]]) -> set[int]:
+    """Return the brokers that take no new partitions, from their data directories."""
+    return {
+        broker
+        for broker, directories in found.items()
+        if directories and all(each.is_cordoned for each in directories)
     }
 
 
@@ -281,8 +304,10 @@ def present_placements(client: Admin) -> dict[TopicPartition, Placement]:
 
 
 def planner(client: Admin, placements: Mapping[TopicPartition, Placement]) -> Planner:
-    """Return a planner over the brokers that run."""
-    return Planner({node.id: node.rack for node in client.cluster().nodes}, placements)
+    """Return a planner over the brokers that run and are not cordoned."""
+    cordoned = cordoned_among(client.log_dirs())
+    racks = {node.id: node.rack for node in client.cluster().nodes if node.id not in cordoned}
+    return Planner(racks, placements)
 
 
 def carry_out(

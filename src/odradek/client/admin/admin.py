@@ -74,7 +74,11 @@ def directory_of(result: DescribeLogDirsResult) -> LogDirectory:
         for each in topic.partitions
     }
     return LogDirectory(
-        result.log_dir, result.total_bytes, result.usable_bytes, dict(sorted(replicas.items()))
+        result.log_dir,
+        result.total_bytes,
+        result.usable_bytes,
+        dict(sorted(replicas.items())),
+        result.is_cordoned,
     )
 
 

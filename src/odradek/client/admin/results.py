@@ -253,6 +253,8 @@ class LogDirectory:
     usable_bytes: int
     replicas: Mapping[TopicPartition, int]
     """The sizes of its logs in bytes."""
+    is_cordoned: bool = False
+    """True if it takes no new partitions (`cordoned.log.dirs`, KIP-1066)."""
 
 
 @dataclass(frozen=True, slots=True)

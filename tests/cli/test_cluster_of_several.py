@@ -1,4 +1,4 @@
-"""`odradek cluster` on four nodes of our own: one is drained, stopped and removed."""
+"""`odradek cluster` on several nodes of our own: one is drained and removed, one cordoned."""
 
 from __future__ import annotations
 
@@ -45,3 +45,19 @@ def test_a_voter_is_drained_and_removed_and_the_fourth_node_takes_its_place() ->
         until(lambda: voters(admin) == {1, 3, 4})
         read = run("consume", "t", "-e", *at)
         assert sorted(map(int, read.stdout.split())) == list(range(100))
+
+
+def test_a_cordoned_broker_gets_no_replicas_and_is_shown_as_cordoned() -> None:
+    with Cluster(3) as cluster, Admin(brokers=cluster.bootstrap) as admin:
+        at = ("-b", cluster.bootstrap)
+        admin.set_config({"cordoned.log.dirs": "*"}, broker=3)
+        rows = [
+            json.loads(line)
+            for line in run("cluster", "status", "--json", *at).stdout.splitlines()
+            if "cordoned" in line
+        ]
+        assert {row["broker"] for row in rows if row["cordoned"]} == {3}
+        admin.create_topic("t", partitions=6, replication=1, config={"min.insync.replicas": 1})
+        grown = run("cluster", "grow", "-r", "2", "--yes", *at)
+        assert grown.returncode == 0, grown.stderr
+        assert holders(admin) == {1, 2}
