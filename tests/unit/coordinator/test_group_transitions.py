@@ -41,3 +41,11 @@ def test_names_and_reasons_of_clients_are_shortened() -> None:
     (kept,) = ring.newest_before(1, 1)
     assert len(kept.group_id) == LONGEST_NAME and kept.group_id.endswith("g…")
     assert len(kept.reason) == LONGEST_REASON
+
+
+def test_a_coordinator_keeps_the_last_10_000() -> None:
+    ring = GroupTransitions()
+    for _ in range(10_002):
+        ring.note(1, "g", ("Empty", "Stable"), 1, (1, 0), "joined")
+    kept = ring.newest_before(ring.total, 20_000)
+    assert [len(kept), kept[0].number, kept[-1].number] == [10_000, 10_001, 2]
