@@ -271,8 +271,33 @@ def late_offsets(bootstrap: str) -> tuple[str, int]:
         return dict(found[0][1])[0], client.stable_offset()
 
 
-def test_kafka_commits_late_offsets_of_version_1_and_odradek_refuses_them(
+def test_kafka_commits_late_offsets_of_version_1_and_odradek_does_not(
     kafka: ApacheKafka, ours: Broker
 ) -> None:
     assert late_offsets(kafka.bootstrap) == ("NONE", 5)
-    assert late_offsets(ours.bootstrap) == ("INVALID_TXN_STATE", 7)
+    assert late_offsets(ours.bootstrap) == ("COORDINATOR_LOAD_IN_PROGRESS", 7)
+
+
+@pytest.mark.parametrize("broker", ["kafka", "ours"])
+def test_a_client_with_several_connections_commits_over_an_older_one(
+    broker: str, request: pytest.FixtureRequest
+) -> None:
+    """As kafka-go does, which takes any connection of its pool. It is told to try again here."""
+    bootstrap = request.getfixturevalue(broker).bootstrap
+    topic = f"several-connections-{next(names)}"
+    with Admin(brokers=bootstrap) as admin:
+        admin.create_topic(topic, partitions=1)
+        admin.end_offsets([TopicPartition(topic, 0)])
+    with RawConnection(bootstrap) as old, RawConnection(bootstrap) as wire:
+        older, newer = Client(old, topic), Client(wire, topic)
+        producer = newer.init()
+        newer.add_offsets(producer)
+        newer.commit_offsets(3, producer, offset=5)
+        assert newer.end(3, producer, True) == ("NONE", None)
+        newer.add_offsets(producer)
+        tries: list[Any] = [older.commit_offsets(3, producer, offset=7) for _ in range(2)]
+        assert [dict(each[0][1])[0] for each in tries] == (
+            ["NONE" if broker == "kafka" else "COORDINATOR_LOAD_IN_PROGRESS", "NONE"]
+        )
+        assert older.end(3, producer, True) == ("NONE", None)
+        assert newer.stable_offset() == 7

@@ -17,6 +17,24 @@ def test_only_an_older_connection_than_the_newest_of_the_producer_is_late() -> N
     assert not connections.is_late(PRODUCER + 1, EPOCH, 4, 0)
 
 
+def test_an_older_connection_whose_client_reads_the_answer_is_not_late() -> None:
+    connections = ProducerConnections(KEEP_MS)
+    assert not connections.is_late(PRODUCER, EPOCH, 5, 0)
+    assert connections.is_late(PRODUCER, EPOCH, 3, 0)
+    assert not connections.is_late(PRODUCER, EPOCH, 3, 0)
+    assert not connections.is_late(PRODUCER, EPOCH, 3, 0)
+    assert connections.is_late(PRODUCER, EPOCH, 4, 0), "another one"
+    assert connections.is_late(PRODUCER, EPOCH, 3, 0), "it may have been given up since then"
+
+
+def test_the_newest_connection_makes_older_ones_late_again() -> None:
+    connections = ProducerConnections(KEEP_MS)
+    assert not connections.is_late(PRODUCER, EPOCH, 5, 0)
+    assert connections.is_late(PRODUCER, EPOCH, 3, 0)
+    assert not connections.is_late(PRODUCER, EPOCH, 5, 0)
+    assert connections.is_late(PRODUCER, EPOCH, 3, 0)
+
+
 def test_the_next_epoch_may_be_of_a_client_that_connected_earlier() -> None:
     connections = ProducerConnections(KEEP_MS)
     assert not connections.is_late(PRODUCER, EPOCH, 5, 0)

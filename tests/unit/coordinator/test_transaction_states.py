@@ -295,9 +295,9 @@ def test_an_earlier_producer_does_not_abort_the_transaction_of_the_present_one()
     [
         ((1,), 1, ErrorCode.NONE),
         ((1,), 2, ErrorCode.NONE),
-        ((2,), 1, ErrorCode.INVALID_TXN_STATE),
-        ((1, 2), 1, ErrorCode.INVALID_TXN_STATE),
-        ((2, 1), 1, ErrorCode.INVALID_TXN_STATE),
+        ((2,), 1, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        ((1, 2), 1, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        ((2, 1), 1, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
         ((NO_CONNECTION,), 1, ErrorCode.NONE),
         ((2,), NO_CONNECTION, ErrorCode.NONE),
     ],
@@ -310,6 +310,25 @@ def test_an_end_of_an_older_connection_than_the_transactions_ends_nothing(
         assert one.add(connection=connection) is ErrorCode.NONE
     assert one.end(True, False, connection=ended)[0] is error
     assert one.metadata.state is (ONGOING if error else PREPARE_COMMIT)
+
+
+def test_an_end_of_an_older_connection_whose_client_reads_the_answer_is_taken() -> None:
+    one = OneId(EMPTY)
+    one.add(connection=3)
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert one.end(True, False, connection=2)[0] is loading
+    assert one.end(True, False, connection=1)[0] is loading, "another one"
+    assert one.end(True, False, connection=1)[0] is ErrorCode.NONE
+    assert one.metadata.state is PREPARE_COMMIT
+
+
+def test_the_next_transaction_asks_an_older_connection_again() -> None:
+    one = OneId(EMPTY)
+    for _ in range(2):
+        one.add(connection=3)
+        answers = [one.end(True, False, connection=1)[0] for _ in range(2)]
+        assert answers == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE]
+        one.markers_written()
 
 
 def test_with_transaction_version_2_the_epoch_tells_what_is_late() -> None:

@@ -270,13 +270,23 @@ def test_fenced_producer_commits_nothing() -> None:
     assert fetch(stage) == {0: -1, 1: -1}
 
 
-def test_offsets_over_a_connection_that_the_producer_gave_up_are_refused() -> None:
+def test_offsets_over_a_connection_that_the_producer_gave_up_are_not_taken() -> None:
     stage = Stage()
     transaction = Transaction(stage)
     assert transaction.commit(5, connection=2) == "NONE"
     transaction.end(committed=True)
     assert transaction.commit(7, connection=2) == "NONE"
-    assert transaction.commit(5, connection=1) == "INVALID_TXN_STATE"
+    assert transaction.commit(5, connection=1) == "COORDINATOR_LOAD_IN_PROGRESS"
+    transaction.end(committed=True)
+    assert fetch(stage)[0] == 7
+
+
+def test_a_client_with_several_connections_commits_over_an_older_one_when_it_tries_again() -> None:
+    stage = Stage()
+    transaction = Transaction(stage)
+    assert transaction.commit(5, connection=2) == "NONE"
+    answers = [transaction.commit(7, connection=1) for _ in range(2)]
+    assert answers == ["COORDINATOR_LOAD_IN_PROGRESS", "NONE"]
     transaction.end(committed=True)
     assert fetch(stage)[0] == 7
 

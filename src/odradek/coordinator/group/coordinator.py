@@ -280,7 +280,7 @@ class GroupCoordinator:
             )
         producer = request.producer_id, request.producer_epoch
         if self._producers.is_late(*producer, connection, self.runtime.timer.now_ms):
-            reply.refuse(ErrorCode.INVALID_TXN_STATE)
+            reply.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return
         self.runtime.run(
             request.group_id,

@@ -8,9 +8,12 @@
 EndTxn whose client gave up its connection and asked again may still be in the buffer of that old
 connection; it would end the next transaction, which the client has begun over a newer connection,
 half way (KAFKA-17754). So an EndTxn below version 5 ends nothing if it comes over an older
-connection than the newest one that added a partition or a group to the transaction. A client that
-has connected again since then has a newer one and is not affected. What a coordinator knows of
-connections ends with its leadership, and with that the old connections to it do not count.
+connection than the newest one that added a partition or a group to the transaction: the client is
+told to try again (COORDINATOR_LOAD_IN_PROGRESS). Nobody reads that from a connection that was given
+up. A client with several connections at once, such as kafka-go, does, and an EndTxn over the same
+connection is taken then. A client that has connected again has a newer one and is not affected.
+What a coordinator knows of connections ends with its leadership, and with that the old connections
+to it do not count.
 """
 
 from __future__ import annotations
@@ -81,7 +84,7 @@ def end_txn(
         event = Event.COMMIT if committed else Event.ABORT
         after = outcome(event, metadata.state) if error is ErrorCode.NONE else error
         if isinstance(after, TransactionState) and is_late(shard, metadata, connection):
-            after = ErrorCode.INVALID_TXN_STATE
+            after = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if isinstance(after, ErrorCode):
         if after is ErrorCode.NONE and bumps_epoch:
             result.answer(reply, end_success(metadata))
@@ -145,9 +148,17 @@ def outcome_with_bump(
 
 
 def is_late(shard: TransactionShard, metadata: TransactionMetadata, connection: int) -> bool:
-    """True if a newer connection added to the transaction: see the module."""
-    newest = shard.newest_connections.get(metadata.transactional_id, NO_CONNECTION)
-    return connection != NO_CONNECTION and connection < newest
+    """True if a newer connection added to the transaction, and the client is to try again: see the
+    module.
+    """
+    transactional_id = metadata.transactional_id
+    newest = shard.newest_connections.get(transactional_id, NO_CONNECTION)
+    if connection == NO_CONNECTION or connection >= newest:
+        return False
+    if shard.answered_connections.get(transactional_id) == connection:
+        return False
+    shard.answered_connections[transactional_id] = connection
+    return True
 
 
 def decided(
@@ -173,6 +184,7 @@ def prepare(shard: TransactionShard, result: OperationResult, ending: Transactio
     def appended() -> None:
         result.cancel((TIMEOUT, transactional_id))
         shard.newest_connections.pop(transactional_id, None)
+        shard.answered_connections.pop(transactional_id, None)
 
     result.write(ending.record())
     result.after_append(appended)

@@ -95,6 +95,8 @@ class TransactionShard:
         self.coordinator_epoch = coordinator_epoch
         self.newest_connections: dict[str, int] = {}
         """For each open transaction, the newest connection that added to it: see `end_txn`."""
+        self.answered_connections: dict[str, int] = {}
+        """For open transactions, an older connection whose EndTxn was to be tried again."""
         self.counts = dict.fromkeys(KEPT, 0)
         """How many ids are in each state."""
         self._by_id: dict[str, TransactionMetadata] = {}
