@@ -1,7 +1,7 @@
 """Fixtures of the interop tests, each started once: Kafka's jars, a real node, a broker, Spark.
 
 Without Java or Maven these tests fail and say so: a skipped comparison would look like a passed
-one.
+one. Only the programs of `client_programs` are skipped without their languages.
 """
 
 from __future__ import annotations
