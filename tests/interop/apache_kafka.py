@@ -24,6 +24,7 @@ from odradek.testing.ports import reserve_ports
 
 POM = Path(__file__).with_name("pom.xml")
 STREAMS_POM = POM.with_name("streams-pom.xml")
+MIRROR_POM = POM.with_name("mirror-pom.xml")
 START_TIMEOUT_S = 300
 TOOL_TIMEOUT_S = 300
 LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
