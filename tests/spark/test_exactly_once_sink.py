@@ -25,7 +25,7 @@ from odradek.protocol.api.update_features import (
 from odradek.spark import producers
 from odradek.spark.commit_protocol import Task
 from odradek.spark.exactly_once import driver as drivers
-from odradek.spark.exactly_once import ledger_topic
+from odradek.spark.exactly_once import ledger_topic, reading
 from odradek.spark.exactly_once.errors import (
     LedgerAhead,
     LedgerGone,
@@ -329,7 +329,39 @@ def test_records_deleted_before_they_are_copied_stop_the_query(query, monkeypatc
 
 
 @pytest.mark.parametrize("again", ["gone", "made again"])
+def test_a_topic_deleted_before_the_end_of_the_batch_stops_the_query(
+    topics, query, monkeypatch, again
+):
+    monkeypatch.setattr(reading, "DELETED_AFTER_MS", 200)
+    query.commit(0, query.task(0, [1]))
+    report = query.task(1, [2])
+    query.topic.delete()
+    if again == "made again":
+        until_created(topics, query.topic.name)
+    wanted = rf"0 of its 1 .*topics {query.topic.name}, .*task 0 .1 records.*ledgerStartsAt to 2"
+    with pytest.raises(RowsMissing, match=wanted):
+        query.commit(1, report)
+    query.new_driver()
+    with pytest.raises(RowsMissing, match=wanted):
+        query.commit(1, query.task(1, [2]))
+    if again == "gone":
+        until_created(topics, query.topic.name)
+    query.options = replace(query.options, ledger_starts_at=2)
+    query.commit(2, query.task(2, [3]))
+    assert committed(query.topic) == [3]
+
+
+def test_a_topic_made_again_between_two_batches_is_written_to(topics, query):
+    query.commit(0, query.task(0, [1]))
+    query.topic.delete()
+    until_created(topics, query.topic.name)
+    query.commit(1, query.task(1, [2]))
+    assert committed(query.topic) == [2]
+
+
+@pytest.mark.parametrize("again", ["gone", "made again"])
 def test_a_topic_deleted_after_the_decision_stops_the_query(topics, query, monkeypatch, again):
+    monkeypatch.setattr(reading, "DELETED_AFTER_MS", 200)
     lose_after_the_decision(query, monkeypatch, 1)
     query.topic.delete()
     if again == "made again":

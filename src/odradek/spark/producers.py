@@ -52,6 +52,10 @@ class CachedProducer:
             self._topics[topic] = known
         return len(known[0].partitions)
 
+    def forget_topics(self) -> None:
+        """Ask for topics anew."""
+        self._topics.clear()
+
     def topic_id(self, topic: str) -> str:
         """Return the id of a topic that was written to, as text."""
         return uuid_text(self._topics[topic][0].topic_id)

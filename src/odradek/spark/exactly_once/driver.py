@@ -33,6 +33,7 @@ from odradek.spark.exactly_once.steps import (
     DescribePrefix,
     EndTransactions,
     FenceLosers,
+    FindDeletedTopics,
     Outcome,
     ReadLedger,
     ReadOutcomes,
@@ -132,6 +133,8 @@ class BatchDriver:
                 case FenceLosers():
                     result = None
                     self._fenced = self._admin.fence_losers(self.prefix, self._fenced)
+                case FindDeletedTopics(decision):
+                    result = self._admin.deleted_topics(decision.topic_ids)
                 case ReadOutcomes(transactions, decision):
                     result = self._outcomes(batch, transactions, decision)
                 case CopyRecords(transaction, marked):

@@ -21,7 +21,7 @@ keeps a marker as long as a record of its transaction.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -55,6 +55,10 @@ class TaskTransaction:
     @property
     def records(self) -> int:
         return sum(each.records for each in self.ranges)
+
+    def has_written_to(self, topics: Collection[str]) -> bool:
+        """True if some of its records are in one of these topics."""
+        return any(each.topic in topics for each in self.ranges)
 
     def __str__(self) -> str:
         places = ", ".join(

@@ -81,6 +81,8 @@ class ExactlyOnce(CommitProtocol):
             return None
         transactional_id = f"{batch.prefix}.{task.partition_id}.{task.attempt}"
         producer = take_producer(self.options, transactional_id, self.ledger.transaction_timeout_ms)
+        # The decision has the topics' ids: that of a topic which was made again would be wrong.
+        producer.forget_topics()
         try:
             producer.producer.init_transactions(transactional_id=transactional_id)
             producer.producer.begin_transaction()

@@ -61,6 +61,8 @@ OUTCOME_FETCH_BYTES = 64 * 1024
 """Enough to see one batch of the transaction: a first batch that is larger comes whole."""
 COPY_FETCH_BYTES = 4 * 1024 * 1024
 OPEN_BACKOFF_MS = 20
+DELETED_AFTER_MS = 5_000
+"""How long a topic is looked for: a broker may be that far behind the one that a task asked."""
 
 FencedIds = Mapping[str, tuple[int, int]]
 """Transactional ids that were fenced, with the producer id and epoch which that gave them."""
@@ -346,6 +348,21 @@ class LogCalls(AdminCalls):
             if each.error_code == ErrorCode.NONE
         }
 
+    async def deleted_topics(self, topic_ids: Mapping[str, str]) -> frozenset[str]:
+        """Return the topics, by name, that do not exist any more, or have another id than this one
+        (as text; "" if it is not known)."""
+        deadline_ms = self.engine.now_ms + DELETED_AFTER_MS
+        while True:
+            found = await self.retry(lambda: self.find_topics(topic_ids))
+            missing = frozenset(
+                name
+                for name, topic_id in topic_ids.items()
+                if name not in found or topic_id not in ("", uuid_text(found[name].topic_id))
+            )
+            if not missing or self.engine.now_ms >= deadline_ms:
+                return missing
+            await self.engine.sleep(OPEN_BACKOFF_MS)
+
     async def outcomes(
         self, transactions: Sequence[TaskTransaction], topic_ids: Mapping[str, str]
     ) -> list[Outcome]:
@@ -392,6 +409,7 @@ class LogAdmin(Admin):
     end_many = BlockingMethod(LogCalls.end_many)
     has_committed = BlockingMethod(LogCalls.has_committed)
     fence_losers = BlockingMethod(LogCalls.fence_losers)
+    deleted_topics = BlockingMethod(LogCalls.deleted_topics)
     outcomes = BlockingMethod(LogCalls.outcomes)
     records_of_transaction = BlockingMethod(LogCalls.records_of_transaction)
 

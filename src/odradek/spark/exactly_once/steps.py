@@ -4,7 +4,8 @@
                    ShutOutOlderDrivers ─► ReadLedger ─┬─ undecided ─► WriteDecision ────────────┐
                                                       └─ decided ─► EndTransactions(new, abort)─┤
         ┌───────────────────────────────────────────────────────────────────────────────────────┘
-        └─► EndTransactions(decided, commit) ─► FenceLosers ─┬─ all certain ─► done
+        └─► EndTransactions(decided, commit) ─► FenceLosers ─► FindDeletedTopics
+                                                             ├─ all certain ─► done
                                                              └─ ReadOutcomes ─► CopyRecords …
 
     abort_steps    ReadLedger ─► those reported and undecided: shut out, look again, abort
@@ -24,6 +25,8 @@ A step is a generator: it yields an effect, gets the effect's result, and ends w
                              ended it, or its id has gone on; it may be committed or aborted
     FenceLosers              open transactions of the prefix, found by ListTransactions, are
                              aborted; tasks that have an id and have sent nothing yet are shut out
+    FindDeletedTopics        ─► which topics of a decision are not there any more. An EndTxn says
+                             nothing of that: coordinators drop partitions that were deleted
     ReadOutcomes             ─► what the topics have of each, once nothing of it is open
     CopyRecords              the records of an aborted transaction are written again and the
                              decision with its mark, in one transaction. False: records are gone.
@@ -158,6 +161,13 @@ class FenceLosers:
 
 
 @dataclass(frozen=True, slots=True)
+class FindDeletedTopics:
+    """Find the topics of a decision that were deleted since, though they may be made again."""
+
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
 class ReadOutcomes:
     """Read what the topics have of transactions."""
 
@@ -180,6 +190,7 @@ Effect = (
     | WriteDecision
     | EndTransactions
     | FenceLosers
+    | FindDeletedTopics
     | ReadOutcomes
     | CopyRecords
 )
@@ -274,10 +285,13 @@ def finish_decided(batch: Batch, decision: Decision) -> Steps:
     ended: list[bool] = yield EndTransactions(to_end, commit=True)
     # Before outcomes are read: an open transaction of a loser would hide them.
     yield FenceLosers()
+    deleted: Collection[str] = ()
+    if decision.transactions:
+        deleted = yield FindDeletedTopics(decision)
     uncertain = tuple(each for each, certain in zip(to_end, ended, strict=True) if not certain)
-    if not uncertain:
-        return
-    outcomes: list[Outcome] = yield ReadOutcomes(uncertain, decision)
+    outcomes: list[Outcome] = []
+    if uncertain:
+        outcomes = yield ReadOutcomes(uncertain, decision)
     if Outcome.ABORTED in outcomes:
         yield ShutOutOlderDrivers()
         # An older driver may have copied some of them.
@@ -294,7 +308,14 @@ def finish_decided(batch: Batch, decision: Decision) -> Steps:
         decision = newer
     lost: list[TaskTransaction] = []
     unknown: list[TaskTransaction] = []
-    for each, outcome in zip(uncertain, outcomes, strict=True):
+    open_ends = dict(zip(uncertain, outcomes, strict=True))
+    gone = [
+        each
+        for each in decision.transactions
+        if each.has_written_to(deleted)
+        and open_ends.get(each, Outcome.COMMITTED) is Outcome.COMMITTED
+    ]
+    for each, outcome in open_ends.items():
         if outcome is Outcome.GONE:
             unknown.append(each)
         elif outcome is Outcome.ABORTED and each in decision.transactions:
@@ -304,8 +325,8 @@ def finish_decided(batch: Batch, decision: Decision) -> Steps:
                 decision = marked
             else:
                 lost.append(each)
-    if lost or unknown:
-        raise RowsMissing(missing_text(batch, decision, lost, unknown))
+    if lost or unknown or gone:
+        raise RowsMissing(missing_text(batch, decision, lost, unknown, gone, deleted))
 
 
 def missing_text(
@@ -313,11 +334,19 @@ def missing_text(
     decision: Decision,
     lost: Sequence[TaskTransaction],
     unknown: Sequence[TaskTransaction],
+    gone: Sequence[TaskTransaction],
+    deleted: Collection[str],
 ) -> str:
+    missing = len(lost) + len(unknown) + len(gone)
     parts = [
-        f"{batch} was decided, and {len(decision.transactions) - len(lost) - len(unknown)} of its "
+        f"{batch} was decided, and {len(decision.transactions) - missing} of its "
         f"{len(decision.transactions)} transactions are in the topics"
     ]
+    if gone:
+        parts.append(
+            f"Deleted since, with all that was in them: topics {', '.join(sorted(deleted))}, and "
+            "so in part or whole " + named(gone)
+        )
     if lost:
         parts.append(
             "Not in: " + named(lost) + ". The brokers aborted them, because no driver ended them "
