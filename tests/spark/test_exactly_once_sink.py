@@ -33,7 +33,7 @@ from odradek.spark.exactly_once.errors import (
     RowsMissing,
 )
 from odradek.spark.exactly_once.protocol import ExactlyOnce
-from odradek.spark.exactly_once.reading import LogCalls, log_admin_of
+from odradek.spark.exactly_once.reading import LogAdmin, LogCalls, log_admin_of
 from odradek.spark.options import write_options
 from odradek.spark.task_writer import TaskWriter
 from odradek.testing.broker import Broker
@@ -393,6 +393,13 @@ def test_a_topic_deleted_while_a_task_writes_fails_the_task_with_the_way_out():
 def test_ends_over_a_connection_older_than_the_writers_commit_at_once(monkeypatch, caplog):
     """A coordinator refuses them before transaction version 2: they might be late ones."""
     update = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)
+    made = []
+
+    def new_admin(options):
+        made.append(LogAdmin(options))
+        return made[-1]
+
+    monkeypatch.setattr(drivers, "LogAdmin", new_admin)
     with Broker() as broker:
         with RawConnection(broker.bootstrap) as wire:
             wire.ask(UpdateFeaturesRequest(feature_updates=[update]), 2, UpdateFeaturesResponse)
@@ -403,7 +410,9 @@ def test_ends_over_a_connection_older_than_the_writers_commit_at_once(monkeypatc
                 producers._cached.clear()
             report = query.task(batch_id, [batch_id])
             assert report.transaction.transaction_version == 1
+            before = len(made)
             query.commit(batch_id, report)
+            assert len(made) - before == (0, 1, 0)[batch_id], "connections newer than the writer's"
         assert committed(query.topic) == [0, 1, 2]
     assert "written again" not in caplog.text
 

@@ -238,19 +238,18 @@ class TransactionCalls(Calls):
         no error, as long as its id has begun no other transaction. Raises the coordinator's final
         error: `ProducerFenced` if another producer has the id, or the coordinator has aborted the
         transaction; otherwise by its `code`."""
+        await self.retry(lambda: self._attempt_end(transaction, committed))
+
+    async def _attempt_end(self, transaction: OpenTransaction, committed: bool) -> None:
+        """One attempt of `end_transaction`."""
         transactional_id = transaction.transactional_id
+        _, answer = await self._ask_transaction_coordinator(
+            transactional_id, end_txn(transaction, committed=committed), EndTxnResponse
+        )
         outcome = "committing" if committed else "aborting"
-
-        async def attempt() -> None:
-            _, answer = await self._ask_transaction_coordinator(
-                transactional_id, end_txn(transaction, committed=committed), EndTxnResponse
-            )
-            raise_for_code(
-                answer.error_code,
-                f"{outcome} the transaction of transactional id {transactional_id}",
-            )
-
-        await self.retry(attempt)
+        raise_for_code(
+            answer.error_code, f"{outcome} the transaction of transactional id {transactional_id}"
+        )
 
     async def abort_transaction(
         self, partition: PartitionLike, producer_id: int, epoch: int, coordinator_epoch: int = -1

@@ -204,11 +204,13 @@ class BatchDriver:
     def _end(self, transactions: Sequence[TaskTransaction], commit: bool) -> list[bool]:
         """End transactions.
 
-        Before transaction version 2 Odradek's coordinators refuse an EndTxn that comes over an
-        older connection than the writer's: it might be a late one. This one is not, so it is sent
-        again over a new connection, which is kept for the next batches of the same writers.
+        Before transaction version 2 Odradek's coordinators answer an EndTxn that comes over an
+        older connection than the writer's with COORDINATOR_LOAD_IN_PROGRESS: it might be a late
+        one. This one is not, so it is sent again at once over a new connection, which is kept for
+        the next batches of the same writers: over the old one each batch would wait for a back-off.
         """
-        ended = (self._ending or self._admin).end_many(self.prefix, transactions, commit)
+        admin = self._ending or self._admin
+        ended = admin.end_many(self.prefix, transactions, commit, tries_again=False)
         refused = [
             each
             for each, certain in zip(transactions, ended, strict=True)

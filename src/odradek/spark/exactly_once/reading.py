@@ -28,7 +28,7 @@ from odradek.client.list_offsets import EARLIEST as START
 from odradek.client.list_offsets import LATEST as END
 from odradek.client.list_offsets import OffsetLookup, offsets_in, send_list_offsets
 from odradek.client.producer.futures import DeliveredRange
-from odradek.client.transaction import OpenTransaction
+from odradek.client.transaction import VERSION_2, OpenTransaction
 from odradek.client.waiter import gather, spawn
 from odradek.config.client import AdminConfig
 from odradek.model.errors import ErrorCode
@@ -61,6 +61,7 @@ OUTCOME_FETCH_BYTES = 64 * 1024
 """Enough to see one batch of the transaction: a first batch that is larger comes whole."""
 COPY_FETCH_BYTES = 4 * 1024 * 1024
 OPEN_BACKOFF_MS = 20
+LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 DELETED_AFTER_MS = 5_000
 """How long a topic is looked for: a broker may be that far behind the one that a task asked."""
 
@@ -269,30 +270,45 @@ class LogCalls(AdminCalls):
         return found, written.last_offset + 1 if end is None else end
 
     async def end_many(
-        self, prefix: str, transactions: Sequence[TaskTransaction], committed: bool
+        self,
+        prefix: str,
+        transactions: Sequence[TaskTransaction],
+        committed: bool,
+        tries_again: bool = True,
     ) -> list[bool]:
         """End transactions, all at once. Returns for each whether this, or the same before, ended
-        it; False for answers that do not tell its outcome."""
+        it; False for answers that do not tell its outcome. Not `tries_again`: one of those is
+        COORDINATOR_LOAD_IN_PROGRESS for transactions before version 2."""
         waiters = [
             spawn(
-                self.end_transaction(
+                self._end_one(
                     OpenTransaction(
                         each.transactional_id(prefix),
                         each.producer_id,
                         each.producer_epoch,
                         each.transaction_version,
                     ),
-                    committed=committed,
+                    committed,
+                    tries_again or each.transaction_version >= VERSION_2,
                 )
             )
             for each in transactions
         ]
-        await gather(waiters)
-        for waiter in waiters:
-            error = waiter.error
-            if error is not None and getattr(error, "code", None) not in AMBIGUOUS:
-                raise error
-        return [waiter.error is None for waiter in waiters]
+        return [waiter.result() for waiter in await gather(waiters)]
+
+    async def _end_one(
+        self, transaction: OpenTransaction, committed: bool, tries_again: bool
+    ) -> bool:
+        async def attempt() -> bool:
+            try:
+                await self._attempt_end(transaction, committed)
+            except KafkaError as error:
+                if error.code in AMBIGUOUS or (error.code == LOADING and not tries_again):
+                    return False
+                raise
+            return True
+
+        return await self.retry(attempt)
 
     async def has_committed(self, transactional_id: str) -> bool:
         """Return whether the last transaction of an id was committed, once its markers are written;
