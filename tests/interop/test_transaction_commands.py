@@ -1,4 +1,4 @@
-"""`odradek txn` with a real Apache Kafka: it lists, describes, finds and aborts transactions."""
+"""`odradek txn` with a real Apache Kafka and ours: it lists, describes and aborts transactions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATIENCE_S = 60
 names = itertools.count()
 
 
-@pytest.fixture(params=["kafka"])
+@pytest.fixture(params=["kafka", "ours"])
 def bootstrap(request: pytest.FixtureRequest) -> str:
     running: ApacheKafka | Broker = request.getfixturevalue(request.param)
     return running.bootstrap
