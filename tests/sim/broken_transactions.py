@@ -65,7 +65,7 @@ def commits_what_it_has_aborted(patch: pytest.MonkeyPatch) -> None:
 
 def takes_late_ends(patch: pytest.MonkeyPatch) -> None:
     """An EndTxn of an older connection ends the next transaction."""
-    patch.setattr(end_txn, "is_late", lambda shard, metadata, connection: False)
+    patch.setattr(end_txn, "is_late", lambda shard, metadata, connection, now_ms: False)
 
 
 # What is kept, and what goes on after loading.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from odradek.coordinator.answered_connection import ANSWER_READ_MS
 from odradek.coordinator.group.late_offset_commits import ProducerConnections
 
 PRODUCER, EPOCH, KEEP_MS = 7, 3, 1_000
@@ -21,18 +22,19 @@ def test_an_older_connection_whose_client_reads_the_answer_is_not_late() -> None
     connections = ProducerConnections(KEEP_MS)
     assert not connections.is_late(PRODUCER, EPOCH, 5, 0)
     assert connections.is_late(PRODUCER, EPOCH, 3, 0)
-    assert not connections.is_late(PRODUCER, EPOCH, 3, 0)
-    assert not connections.is_late(PRODUCER, EPOCH, 3, 0)
-    assert connections.is_late(PRODUCER, EPOCH, 4, 0), "another one"
-    assert connections.is_late(PRODUCER, EPOCH, 3, 0), "it may have been given up since then"
+    assert connections.is_late(PRODUCER, EPOCH, 3, ANSWER_READ_MS - 1), "sent with the first one"
+    assert not connections.is_late(PRODUCER, EPOCH, 3, ANSWER_READ_MS)
+    assert not connections.is_late(PRODUCER, EPOCH, 3, ANSWER_READ_MS)
+    assert connections.is_late(PRODUCER, EPOCH, 4, 100), "another one"
+    assert connections.is_late(PRODUCER, EPOCH, 3, 100), "it may have been given up since then"
 
 
 def test_the_newest_connection_makes_older_ones_late_again() -> None:
     connections = ProducerConnections(KEEP_MS)
     assert not connections.is_late(PRODUCER, EPOCH, 5, 0)
     assert connections.is_late(PRODUCER, EPOCH, 3, 0)
-    assert not connections.is_late(PRODUCER, EPOCH, 5, 0)
-    assert connections.is_late(PRODUCER, EPOCH, 3, 0)
+    assert not connections.is_late(PRODUCER, EPOCH, 5, 1)
+    assert connections.is_late(PRODUCER, EPOCH, 3, 100)
 
 
 def test_the_next_epoch_may_be_of_a_client_that_connected_earlier() -> None:

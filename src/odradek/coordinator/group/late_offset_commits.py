@@ -10,7 +10,7 @@ So offsets are not taken at once that come over an older connection than the new
 the same producer, of the same epoch, has committed offsets: the producer is told to try again
 (COORDINATOR_LOAD_IN_PROGRESS). Nobody reads that from a connection that was given up. A client with
 several connections at once, such as kafka-go, does, and what it sends over that connection
-afterwards is not late. As soon as it takes another one, that counts for nothing.
+`ANSWER_READ_MS` later is not late. As soon as it takes another one, that counts for nothing.
 
 A producer is forgotten when no connection can be left that is older than its last commit and still
 open: a silent one is closed (`connections.max.idle.ms`).
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-NO_CONNECTION = -1
+from odradek.coordinator.answered_connection import ANSWER_READ_MS, AnsweredConnection
 
 
 class LastCommit(NamedTuple):
@@ -32,7 +32,7 @@ class LastCommit(NamedTuple):
     epoch: int
     connection: int
     at_ms: int
-    answered: int = NO_CONNECTION
+    answered: AnsweredConnection | None = None
 
 
 class ProducerConnections:
@@ -65,8 +65,11 @@ class ProducerConnections:
             if epoch < last.epoch:
                 return False
             if connection < last.connection:
-                if connection != last.answered:
-                    self._last_commits[producer_id] = last._replace(answered=connection)
+                answered = last.answered
+                if answered is None or answered.connection != connection:
+                    answered = AnsweredConnection(connection, now_ms)
+                    self._last_commits[producer_id] = last._replace(answered=answered)
+                if now_ms - answered.at_ms < ANSWER_READ_MS:
                     return True
                 commit = last._replace(at_ms=now_ms)
         self._last_commits.pop(producer_id, None)

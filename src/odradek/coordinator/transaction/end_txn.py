@@ -11,9 +11,9 @@ half way (KAFKA-17754). So an EndTxn below version 5 ends nothing if it comes ov
 connection than the newest one that added a partition or a group to the transaction: the client is
 told to try again (COORDINATOR_LOAD_IN_PROGRESS). Nobody reads that from a connection that was given
 up. A client with several connections at once, such as kafka-go, does, and an EndTxn over the same
-connection is taken then. A client that has connected again has a newer one and is not affected.
-What a coordinator knows of connections ends with its leadership, and with that the old connections
-to it do not count.
+connection is taken `ANSWER_READ_MS` later; what comes sooner may have been sent with the first one.
+A client that has connected again has a newer one and is not affected. What a coordinator knows of
+connections ends with its leadership, and with that the old connections to it do not count.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from odradek.coordinator.answered_connection import ANSWER_READ_MS, AnsweredConnection
 from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.transaction.add_partitions import (
     NO_CONNECTION,
@@ -83,7 +84,9 @@ def end_txn(
         error = producer_error(metadata, producer)
         event = Event.COMMIT if committed else Event.ABORT
         after = outcome(event, metadata.state) if error is ErrorCode.NONE else error
-        if isinstance(after, TransactionState) and is_late(shard, metadata, connection):
+        if isinstance(after, TransactionState) and is_late(
+            shard, metadata, connection, result.now_ms
+        ):
             after = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if isinstance(after, ErrorCode):
         if after is ErrorCode.NONE and bumps_epoch:
@@ -147,7 +150,9 @@ def outcome_with_bump(
     return outcome(Event.COMMIT_AND_BUMP if committed else Event.ABORT_AND_BUMP, state)
 
 
-def is_late(shard: TransactionShard, metadata: TransactionMetadata, connection: int) -> bool:
+def is_late(
+    shard: TransactionShard, metadata: TransactionMetadata, connection: int, now_ms: int
+) -> bool:
     """True if a newer connection added to the transaction, and the client is to try again: see the
     module.
     """
@@ -155,9 +160,10 @@ def is_late(shard: TransactionShard, metadata: TransactionMetadata, connection: 
     newest = shard.newest_connections.get(transactional_id, NO_CONNECTION)
     if connection == NO_CONNECTION or connection >= newest:
         return False
-    if shard.answered_connections.get(transactional_id) == connection:
-        return False
-    shard.answered_connections[transactional_id] = connection
+    answered = shard.answered_connections.get(transactional_id)
+    if answered is not None and answered.connection == connection:
+        return now_ms - answered.at_ms < ANSWER_READ_MS
+    shard.answered_connections[transactional_id] = AnsweredConnection(connection, now_ms)
     return True
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
+from odradek.coordinator.answered_connection import AnsweredConnection
 from odradek.coordinator.operation import OperationResult, TimerKey
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.transaction.end_txn import resume_end, timed_out
@@ -95,7 +96,7 @@ class TransactionShard:
         self.coordinator_epoch = coordinator_epoch
         self.newest_connections: dict[str, int] = {}
         """For each open transaction, the newest connection that added to it: see `end_txn`."""
-        self.answered_connections: dict[str, int] = {}
+        self.answered_connections: dict[str, AnsweredConnection] = {}
         """For open transactions, an older connection whose EndTxn was to be tried again."""
         self.counts = dict.fromkeys(KEPT, 0)
         """How many ids are in each state."""
