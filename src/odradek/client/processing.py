@@ -118,6 +118,23 @@ def plan_of(
     )
 
 
+def check_form(*, arrow: bool, decode: object, key: object, value: object) -> None:
+    """Raise `ConfigError` for arguments that count for records given with `arrow`, or the other way
+    round: they would be ignored.
+    """
+    for name, given in (("key", key), ("value", value)):
+        if arrow and given is not None:
+            raise ConfigError(
+                f"{name} of process() is a serializer of records, and with arrow=True there are "
+                'tables. What to do: give decode="json", or another form that Consumer.arrow takes'
+            )
+    if decode is not None and not arrow:
+        raise ConfigError(
+            "decode of process() is for tables. What to do: give arrow=True too, or value instead "
+            "of decode"
+        )
+
+
 def names_brokers(settings: Mapping[str, Any] | None) -> bool:
     """True if the settings have brokers, by whichever name."""
     return "bootstrap.servers" in (alias_of(name).name for name in settings or ())

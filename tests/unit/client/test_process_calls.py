@@ -92,6 +92,23 @@ def test_the_predecessor_is_fenced_before_the_group_reads_with_awaited_clients(m
         asyncio.run(awaited.process("in", print, group="g", transactional_id="id"))
 
 
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"arrow": True, "value": "json"}, 'value of process.* give decode="json"'),
+        ({"arrow": True, "key": "text"}, "key of process.* is a serializer of records"),
+        ({"decode": "json"}, "decode of process.* give arrow=True too"),
+    ],
+)
+def test_what_counts_for_records_only_or_for_tables_only_is_refused(
+    given: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        blocking.process("in", print, group="g", **given)
+    with pytest.raises(ConfigError, match=problem):
+        asyncio.run(awaited.process("in", print, group="g", **given))
+
+
 def slow_pace() -> TransactionLimit:
     """Each look at the clock finds a third of a transaction gone."""
     seconds = iter(range(100))

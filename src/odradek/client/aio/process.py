@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from odradek.client.aio.consumer import Consumer
 from odradek.client.aio.producer import Producer
 from odradek.client.process_loop import ProcessLoop, pace_of, table_writer, write_records
-from odradek.client.processing import INTERVAL_S, MAX_RECORDS, plan_of
+from odradek.client.processing import INTERVAL_S, MAX_RECORDS, check_form, plan_of
 from odradek.client.producer.intercepted_send import ProducerRecord
 from odradek.client.producer.send_path import SerializedRecord
 from odradek.client.waiter import Waiter
@@ -59,6 +59,7 @@ async def process(
     The arguments and the errors are those of the blocking `odradek.process`. Cancelling aborts the
     present transaction: its records are read again by the next member.
     """
+    check_form(arrow=arrow, decode=decode, key=key, value=value)
     plan = plan_of(
         to=to,
         group=group,

@@ -33,6 +33,7 @@ from odradek.client.processing import (
     MAX_RECORDS,
     Plan,
     TransactionLimit,
+    check_form,
     outputs_of,
     plan_of,
 )
@@ -80,10 +81,10 @@ def process(
 
     The function gets a `Record` and returns None, a value, which goes to the topic `to` with the
     key of the record, or a `ProducerRecord`; or several of these, in a list or as a generator.
-    `key` and `value` are names of serializers, or objects that do both ways (`Serde`). With
-    `arrow=True` the function gets a table, as `Consumer.arrow` makes it (`decode` too), and returns
-    a table or None: its columns `key`, `value` and `headers` are written; without a `value`, its
-    other columns as JSON.
+    `key` and `value` are names of serializers, or objects that do both ways (`Serde`); there are
+    none with `arrow=True`. Then the function gets a table, as `Consumer.arrow` makes it (`decode`
+    too), and returns a table or None: its columns `key`, `value` and `headers` are written; without
+    a `value`, its other columns as JSON.
 
     A record that cannot be decoded, or for which the function raises, ends the processing with that
     exception; with `on_error="dlq:TOPIC"` it is written there instead, in the same transaction.
@@ -98,6 +99,7 @@ def process(
     (ODRADEK_BROKERS, KAFKA_BOOTSTRAP_SERVERS), else localhost:9092; `consumer` and `producer` are
     further settings. Raises `ConfigError`, and the `KafkaError`s of consumer and producer.
     """
+    check_form(arrow=arrow, decode=decode, key=key, value=value)
     plan = plan_of(
         to=to,
         group=group,
