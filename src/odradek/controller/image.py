@@ -150,8 +150,11 @@ class BrokerRegistration:
 
     @property
     def usable(self) -> bool:
-        """True if new replicas may be placed on this broker: one that is fenced comes last."""
-        if self.in_controlled_shutdown:
+        """True if new replicas may be placed on this broker: one that is fenced comes last.
+
+        One that has stopped cleanly is fenced and no more shutting down, as in Kafka.
+        """
+        if self.in_controlled_shutdown and not self.fenced:
             return False
         cordoned = self.cordoned_log_dirs
         return not cordoned or not self.log_dirs or not set(self.log_dirs).issubset(cordoned)

@@ -5,7 +5,7 @@ Racks take turns, so that the replicas of a partition are in as many racks as th
 the brokers of a rack. Both begin one further with each partition, which spreads leaders and
 followers evenly. When each broker has led once, racks and brokers are shuffled, so that the same
 brokers do not meet again. A fenced broker never comes first, and only where its rack has no other.
-Brokers that are shutting down or cordoned get no replicas.
+Brokers that are shutting down or cordoned get no replicas; one that has stopped is fenced.
 """
 
 from __future__ import annotations

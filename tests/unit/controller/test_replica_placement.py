@@ -85,7 +85,6 @@ def test_every_factor_is_placed_whatever_is_fenced(seed: int, factor: int) -> No
     "fields",
     [
         {"in_controlled_shutdown": True},
-        {"fenced": True, "in_controlled_shutdown": True},
         {"cordoned_log_dirs": an_image(1).brokers[1].log_dirs},
     ],
 )
@@ -96,6 +95,15 @@ def test_brokers_that_stop_or_are_cordoned_get_no_replicas(fields: dict[str, obj
     assert results["two"].error_code == 0
     assert results["three"].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert all(1 not in each.replicas for each in image.topics["two"].partitions.values())
+
+
+def test_a_broker_that_has_stopped_cleanly_gets_replicas_and_leads_none() -> None:
+    image = an_image(1, 2, 3)
+    change(image, 1, fenced=True, in_controlled_shutdown=True)
+    assert create(image, a_topic("three", 20, 3))["three"].error_code == 0
+    placed = image.topics["three"].partitions.values()
+    assert all(sorted(each.replicas) == [1, 2, 3] for each in placed)
+    assert all(each.leader != 1 and sorted(each.isr) == [2, 3] for each in placed)
 
 
 def test_a_replica_whose_broker_is_not_active_is_not_in_sync_at_first() -> None:

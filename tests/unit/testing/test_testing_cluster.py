@@ -73,6 +73,18 @@ def test_a_node_that_is_stopped_gives_up_its_leaderships_and_keeps_its_records()
         until(lambda: controller_or_message(cluster) == "waited 0 s for a controller to be elected")
 
 
+def test_topics_of_three_replicas_can_be_created_while_a_node_is_stopped() -> None:
+    with Cluster(3) as cluster, Admin(brokers=cluster.bootstrap) as admin:
+        stopped = cluster.controller()
+        cluster.stop(stopped)
+        admin.create_topic("t", partitions=3)
+        placed = admin.topic("t").partitions
+        assert all(sorted(each.replicas) == [1, 2, 3] for each in placed)
+        assert all(stopped != each.leader and stopped not in each.isr for each in placed)
+        cluster.start(stopped)
+        until(lambda: all(len(each.isr) == 3 for each in admin.topic("t").partitions))
+
+
 def test_all_nodes_killed_at_once_go_on_with_what_was_acknowledged() -> None:
     with Cluster(3) as cluster:
         write(cluster, b"one", b"two")
