@@ -283,6 +283,34 @@ def test_row_14_a_damaged_identity_or_vote_refuses_the_start(name: str) -> None:
     assert all(each.running for each in others)
 
 
+@pytest.mark.parametrize("suffix", [".checkpoint", ".log"])
+def test_row_14_damaged_metadata_refuses_the_start_and_comes_from_the_others(suffix: str) -> None:
+    cluster = LiveCluster(metadata_log_max_record_bytes_between_snapshots="500")
+    for number in range(10):
+        cluster.create(f"t{number}")
+    cluster.produce("t0", [b"x" * 200] * 20)
+    machine = cluster.machine(next(n for n in (1, 2, 3) if n != cluster.controller))
+    machine.kill()
+    damaged = [
+        path
+        for path in machine.disk.paths()
+        if METADATA_DIRECTORY in path and path.endswith(suffix) and "epoch" not in path
+    ]
+    assert damaged
+    for path in damaged:
+        machine.disk.sync_file(path)
+        for bit in range(0, 8 * len(machine.disk.content(path)), 5):
+            machine.disk.flip_bit(path, bit)
+    with pytest.raises(StartFailed, match="move all of the data directory away"):
+        machine.boot()
+    machine.kill()
+    machine.wipe()
+    machine.boot()
+    cluster.await_healed()
+    assert cluster.partition(machine.number, "t0").log.log_end_offset == 20
+    assert replicas_match(replica_logs(cluster.world.machines)) == []
+
+
 def test_row_15_a_split() -> None:
     survives("split", seeds=(1, 2, 3))
 

@@ -293,7 +293,7 @@ class Node:
                 failed=self._disk_failed,
             )
         except (LogDamaged, QuorumStateDamaged, WrongQuorum, OSError) as error:
-            raise StartFailed(f"cluster metadata: {error}") from error
+            raise metadata_failure(error) from error
         for problem in problems:
             log.warning("%s", problem)
         return metadata
@@ -352,7 +352,7 @@ class Node:
         try:
             self.metadata.start()
         except (LogDamaged, OSError) as error:
-            raise StartFailed(f"cluster metadata: {error}") from error
+            raise metadata_failure(error) from error
 
     def _register(self) -> None:
         """Register this broker, which is alone, in the metadata with its advertised address."""
@@ -548,6 +548,17 @@ def connection_limits(config: BrokerConfig, most_connections: int) -> Connection
         max_idle_ms=config.connections_max_idle_ms,
         max_connections=min(config.max_connections, most_connections),
         max_connections_per_ip=config.max_connections_per_ip,
+    )
+
+
+def metadata_failure(error: Exception) -> StartFailed:
+    """Return why the metadata cannot be used; of damage also what to do: other nodes have it."""
+    if not isinstance(error, LogDamaged):
+        return StartFailed(f"cluster metadata: {error}")
+    return StartFailed(
+        f"cluster metadata: {error.path}: {error.what}. What to do: if the node is one of several, "
+        "move all of the data directory away, and let the node join again with --join and its "
+        "node.id; if it is alone, restore the directory from a backup"
     )
 
 

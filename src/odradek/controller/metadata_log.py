@@ -35,7 +35,12 @@ from odradek.model.env import Env
 from odradek.model.errors import ProtocolError
 from odradek.protocol.record_batch import UNREADABLE
 from odradek.raft.raft_client import CommittedBatch, RaftClient, RaftSender
-from odradek.raft.raft_log import METADATA_DIRECTORY, QuorumPlace, open_raft_client
+from odradek.raft.raft_log import (
+    METADATA_DIRECTORY,
+    QuorumPlace,
+    check_not_lost,
+    open_raft_client,
+)
 from odradek.raft.snapshot_files import SnapshotId
 from odradek.timing.timer import SystemTimer
 
@@ -208,6 +213,7 @@ def open_metadata_log(
     later. Without a `sender` this node is alone.
     """
     directory = f"{data_directory}/{METADATA_DIRECTORY}"
+    check_not_lost(env.disk, data_directory)
     env.disk.make_directory(directory)
     # The process before may have made it: without its name, a vote that was synced is lost.
     env.disk.sync_directory(data_directory)

@@ -31,9 +31,9 @@ class QuorumStateDamaged(Exception):
     def __init__(self, path: str, what: str) -> None:
         super().__init__(
             f"{path}: {what}. Without it this node might vote twice in one epoch, so it does not "
-            "start. Restore the file from a backup. If this node is the only voter, the file may "
-            "be removed; else remove the voter from the quorum, empty its directory and add it "
-            "again"
+            "start. If this node is the only voter, the file may be removed; else move all of the "
+            "data directory away, and let the node join again with --join and its node.id. An "
+            "older copy of the file would be as bad as none"
         )
 
 

@@ -31,6 +31,7 @@ from odradek.log.fence import Fence, LogDamaged
 from odradek.log.index import IndexCache
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
+from odradek.log.log_directory import CLEAN_SHUTDOWN_FILE, DURABLE_EPOCH_FILE, partition_of
 from odradek.log.recovery import RecordedState, open_log
 from odradek.model.env import Disk, Env, Random
 from odradek.model.topics import TopicIdPartition
@@ -94,6 +95,25 @@ class QuorumPlace:
     bootstrap: tuple[QuorumEndpoint, ...] = ()
     may_vote: bool = True
     moved: Mapping[int, QuorumEndpoint] = field(default_factory=dict)
+
+
+def check_not_lost(disk: Disk, data_directory: str) -> None:
+    """Raise `WrongQuorum` if a node has used the directory, and its metadata log is gone.
+
+    Such a node would begin another quorum with the id of its cluster; or it would vote as the voter
+    that it was, without what it has acknowledged. Nothing else is written before the metadata log.
+    """
+    directory = f"{data_directory}/{METADATA_DIRECTORY}"
+    if not disk.exists(data_directory) or (disk.exists(directory) and disk.list(directory)):
+        return
+    for name in disk.list(data_directory):
+        if partition_of(name) or name in (CLEAN_SHUTDOWN_FILE, DURABLE_EPOCH_FILE):
+            raise WrongQuorum(
+                f"{data_directory} has {name}, but its {METADATA_DIRECTORY} is missing or empty. "
+                "What to do: put that back, if it was only moved; else, if the node is one of "
+                "several, move all of the data directory away, and let the node join again with "
+                "--join and its node.id"
+            )
 
 
 def open_raft_client(
@@ -306,5 +326,5 @@ def _check_snapshot_in_log(snapshot: SnapshotId, log: Log, *, restart: bool) -> 
         raise LogDamaged(
             log.directory,
             f"the newest sound snapshot ends at offset {end}, but the log has offsets "
-            f"{log.log_start_offset} to {log.log_end_offset}; restore the directory from a backup",
+            f"{log.log_start_offset} to {log.log_end_offset}",
         )

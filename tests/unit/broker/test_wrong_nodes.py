@@ -15,8 +15,9 @@ from odradek.model.errors import ErrorCode
 from odradek.protocol.api.alter_partition import AlterPartitionRequest
 from odradek.protocol.api.broker_heartbeat import BrokerHeartbeatRequest
 from odradek.raft.messages import RaftFetchRequest, RaftResponse, VoteRequest
+from odradek.raft.raft_log import METADATA_DIRECTORY
 from odradek.raft.replicas import ReplicaKey
-from odradek.testing.machine import host_of
+from odradek.testing.machine import DATA_DIRECTORY, host_of
 from odradek.testing.scheduler import SECOND
 from unit.broker.cluster_nodes import CLUSTER_PORT, VOTERS, ClusterNodes
 
@@ -95,6 +96,24 @@ def test_the_directory_of_another_node_is_refused_at_the_start(nodes: ClusterNod
     nodes.machines[4].kill()
     nodes.of_node[4].update({"node.id": "5", "broker.id": "5"})
     with pytest.raises(StartFailed, match="belongs to node 4"):
+        nodes.boot(4)
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["missing", "empty"])
+def test_a_node_that_has_lost_its_metadata_log_does_not_start(
+    nodes: ClusterNodes, left: bool
+) -> None:
+    nodes.boot(4)
+    nodes.until(lambda: nodes.node(4).is_ready)
+    nodes.machines[4].kill()
+    disk = nodes.machines[4].disk.mount()
+    metadata = f"{DATA_DIRECTORY}/{METADATA_DIRECTORY}"
+    disk.remove_tree(metadata)
+    if left:
+        disk.make_directory(metadata)
+    # Without others that it could ask, it would begin another quorum of the same cluster.
+    nodes.of_node[4]["controller.quorum.bootstrap.servers"] = ""
+    with pytest.raises(StartFailed, match=r"missing or empty.*move all of the data directory away"):
         nodes.boot(4)
 
 

@@ -197,7 +197,7 @@ def test_a_log_that_ends_before_its_snapshot_stops_the_start() -> None:
     for name in node.disk.list(DIRECTORY):
         if not name.endswith(".checkpoint"):
             node.disk.remove(f"{DIRECTORY}/{name}")
-    with pytest.raises(LogDamaged, match="restore the directory"):
+    with pytest.raises(LogDamaged, match="newest sound snapshot ends"):
         node.restart()
 
 

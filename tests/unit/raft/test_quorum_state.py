@@ -73,5 +73,5 @@ def test_a_damaged_file_stops_the_start_and_says_what_to_do(data: bytes) -> None
     disk = MemoryDisk()
     disk.make_directory("d")
     disk.replace_file("d/quorum-state", data)
-    with pytest.raises(QuorumStateDamaged, match=r"quorum-state.*vote twice.*backup"):
+    with pytest.raises(QuorumStateDamaged, match=r"quorum-state.*vote twice.*join again"):
         load(disk, "d")
