@@ -14,8 +14,10 @@ import pytest
 
 from clients.bad_input.filling import Filling
 from odradek.broker.apis import ROWS, Api
+from odradek.broker.handlers.fetch import FETCH_KEY
+from odradek.broker.handlers.quorum_requests import FIRST_FETCH_WITH_A_LEADER
 from odradek.model.errors import ErrorCode
-from odradek.model.topics import ZERO_UUID
+from odradek.model.topics import METADATA_TOPIC, ZERO_UUID
 from odradek.protocol import record_batch_builder
 from odradek.protocol.api.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -42,10 +44,15 @@ from odradek.protocol.api.produce import (
     TopicProduceData,
 )
 from odradek.protocol.api.vote import VotePartition, VoteRequest, VoteResponse, VoteTopic
+from odradek.raft.wire import METADATA_TOPIC_ID
 from odradek.testing.machine import CLUSTER_ID, CLUSTER_PORT, PORT
 from sim.live_cluster import LiveCluster
 
+QUORUM = "quorum_requests"
 ROWS_OF_NODES = [row for row in ROWS if row.between_nodes]
+ROWS_OF_THE_QUORUM = [
+    row for row in ROWS if row.key == FETCH_KEY or (row.between_nodes and row.handler == QUORUM)
+]
 
 
 @pytest.fixture(scope="module")
@@ -229,5 +236,27 @@ def test_row_47_a_request_between_nodes_with_empty_or_equal_elements_harms_nobod
     before = state(cluster)
     for version, request in fillings(row):
         cluster.ask(cluster.controller, request, version, row.response, CLUSTER_PORT)
+    assert all(machine.running for machine in cluster.world.machines)
+    assert state(cluster) == before
+
+
+@pytest.mark.parametrize("row", ROWS_OF_THE_QUORUM, ids=lambda row: row.name)
+def test_row_47_requests_of_the_quorum_about_its_log_harm_nobody(
+    cluster: LiveCluster, row: Api
+) -> None:
+    # The requests of the test above are refused for their cluster or their topic.
+    before = state(cluster)
+    answered = set()
+    for version in range(row.min_version, row.max_version + 1):
+        for times in (0, 1, 2):
+            filling = Filling(version, times, METADATA_TOPIC, METADATA_TOPIC_ID)
+            request = filling.message(row.request)
+            if hasattr(request, "cluster_id"):
+                request.cluster_id = None
+            for number in (1, 2, 3):
+                if cluster.ask(number, request, version, row.response, CLUSTER_PORT) is not None:
+                    answered.add((version, times))
+    first = FIRST_FETCH_WITH_A_LEADER if row.key == FETCH_KEY else row.min_version
+    assert {(version, 1) for version in range(first, row.max_version + 1)} <= answered
     assert all(machine.running for machine in cluster.world.machines)
     assert state(cluster) == before
