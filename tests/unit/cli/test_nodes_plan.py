@@ -15,8 +15,10 @@ from odradek.cli.cluster_place import (
     MadeDirectories,
     cluster_port,
     host_of,
+    is_reachable,
     kept_place,
     node_settings,
+    open_to_nodes,
 )
 from odradek.cli.nodes_plan import NodesPlan, plan_nodes
 from odradek.config.broker import BrokerConfig
@@ -24,8 +26,9 @@ from odradek.config.http import HttpSettings
 from odradek.log.directory_identity import META_FILE, MetaProperties, WrongDirectory
 from odradek.network.listener import AddressInUseError
 
-FIRST = 15_300
-"""Below the ports that systems give to connections; tests of one run do not use it elsewhere."""
+FIRST = 16_800
+"""It and its CLUSTER port are between those that `odradek up -n --port 0` chooses and those that
+`odradek.testing` reserves: tests of one run do not use them elsewhere."""
 
 
 def plan(
@@ -212,3 +215,11 @@ def test_a_failed_start_leaves_what_was_there(tmp_path: Path) -> None:
     assert (used / META_FILE).exists()
     assert list(empty.iterdir()) == []
     assert not new.exists()
+
+
+def test_a_listener_for_nodes_that_other_machines_reach_is_named_with_its_risk() -> None:
+    assert [is_reachable(host) for host in ("127.0.0.1", "::1", "localhost")] == [False] * 3
+    assert is_reachable("0.0.0.0") and is_reachable("broker.example.com")
+    told = open_to_nodes([("192.0.2.1", 19092), ("2001:db8::1", 19093)])
+    assert "192.0.2.1:19092, [2001:db8::1]:19093" in told
+    assert "without authentication: let only nodes of this cluster reach it" in told
