@@ -1,9 +1,9 @@
 """Ports for nodes that are killed and started again, reserved among the processes of this user.
 
 A node that is started again needs the port it had. While it is down nothing listens there, so a
-test that runs beside this one could take the port. Each port is one byte of a file in the directory
-for temporary files: a process that reserves a port locks its byte. The system unlocks it when the
-process ends, however it ends.
+test that runs beside this one could take the port. Each port is one byte of a file in /tmp, which
+every process finds there: TMPDIR may be another one for each run of tests. A process that
+reserves a port locks its byte. The system unlocks it when the process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import logging
 import os
 import random
 import socket
-import tempfile
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -99,7 +98,7 @@ def is_free(port: int) -> bool:
     return True
 
 
-_reservations = PortReservations(Path(tempfile.gettempdir()) / f"odradek-test-ports-{os.getuid()}")
+_reservations = PortReservations(Path("/tmp") / f"odradek-test-ports-{os.getuid()}")
 
 
 def reserve_ports(count: int) -> list[int]:

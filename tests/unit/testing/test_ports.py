@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -53,6 +54,18 @@ def test_a_port_at_which_a_server_listens_is_not_returned(
         monkeypatch.setattr(ports, "PORTS", range(port, port + 1))
         with pytest.raises(OSError, match="only 0 of"):
             PortReservations(tmp_path / "ports").reserve(1)
+
+
+def test_processes_with_other_temporary_directories_share_the_ports(tmp_path: Path) -> None:
+    code = "from odradek.testing import ports; print(ports._reservations._path)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.strip() == str(ports._reservations._path)
 
 
 def test_a_port_of_another_process_is_not_returned_before_that_ends(
