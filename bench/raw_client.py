@@ -6,6 +6,7 @@ and Apache Kafka both: Produce v11, Fetch v12, CreateTopics v7, DeleteTopics v5.
 
 from __future__ import annotations
 
+import itertools
 import select
 import socket
 import struct
@@ -167,18 +168,23 @@ def single_records(port: int, request: Frame, connections: int, seconds: float) 
     return single_records_of([(port, request)], connections, seconds)
 
 
+def opened(
+    requests: Sequence[tuple[int, Frame]], connections: int
+) -> list[tuple[socket.socket, Frame]]:
+    """Open connections, each with the request that it sends: the requests take turns."""
+    turns = itertools.islice(itertools.cycle(requests), connections)
+    return [(connect(port), request) for port, request in turns]
+
+
 def single_records_of(
     requests: Sequence[tuple[int, Frame]], connections: int, seconds: float
 ) -> int:
     """The same with several requests, each for its port, in turns among the connections."""
     epoll = select.epoll()
-    clients: dict[int, tuple[socket.socket, Frame]] = {}
-    for number in range(connections):
-        port, request = requests[number % len(requests)]
-        client = connect(port)
-        client.sendall(request)
-        clients[client.fileno()] = client, request
+    clients = {client.fileno(): (client, each) for client, each in opened(requests, connections)}
+    for client, request in clients.values():
         epoll.register(client, select.EPOLLIN)
+        client.sendall(request)
     answered = 0
     end = time.monotonic() + seconds
     size = 0
@@ -205,13 +211,10 @@ def paced_records_of(
     answered. A connection whose answer has not come lets its turn pass.
     """
     epoll = select.epoll()
-    clients: list[tuple[socket.socket, Frame]] = []
-    for number in range(connections):
-        port, request = requests[number % len(requests)]
-        client = connect(port)
-        clients.append((client, request))
-        epoll.register(client, select.EPOLLIN)
+    clients = opened(requests, connections)
     by_fd = {client.fileno(): client for client, _ in clients}
+    for client in by_fd.values():
+        epoll.register(client, select.EPOLLIN)
     waiting: set[int] = set()
     answered = sent = 0
     start = time.monotonic()

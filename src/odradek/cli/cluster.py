@@ -77,16 +77,14 @@ def status(ctx: click.Context, pause_s: float | None, as_json: bool) -> None:
             leaders = Counter(p.leader for t in topics for p in t.partitions)
             brokers = Listing(
                 (
-                    *(
-                        "broker",
-                        "address",
-                        "rack",
-                        "leads",
-                        "replicas",
-                        "bytes",
-                        "quorum",
-                        "behind",
-                    ),
+                    "broker",
+                    "address",
+                    "rack",
+                    "leads",
+                    "replicas",
+                    "bytes",
+                    "quorum",
+                    "behind",
                     "cordoned",
                 ),
                 title=f"cluster {found.cluster_id}",

@@ -459,12 +459,16 @@ class BrokerConfig(
                     f"this machine, such as PLAINTEXT://broker.example.com:9092"
                 )
 
+    def _listener_names(self) -> list[str]:
+        """The names as they are given: Kafka's for the listener between nodes stays."""
+        return [text.strip().partition("://")[0] for text in self.listeners]
+
     def _check_security_protocols(self) -> None:
         entries = self.listener_security_protocol_map.split(",")
         protocols = dict(entry.split(":") for entry in entries if entry)
         if self.layer_of("listener.security.protocol.map") is None:
             protocols |= dict.fromkeys(NAMES_BETWEEN_NODES, PLAINTEXT)
-        for name in (text.strip().partition("://")[0] for text in self.listeners):
+        for name in self._listener_names():
             protocol = protocols.get(name)
             if protocol is None and name != CLUSTER:
                 raise ConfigError(
@@ -479,8 +483,7 @@ class BrokerConfig(
 
     def _check_quorum(self) -> None:
         named = self.controller_listener_names
-        given = {text.strip().partition("://")[0] for text in self.listeners}
-        if named and not given.intersection(named):
+        if named and not set(named).intersection(self._listener_names()):
             raise ConfigError(
                 f"controller.listener.names={','.join(named)} is the listener for other nodes, and "
                 f"listeners has no address for it: add {named[0]}://HOST:PORT"
