@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -252,16 +253,22 @@ def test_every_step_is_answered_alike(kafka: ApacheKafka, ours: Broker) -> None:
     assert answers(ours.bootstrap) == expected | NO_PRODUCER
 
 
+@contextmanager
+def two_connections(bootstrap: str, topic: str) -> Iterator[tuple[Client, Client]]:
+    """Create a topic; yield a client of it over a connection, and one over a newer connection."""
+    with Admin(brokers=bootstrap) as admin:
+        admin.create_topic(topic, partitions=1)
+        admin.end_offsets([TopicPartition(topic, 0)])
+    with RawConnection(bootstrap) as old, RawConnection(bootstrap) as new:
+        yield Client(old, topic), Client(new, topic)
+
+
 def late_offsets(bootstrap: str) -> tuple[str, int]:
     """The answer to offsets of an aborted transaction that arrive in the next one, over the
     connection that the producer has given up; and the offset after the commit.
     """
     topic = f"late-offsets-{next(names)}"
-    with Admin(brokers=bootstrap) as admin:
-        admin.create_topic(topic, partitions=1)
-        admin.end_offsets([TopicPartition(topic, 0)])
-    with RawConnection(bootstrap) as old, RawConnection(bootstrap) as wire:
-        first, client = Client(old, topic), Client(wire, topic)
+    with two_connections(bootstrap, topic) as (first, client):
         producer = client.init()
         client.add_offsets(producer)
         client.commit_offsets(3, producer, offset=5)
@@ -287,11 +294,7 @@ def test_a_client_with_several_connections_commits_over_an_older_one(
     """As kafka-go does, which takes any connection of its pool. It is told to try again here."""
     bootstrap = request.getfixturevalue(broker).bootstrap
     topic = f"several-connections-{next(names)}"
-    with Admin(brokers=bootstrap) as admin:
-        admin.create_topic(topic, partitions=1)
-        admin.end_offsets([TopicPartition(topic, 0)])
-    with RawConnection(bootstrap) as old, RawConnection(bootstrap) as wire:
-        older, newer = Client(old, topic), Client(wire, topic)
+    with two_connections(bootstrap, topic) as (older, newer):
         producer = newer.init()
         newer.add_offsets(producer)
         newer.commit_offsets(3, producer, offset=5)
