@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from odradek.broker.node import Node
+from odradek.model.errors import ErrorCode
 from odradek.protocol import record_batch_builder
 from odradek.protocol.api.create_topics import (
     CreatableTopic,
+    CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+from odradek.protocol.api.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
 )
 from odradek.protocol.api.produce import (
     PartitionProduceData,
@@ -27,6 +35,8 @@ from odradek.testing.scheduler import MS, SimClock
 from odradek.testing.workload.schedule import Schedule
 from odradek.testing.workload.wire import WireClient
 from odradek.testing.world import World
+
+NO_CONFIGS: Mapping[str, str] = {}
 
 
 def without_work(plan: Schedule) -> Schedule:
@@ -110,14 +120,23 @@ class LiveCluster:
         self.until(lambda: answers)
         return answers[0]
 
-    def create(self, name: str, replicas: int = 3, partitions: int = 1) -> None:
+    def create(
+        self,
+        name: str,
+        replicas: int = 3,
+        partitions: int = 1,
+        configs: Mapping[str, str] = NO_CONFIGS,
+    ) -> None:
         """Create a topic, and wait until all replicas are in sync."""
         topic = CreatableTopic(
             name=name,
             num_partitions=partitions,
             replication_factor=replicas,
             assignments=[],
-            configs=[],
+            configs=[
+                CreatableTopicConfig(name=setting, value=value)
+                for setting, value in configs.items()
+            ],
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
         response = None
@@ -126,17 +145,29 @@ class LiveCluster:
         assert response.topics[0].error_code == 0
         self.await_healed()
 
+    def delete(self, topic_id: UUID) -> ErrorCode:
+        """Delete a topic; return the error of the answer."""
+        topics = [DeleteTopicState(name=None, topic_id=topic_id)]
+        request = DeleteTopicsRequest(topics=topics, timeout_ms=5_000)
+        response = self.ask(self.controller, request, 6, DeleteTopicsResponse)
+        return ErrorCode(response.responses[0].error_code)
+
     def produce(self, name: str, values: list[bytes]) -> None:
         """Produce one batch for each value, acknowledged by all replicas."""
-        leader = self.leader(name)
         for value in values:
-            records = record_batch_builder.build([(None, value, (), 1)], 0)
-            partition = PartitionProduceData(index=0, records=records)
-            topic_id = self.partition(leader, name).topic_id
-            topic = TopicProduceData(name=name, topic_id=topic_id, partition_data=[partition])
-            request = ProduceRequest(acks=-1, timeout_ms=3_000, topic_data=[topic])
-            response = self.ask(leader, request, 13, ProduceResponse)
-            assert response.responses[0].partition_responses[0].error_code == 0
+            error = self.send(name, value)
+            assert error is ErrorCode.NONE, error
+
+    def send(self, name: str, value: bytes) -> ErrorCode:
+        """Send one batch to the leader; return the error of the answer."""
+        leader = self.leader(name)
+        records = record_batch_builder.build([(None, value, (), 1)], 0)
+        partition = PartitionProduceData(index=0, records=records)
+        topic_id = self.partition(leader, name).topic_id
+        topic = TopicProduceData(name=name, topic_id=topic_id, partition_data=[partition])
+        request = ProduceRequest(acks=-1, timeout_ms=3_000, topic_data=[topic])
+        response = self.ask(leader, request, 13, ProduceResponse)
+        return ErrorCode(response.responses[0].partition_responses[0].error_code)
 
     def partition(self, number: int, name: str, index: int = 0) -> Partition:
         """Return a node's replica of a partition."""

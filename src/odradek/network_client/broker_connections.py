@@ -77,8 +77,13 @@ IN_FLIGHT = {
 """The maximum of requests in flight on one connection."""
 
 
-TO_LEADERS = (Purpose.MARKERS, Purpose.VERIFICATION, Purpose.ENDS)
-TO_BROKERS = (Purpose.FETCHER, Purpose.CATCH_UP, *TO_LEADERS)
+TO_BROKERS = (
+    Purpose.FETCHER,
+    Purpose.CATCH_UP,
+    Purpose.MARKERS,
+    Purpose.VERIFICATION,
+    Purpose.ENDS,
+)
 
 
 class BrokerConnections:
@@ -132,10 +137,12 @@ class BrokerConnections:
                 self._clients[purpose].disconnect(node_id, "another node is the active controller")
 
     def leave_fenced(self, node_id: int) -> None:
-        """Close the connections to a broker that leads nothing any more as it is fenced, if others
-        are to be asked instead: a follower has a leader, whom it leaves by itself.
+        """Close the connections to a broker that leads nothing any more as it is fenced.
+
+        It may have lost its power. When it leads again, requests would wait behind those that it
+        forgot, until these time out.
         """
-        for purpose in TO_LEADERS:
+        for purpose in TO_BROKERS:
             if purpose in self._clients:
                 self._clients[purpose].disconnect(node_id, "the broker is fenced")
 
