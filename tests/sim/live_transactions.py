@@ -63,12 +63,14 @@ TIMEOUT_MS = 20_000
 """Longer than what is held back is held."""
 
 
-def live_cluster() -> LiveCluster:
+def live_cluster(**settings: str) -> LiveCluster:
     """Return a cluster of three that is ready for transactions."""
     cluster = LiveCluster(
+        3,
         transaction_state_log_replication_factor="3",
         transaction_state_log_min_isr="2",
         transaction_state_log_num_partitions="3",
+        **settings,
     )
 
     def is_found(kind: int) -> bool:
@@ -120,6 +122,15 @@ class Client:
         """Let all arrive that was held."""
         ways = self.cluster.world.fabric.ways
         ways.mend([ways.between(self.name, self.host)])
+
+    def lose_answers(self) -> None:
+        """Let no answer arrive from now on."""
+        ways = self.cluster.world.fabric.ways
+        ways.cut([ways.between(self.host, self.name)])
+
+    def close(self) -> None:
+        """Close the connection; there is no answer to what was sent."""
+        self._wire.close()
 
 
 class Producer:

@@ -57,6 +57,51 @@ def producer_of(cluster: LiveCluster, name: str, version: int) -> Producer:
     return made
 
 
+# Row 29: wall clocks that are wrong by years.
+
+YEARS_MS = 10 * 365 * 24 * 3600 * 1000
+LOOKS_OFTEN = {
+    "offsets_retention_check_interval_ms": "1000",
+    "transaction_remove_expired_transaction_cleanup_interval_ms": "1000",
+}
+
+
+@pytest.mark.parametrize(
+    "skews",
+    [(YEARS_MS,), (-YEARS_MS,), (YEARS_MS, -YEARS_MS)],
+    ids=["ahead", "behind", "now this, now that"],
+)
+def test_row_29_a_wall_clock_that_is_years_wrong_ends_no_session_and_expires_nothing(
+    skews: tuple[int, ...],
+) -> None:
+    cluster = live_cluster(**LOOKS_OFTEN)
+    done = producer_of(cluster, "done", 2)
+    assert done.write(0, b"x") is ErrorCode.NONE
+    assert done.commit_offset(5) is ErrorCode.NONE
+    assert done.end(commit=True) is ErrorCode.NONE
+    cluster.until(lambda: done.state is State.COMPLETE_COMMIT)
+    under_way = producer_of(cluster, "under-way", 2)
+    assert under_way.write(0, b"y") is ErrorCode.NONE
+    epochs = broker_epochs(cluster)
+    for step in range(30):
+        for machine in cluster.world.machines:
+            machine.clock.wall_skew_ms = skews[step % len(skews)]
+        cluster.scheduler.run(cluster.scheduler.now_ns + SECOND)
+    assert broker_epochs(cluster) == epochs
+    assert stable_offset(done) == 5
+    assert done.state is State.COMPLETE_COMMIT
+    assert under_way.state is State.ONGOING
+    assert under_way.end(commit=True) is ErrorCode.NONE
+    assert committed_values(cluster, done.topic, PARTITIONS) == [b"x"]
+    assert committed_values(cluster, under_way.topic, PARTITIONS) == [b"y"]
+
+
+def broker_epochs(cluster: LiveCluster) -> dict[int, tuple[int, bool]]:
+    """Return the epoch of each broker, and if it is active."""
+    brokers = cluster.node(cluster.controller).metadata.committed.brokers
+    return {number: (each.epoch, each.active) for number, each in brokers.items()}
+
+
 # Row 20: requests of an earlier transaction arrive when the next one is open.
 
 

@@ -20,3 +20,7 @@ class AnsweredConnection(NamedTuple):
 
     connection: int
     at_ms: int
+
+    def is_read(self, now_ms: int) -> bool:
+        """True if the client has read the answer by now, or the clock was set back since."""
+        return not 0 <= now_ms - self.at_ms < ANSWER_READ_MS

@@ -44,6 +44,7 @@ from odradek.coordinator.operation import (
 from odradek.coordinator.records import CoordinatorRecord, RecordCodec
 from odradek.coordinator.timers import KeyedTimers
 from odradek.log.producer_state import TransactionMarker, marker_of
+from odradek.log.retention import RetentionClock
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode, ProtocolError
@@ -234,6 +235,7 @@ class Shard:
         self.state = ShardState.LOADING
         self._replicas = replicas
         self._clock = clock
+        self._retention_clock = RetentionClock(clock.wall_ms(), clock.monotonic_ms())
         self._call_soon = call_soon
         self._timer = timer
         self._timers = KeyedTimers(timer, self._expired, call_soon)
@@ -335,7 +337,14 @@ class Shard:
         return self._timers.left_ms(key)
 
     def _expired(self, key: TimerKey) -> None:
-        self.run(lambda result: self.state_machine.expired(key, result))
+        clock = self._clock
+        retention_ms = self._retention_clock.now_ms(clock.wall_ms(), clock.monotonic_ms())
+
+        def operation(result: OperationResult) -> None:
+            result.retention_ms = retention_ms
+            self.state_machine.expired(key, result)
+
+        self.run(operation)
 
     def _append(self, result: OperationResult) -> ErrorCode:
         error = self.partition.append_error()

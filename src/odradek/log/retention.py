@@ -18,7 +18,8 @@ these files finish, a worker removes them (`Deletion.remove`). Opening a log rem
 
 **Wall clocks jump.** If the wall clock is set forward, the time of `RetentionClock` passes at most
 twice as fast as the monotonic clock, so that a wrong year does not delete a log before somebody
-notices. After a restart it starts from the wall clock again.
+notices. After a restart it starts from the wall clock again. Committed offsets and transactional
+ids expire by such a clock too (`coordinator.shard`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from odradek.coordinator.answered_connection import ANSWER_READ_MS, AnsweredConnection
+from odradek.coordinator.answered_connection import AnsweredConnection
 
 
 class LastCommit(NamedTuple):
@@ -69,7 +69,7 @@ class ProducerConnections:
                 if answered is None or answered.connection != connection:
                     answered = AnsweredConnection(connection, now_ms)
                     self._last_commits[producer_id] = last._replace(answered=answered)
-                if now_ms - answered.at_ms < ANSWER_READ_MS:
+                if not answered.is_read(now_ms):
                     return True
                 commit = last._replace(at_ms=now_ms)
         self._last_commits.pop(producer_id, None)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from odradek.coordinator.answered_connection import ANSWER_READ_MS, AnsweredConnection
+from odradek.coordinator.answered_connection import AnsweredConnection
 from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.transaction.add_partitions import (
     NO_CONNECTION,
@@ -162,7 +162,7 @@ def is_late(
         return False
     answered = shard.answered_connections.get(transactional_id)
     if answered is not None and answered.connection == connection:
-        return now_ms - answered.at_ms < ANSWER_READ_MS
+        return not answered.is_read(now_ms)
     shard.answered_connections[transactional_id] = AnsweredConnection(connection, now_ms)
     return True
 
