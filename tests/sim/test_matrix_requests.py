@@ -50,9 +50,8 @@ from sim.live_cluster import LiveCluster
 
 QUORUM = "quorum_requests"
 ROWS_OF_NODES = [row for row in ROWS if row.between_nodes]
-ROWS_OF_THE_QUORUM = [
-    row for row in ROWS if row.key == FETCH_KEY or (row.between_nodes and row.handler == QUORUM)
-]
+ROWS_OF_THE_QUORUM_ONLY = [row for row in ROWS_OF_NODES if row.handler == QUORUM]
+ROWS_OF_THE_QUORUM = [row for row in ROWS if row.key == FETCH_KEY or row in ROWS_OF_THE_QUORUM_ONLY]
 
 
 @pytest.fixture(scope="module")
@@ -259,4 +258,16 @@ def test_row_47_requests_of_the_quorum_about_its_log_harm_nobody(
     first = FIRST_FETCH_WITH_A_LEADER if row.key == FETCH_KEY else row.min_version
     assert {(version, 1) for version in range(first, row.max_version + 1)} <= answered
     assert all(machine.running for machine in cluster.world.machines)
+    assert state(cluster) == before
+
+
+@pytest.mark.parametrize("row", ROWS_OF_THE_QUORUM_ONLY, ids=lambda row: row.name)
+def test_row_47_a_request_of_the_quorum_about_another_log_is_invalid(
+    cluster: LiveCluster, row: Api
+) -> None:
+    before = state(cluster)
+    for version, request in fillings(row):
+        request.cluster_id = None
+        answer = cluster.ask(cluster.controller, request, version, row.response, CLUSTER_PORT)
+        assert ErrorCode(answer.error_code) is ErrorCode.INVALID_REQUEST
     assert state(cluster) == before

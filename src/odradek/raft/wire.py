@@ -4,7 +4,7 @@
                                                      │
     core response ◄─ `decode_response` ◄─ response ◄─ `encode_response` ◄─ `decode_request` ◄┘
 
-All are about the one partition of the metadata log; `ProtocolError` if one is not. A request of
+All are about the one partition of the metadata log; `NotTheMetadataLog` if one is not. A request of
 another cluster gets INCONSISTENT_CLUSTER_ID. What came is checked here: the core takes batches that
 follow each other, with correct checksums.
 
@@ -198,8 +198,12 @@ def _fetch(request: RaftFetchRequest, cluster_id: str) -> FetchRequest:
     )
 
 
+class NotTheMetadataLog(Exception):
+    """The request is not about the metadata log, or about more than that."""
+
+
 def decode_request(message: QuorumMessage) -> RaftRequest:
-    """Return the request in a message. Raises `ProtocolError`."""
+    """Return the request in a message. Raises `NotTheMetadataLog`."""
     part: Any
     if isinstance(message, FetchRequest):
         part = _only(message.topics, "partition")
@@ -249,7 +253,7 @@ def _only(topics: Sequence[Any], index: str) -> Any:
     """Return the part about the metadata log, which must be the only one."""
     parts = topics[0].partitions if len(topics) == 1 else []
     if len(parts) != 1 or getattr(parts[0], index) != 0 or not _is_metadata(topics[0]):
-        raise ProtocolError("a request of the quorum is about the metadata log only")
+        raise NotTheMetadataLog
     return parts[0]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from odradek.model.errors import ErrorCode, ProtocolError
+from odradek.model.errors import ErrorCode
 from odradek.raft.log_state import OffsetAndEpoch
 from odradek.raft.messages import (
     BeginQuorumEpochRequest,
@@ -24,6 +24,7 @@ from odradek.raft.messages import (
 )
 from odradek.raft.replicas import ReplicaKey
 from odradek.raft.wire import (
+    NotTheMetadataLog,
     OtherCluster,
     decode_request,
     decode_response,
@@ -82,8 +83,8 @@ def test_a_refused_request_has_no_response_for_the_quorum(request_: RaftRequest)
 def test_a_request_about_another_topic_is_refused() -> None:
     message: Any = encode_request(VOTE, "c")
     message.topics[0].topic_name = "orders"
-    with pytest.raises(ProtocolError, match="metadata log only"):
+    with pytest.raises(NotTheMetadataLog):
         decode_request(message)
     message.topics = []
-    with pytest.raises(ProtocolError, match="metadata log only"):
+    with pytest.raises(NotTheMetadataLog):
         decode_request(message)

@@ -2,7 +2,8 @@
 other nodes of the quorum.
 
 Each is a step of the quorum's core; the response may wait for the disk. A request of another
-cluster gets INCONSISTENT_CLUSTER_ID.
+cluster gets INCONSISTENT_CLUSTER_ID, one about another log than that of the metadata
+INVALID_REQUEST.
 
 Versions: see the messages; the newest have keys of replicas (KIP-853) and pre-votes (KIP-996). A
 Fetch before version 12 closes the connection: its response cannot name the leader. Before 16 it has
@@ -19,7 +20,13 @@ from odradek.model.byte_ranges import FileSlice
 from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.protocol.hot_fetch import FetchRequest, FetchResponse
 from odradek.raft.messages import RaftResponse
-from odradek.raft.wire import QuorumMessage, decode_request, encode_response, refuse
+from odradek.raft.wire import (
+    NotTheMetadataLog,
+    QuorumMessage,
+    decode_request,
+    encode_response,
+    refuse,
+)
 
 if TYPE_CHECKING:
     from odradek.broker.broker import Broker
@@ -44,5 +51,9 @@ def handle(
             answer.node_endpoints = []
         context.respond(answer)
 
-    broker.metadata.raft.receive(decode_request(request), reply)
+    try:
+        decoded = decode_request(request)
+    except NotTheMetadataLog:
+        return refuse(request, ErrorCode.INVALID_REQUEST)
+    broker.metadata.raft.receive(decoded, reply)
     return CALLBACK_RESPONSE
