@@ -24,12 +24,10 @@ Steps = Coroutine[Waiter[Any], None, R]
 
 
 class BlockingApi(Protocol):
-    """A blocking client: it has the object with the coroutines, and blocks until one is done."""
+    """A blocking client: it gives `make` the object with the coroutines, and blocks until the one
+    that was made is done."""
 
-    @property
-    def _calls(self) -> Any: ...
-
-    def _run_call(self, make: Callable[[], Steps[R]]) -> R: ...
+    def _run_call(self, make: Callable[[Any], Steps[R]]) -> R: ...
 
 
 class BlockingMethod(Generic[P, R]):
@@ -38,7 +36,7 @@ class BlockingMethod(Generic[P, R]):
     def __init__(self, call: Callable[Concatenate[Any, P], Steps[R]]) -> None:
         def blocking(client: BlockingApi, *args: P.args, **kwargs: P.kwargs) -> R:
             return client._run_call(
-                lambda: call_as_method(client, call, client._calls, *args, **kwargs)
+                lambda calls: call_as_method(client, call, calls, *args, **kwargs)
             )
 
         self._function = update_wrapper(blocking, call)
@@ -74,12 +72,10 @@ def call_as_method(
 
 
 class AwaitedApi(Protocol):
-    """An awaited client: it has the object with the coroutines, and awaits one."""
+    """An awaited client: it gives `make` the object with the coroutines, and awaits the one that
+    was made."""
 
-    @property
-    def _calls(self) -> Any: ...
-
-    async def _run_call(self, make: Callable[[], Steps[R]]) -> R: ...
+    async def _run_call(self, make: Callable[[Any], Steps[R]]) -> R: ...
 
 
 class AwaitedMethod(Generic[P, R]):
@@ -88,7 +84,7 @@ class AwaitedMethod(Generic[P, R]):
     def __init__(self, call: Callable[Concatenate[Any, P], Steps[R]]) -> None:
         async def awaited(client: AwaitedApi, *args: P.args, **kwargs: P.kwargs) -> R:
             return await client._run_call(
-                lambda: call_as_method(client, call, client._calls, *args, **kwargs)
+                lambda calls: call_as_method(client, call, calls, *args, **kwargs)
             )
 
         self._function = update_wrapper(awaited, call)

@@ -38,7 +38,7 @@ PROPAGATION_MS = 5_000
 
 
 class Calls:
-    """The common parts of all calls."""
+    """The common parts of all calls. An object runs one call, whose last error it keeps."""
 
     def __init__(self, engine: Engine, api_timeout_ms: int) -> None:
         self.engine = engine

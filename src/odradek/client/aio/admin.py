@@ -46,12 +46,9 @@ class Admin(Client):
             lambda loop: Engine(loop.environment.env, loop.environment.timer, self.config),
         )
 
-    @property
-    def _calls(self) -> AdminCalls:
-        return AdminCalls(self._started, self.config.default_api_timeout_ms)
-
-    async def _run_call(self, make: Callable[[], Steps[R]]) -> R:
-        return await self._wait(lambda _: self._calls.with_time_limit(make()))
+    async def _run_call(self, make: Callable[[AdminCalls], Steps[R]]) -> R:
+        calls = AdminCalls(self._started, self.config.default_api_timeout_ms)
+        return await self._wait(lambda _: calls.with_time_limit(make(calls)))
 
     topics = AwaitedMethod(AdminCalls.topics)
     topic = AwaitedMethod(AdminCalls.topic)

@@ -196,9 +196,11 @@ class Consumer(Client, Generic[K, V]):
             raise ClientClosed("the consumer was not started: use `async with`, or await start()")
         return self._started_core
 
-    async def _run_call(self, make: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:
+    async def _run_call(
+        self, make: Callable[[ConsumerCalls], Coroutine[Waiter[Any], None, T]]
+    ) -> T:
         core = self._core
-        found = await self._wait(lambda _: spawn(make()))
+        found = await self._wait(lambda _: spawn(make(self._calls)))
         core.collector.refresh()
         return found
 
@@ -215,7 +217,7 @@ class Consumer(Client, Generic[K, V]):
         """Subscribe to topics by name, or to all whose whole name matches a pattern. The callbacks
         get the consumer and the partitions, and run inside polls: see `RebalanceListener`."""
         listener = RebalanceListener(on_assign, on_revoke, on_lost)
-        await self._run_call(lambda: self._calls.subscribe(topics))
+        await self._run_call(lambda calls: calls.subscribe(topics))
         self._poll_loop.listener = listener
 
     async def unsubscribe(self) -> None:
@@ -249,7 +251,7 @@ class Consumer(Client, Generic[K, V]):
         commits are automatic, and the errors of `consumer_group_metadata`."""
         if what is None:
             self._collector.mark_consumed()
-        return await self._run_call(lambda: self._calls.for_transaction(what))
+        return await self._run_call(lambda calls: calls.for_transaction(what))
 
     async def commit(
         self, what: Committable = None, *, asynchronous: bool = False, timeout: float | None = None
@@ -260,7 +262,7 @@ class Consumer(Client, Generic[K, V]):
         if what is None:
             self._core.collector.mark_consumed()
         try:
-            offsets = await self._run_call(lambda: self._calls.commit(what, timeout, asynchronous))
+            offsets = await self._run_call(lambda calls: calls.commit(what, timeout, asynchronous))
         finally:
             self._poll_loop.tell_commits()
         return None if asynchronous else offsets

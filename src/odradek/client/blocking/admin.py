@@ -45,10 +45,10 @@ class Admin(Client):
             "odradek-admin",
             lambda thread: Engine(thread.environment.env, thread.environment.timer, self.config),
         )
-        self._calls = AdminCalls(self._engine, self.config.default_api_timeout_ms)
 
-    def _run_call(self, make: Callable[[], Steps[R]]) -> R:
-        return self._wait(lambda: self._calls.with_time_limit(make()))
+    def _run_call(self, make: Callable[[AdminCalls], Steps[R]]) -> R:
+        calls = AdminCalls(self._engine, self.config.default_api_timeout_ms)
+        return self._wait(lambda: calls.with_time_limit(make(calls)))
 
     topics = BlockingMethod(AdminCalls.topics)
     topic = BlockingMethod(AdminCalls.topic)

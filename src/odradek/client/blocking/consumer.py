@@ -193,9 +193,9 @@ class Consumer(Client, Generic[K, V]):
         if made.topics:
             self.subscribe(made.topics)
 
-    def _run_call(self, make: Callable[[], Coroutine[Waiter[Any], None, T]]) -> T:
+    def _run_call(self, make: Callable[[ConsumerCalls], Coroutine[Waiter[Any], None, T]]) -> T:
         """Run a coroutine on the engine's thread, and block until it is done."""
-        found = self._wait(lambda: spawn(make()))
+        found = self._wait(lambda: spawn(make(self._calls)))
         self._collector.refresh()
         return found
 
@@ -212,7 +212,7 @@ class Consumer(Client, Generic[K, V]):
         """Subscribe to topics by name, or to all whose whole name matches a pattern. The callbacks
         get the consumer and the partitions, and run inside polls: see `RebalanceListener`."""
         listener = RebalanceListener(on_assign, on_revoke, on_lost)
-        self._run_call(lambda: self._calls.subscribe(topics))
+        self._run_call(lambda calls: calls.subscribe(topics))
         self._poll_loop.listener = listener
 
     def unsubscribe(self) -> None:
@@ -246,7 +246,7 @@ class Consumer(Client, Generic[K, V]):
         commits are automatic, and the errors of `consumer_group_metadata`."""
         if what is None:
             self._collector.mark_consumed()
-        return self._run_call(lambda: self._calls.for_transaction(what))
+        return self._run_call(lambda calls: calls.for_transaction(what))
 
     def commit(
         self, what: Committable = None, *, asynchronous: bool = False, timeout: float | None = None
@@ -257,7 +257,7 @@ class Consumer(Client, Generic[K, V]):
         if what is None:
             self._collector.mark_consumed()
         try:
-            offsets = self._run_call(lambda: self._calls.commit(what, timeout, asynchronous))
+            offsets = self._run_call(lambda calls: calls.commit(what, timeout, asynchronous))
         finally:
             self._poll_loop.tell_commits()
         return None if asynchronous else offsets

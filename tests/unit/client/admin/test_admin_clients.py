@@ -7,6 +7,7 @@ import gc
 import inspect
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,7 +15,14 @@ import pytest
 from odradek.client.admin.admin import AdminCalls
 from odradek.client.aio.admin import Admin as AioAdmin
 from odradek.client.blocking.admin import Admin
-from odradek.client.errors import ApiTimeout, ClientClosed, ConfigError, TopicAlreadyExists
+from odradek.client.errors import (
+    ApiTimeout,
+    ClientClosed,
+    ConfigError,
+    TopicAlreadyExists,
+    error_for,
+)
+from odradek.model.errors import ErrorCode
 from odradek.testing import Broker
 
 # The same calls.
@@ -140,6 +148,44 @@ def test_an_unreachable_broker_is_named_after_the_timeout() -> None:
         with pytest.raises(ApiTimeout, match=gone) as caught:
             admin.topics()
         assert "300 ms" in str(caught.value)
+
+
+@pytest.fixture
+def no_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let calls about a group find no coordinator for it."""
+
+    async def ask_coordinator(calls: AdminCalls, group_id: str, *_: object) -> None:
+        raise error_for(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {group_id}")
+
+    monkeypatch.setattr(AdminCalls, "ask_coordinator", ask_coordinator)
+
+
+@pytest.mark.usefixtures("no_coordinator")
+def test_a_late_call_names_its_last_error_while_other_calls_succeed(broker: Broker) -> None:
+    with (
+        Admin(brokers=broker.bootstrap, default_api_timeout_ms=400) as admin,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        late = pool.submit(admin.group, "g")
+        while not late.done():
+            admin.topics()
+        with pytest.raises(ApiTimeout, match="last error: group g"):
+            late.result()
+
+
+@pytest.mark.usefixtures("no_coordinator")
+def test_a_late_awaited_call_names_its_last_error_while_other_calls_succeed(
+    broker: Broker,
+) -> None:
+    async def main() -> None:
+        async with AioAdmin(brokers=broker.bootstrap, default_api_timeout_ms=400) as admin:
+            late = asyncio.create_task(admin.group("g"))
+            while not late.done():
+                await admin.topics()
+            with pytest.raises(ApiTimeout, match="last error: group g"):
+                await late
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(
