@@ -1,0 +1,374 @@
+"""Row 21 of the fault matrix: the answer to a request is lost after the request was carried out.
+
+The client gives its connection up, and sends the same request again over another one. Either it is
+known to be the same one and answered as before, or its error says that what it asks for is so
+already; in both cases it was carried out once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import pytest
+
+from odradek.controller.image import ConfigResource, ResourceType, TopicImage
+from odradek.model.errors import ErrorCode
+from odradek.protocol import record_batch_builder
+from odradek.protocol.api.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from odradek.protocol.api.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from odradek.protocol.api.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from odradek.protocol.api.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from odradek.protocol.api.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from odradek.protocol.api.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    TopicPartitions,
+)
+from odradek.protocol.api.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from odradek.protocol.api.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from odradek.protocol.api.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from odradek.protocol.api.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from odradek.testing.scheduler import SECOND
+from sim.live_cluster import LiveCluster
+from sim.live_transactions import (
+    NO_ANSWER,
+    Client,
+    Producer,
+    Send,
+    committed_values,
+    live_cluster,
+    stable_offset,
+)
+
+NONE = ErrorCode.NONE
+
+
+def error_in(response: object) -> ErrorCode:
+    """Return the first error of a response, wherever it is in there."""
+    if isinstance(response, list):
+        return next((found for each in response if (found := error_in(each))), NONE)
+    if not is_dataclass(response):
+        return NONE
+    own = ErrorCode(getattr(response, "error_code", 0))
+    parts = (getattr(response, each.name) for each in fields(response))
+    return own or next((found for each in parts if (found := error_in(each))), NONE)
+
+
+LISTING = MetadataRequest(topics=[]), 12, MetadataResponse, error_in
+"""A request that changes nothing."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> LiveCluster:
+    return live_cluster()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A request, its error when it is sent again, and what must hold then."""
+
+    send: Send
+    again: ErrorCode = NONE
+    check: Callable[[], object] = lambda: True
+
+
+class Asked:
+    """What requests are about: a topic of their own in the cluster, and who serves it."""
+
+    def __init__(self, cluster: LiveCluster, name: str) -> None:
+        self.cluster, self.name = cluster, name
+        cluster.create(name)
+
+    @property
+    def topic(self) -> TopicImage | None:
+        return self.cluster.node(self.cluster.controller).metadata.committed.topic(self.name)
+
+    @property
+    def log_end(self) -> int:
+        return self.cluster.partition(self.cluster.leader(self.name), self.name).log.log_end_offset
+
+    @property
+    def producer(self) -> Producer:
+        made = Producer(self.cluster, f"id-{self.name}", self.name, 2)
+        assert made.init() is NONE
+        return made
+
+    def to_controller(self, request: Any, version: int, response: type[Any]) -> Send:
+        return self.cluster.controller, request, version, response, error_in
+
+    def commit(self, offset: int) -> Send:
+        partition = OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_metadata=""
+        )
+        request = OffsetCommitRequest(
+            group_id=f"group-id-{self.name}",
+            topics=[OffsetCommitRequestTopic(name=self.name, partitions=[partition])],
+        )
+        coordinator = Producer(self.cluster, f"id-{self.name}", self.name, 2).group_coordinator
+        return coordinator, request, 8, OffsetCommitResponse, error_in
+
+    def committed(self) -> int:
+        return stable_offset(Producer(self.cluster, f"id-{self.name}", self.name, 2))
+
+
+def create_topics(asked: Asked) -> Case:
+    name = f"{asked.name}-new"
+    topic = CreatableTopic(
+        name=name, num_partitions=2, replication_factor=3, assignments=[], configs=[]
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
+    send = asked.to_controller(request, 7, CreateTopicsResponse)
+    asked.name, check = name, lambda: asked.topic is not None
+    return Case(send, ErrorCode.TOPIC_ALREADY_EXISTS, check)
+
+
+def delete_topics(asked: Asked) -> Case:
+    assert asked.topic is not None
+    topics = [DeleteTopicState(name=None, topic_id=asked.topic.id)]
+    request = DeleteTopicsRequest(topics=topics, timeout_ms=5_000)
+    send = asked.to_controller(request, 6, DeleteTopicsResponse)
+    return Case(send, ErrorCode.UNKNOWN_TOPIC_ID, lambda: asked.topic is None)
+
+
+def create_partitions(asked: Asked) -> Case:
+    topics = [CreatePartitionsTopic(name=asked.name, count=3, assignments=None)]
+    request = CreatePartitionsRequest(topics=topics, timeout_ms=5_000, validate_only=False)
+    send = asked.to_controller(request, 3, CreatePartitionsResponse)
+
+    def check() -> bool:
+        return asked.topic is not None and len(asked.topic.partitions) == 3
+
+    return Case(send, ErrorCode.INVALID_PARTITIONS, check)
+
+
+def append_to_a_setting(asked: Asked) -> Case:
+    config = AlterableConfig(name="cleanup.policy", config_operation=2, value="compact")
+    resource = AlterConfigsResource(resource_type=2, resource_name=asked.name, configs=[config])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    send = asked.to_controller(request, 1, IncrementalAlterConfigsResponse)
+
+    def check() -> bool:
+        image = asked.cluster.node(asked.cluster.controller).metadata.committed
+        resource = ConfigResource(ResourceType.TOPIC, asked.name)
+        return image.configs[resource]["cleanup.policy"] == "delete,compact"
+
+    return Case(send, check=check)
+
+
+def reassign(asked: Asked) -> Case:
+    assert asked.topic is not None
+    target = asked.topic.partitions[0].replicas[:2]
+    partition = ReassignablePartition(partition_index=0, replicas=list(target))
+    topic = ReassignableTopic(name=asked.name, partitions=[partition])
+    request = AlterPartitionReassignmentsRequest(timeout_ms=5_000, topics=[topic])
+    send = asked.to_controller(request, 0, AlterPartitionReassignmentsResponse)
+
+    def check() -> bool:
+        asked.cluster.await_healed()
+        return asked.topic is not None and set(asked.topic.partitions[0].replicas) == set(target)
+
+    return Case(send, check=check)
+
+
+def elect_leaders(asked: Asked) -> Case:
+    cluster = asked.cluster
+    preferred = cluster.leader(asked.name)
+    cluster.machine(preferred).kill()
+    cluster.until(lambda: cluster.leads(asked.name) and cluster.leader(asked.name) != preferred)
+    cluster.machine(preferred).boot()
+    cluster.connect_anew()
+    cluster.await_healed()
+    partitions = [TopicPartitions(topic=asked.name, partitions=[0])]
+    request = ElectLeadersRequest(election_type=0, topic_partitions=partitions)
+    send = asked.to_controller(request, 2, ElectLeadersResponse)
+    return Case(
+        send, ErrorCode.ELECTION_NOT_NEEDED, lambda: cluster.leader(asked.name) == preferred
+    )
+
+
+def delete_records(asked: Asked) -> Case:
+    asked.cluster.produce(asked.name, [b"a", b"b", b"c"])
+    leader = asked.cluster.leader(asked.name)
+    topic = DeleteRecordsTopic(
+        name=asked.name, partitions=[DeleteRecordsPartition(partition_index=0, offset=2)]
+    )
+    request = DeleteRecordsRequest(topics=[topic], timeout_ms=5_000)
+
+    def check() -> bool:
+        return asked.cluster.partition(leader, asked.name).log.log_start_offset == 2
+
+    return Case((leader, request, 2, DeleteRecordsResponse, error_in), check=check)
+
+
+def idempotent_produce(asked: Asked) -> Case:
+    leader = asked.cluster.leader(asked.name)
+    records = record_batch_builder.build(
+        [(None, b"x", (), 1)], producer_id=7_000, producer_epoch=0, base_sequence=0
+    )
+    assert asked.topic is not None
+    topic = TopicProduceData(
+        name=asked.name,
+        topic_id=asked.topic.id,
+        partition_data=[PartitionProduceData(index=0, records=records)],
+    )
+    request = ProduceRequest(acks=-1, timeout_ms=3_000, topic_data=[topic])
+    send = leader, request, 13, ProduceResponse, error_in
+    return Case(send, check=lambda: asked.log_end == 1)
+
+
+def commit_offsets(asked: Asked) -> Case:
+    return Case(asked.commit(5), check=lambda: asked.committed() == 5)
+
+
+def delete_offsets(asked: Asked) -> Case:
+    coordinator, *rest = asked.commit(5)
+    assert (
+        Client(asked.cluster, f"committer-{asked.name}", coordinator).ask((coordinator, *rest))
+        is NONE
+    )
+    partitions = [OffsetDeleteRequestPartition(partition_index=0)]
+    request = OffsetDeleteRequest(
+        group_id=f"group-id-{asked.name}",
+        topics=[OffsetDeleteRequestTopic(name=asked.name, partitions=partitions)],
+    )
+    send = coordinator, request, 0, OffsetDeleteResponse, error_in
+    return Case(send, check=lambda: asked.committed() == -1)
+
+
+def delete_groups(asked: Asked) -> Case:
+    coordinator, *rest = asked.commit(5)
+    assert (
+        Client(asked.cluster, f"committer-{asked.name}", coordinator).ask((coordinator, *rest))
+        is NONE
+    )
+    request = DeleteGroupsRequest(groups_names=[f"group-id-{asked.name}"])
+    send = coordinator, request, 2, DeleteGroupsResponse, error_in
+    return Case(send, ErrorCode.GROUP_ID_NOT_FOUND, lambda: asked.committed() == -1)
+
+
+def transactional_produce(asked: Asked) -> Case:
+    producer = asked.producer
+    send = producer.produce_request(0, b"x")
+
+    def check() -> bool:
+        assert producer.end(commit=True) is NONE
+        return committed_values(asked.cluster, asked.name, 1) == [b"x"]
+
+    return Case(send, check=check)
+
+
+def commit_offset_of_a_transaction(asked: Asked) -> Case:
+    producer = asked.producer
+    assert producer.write(0, b"x") is NONE
+
+    def check() -> bool:
+        assert producer.end(commit=True) is NONE
+        return stable_offset(producer) == 9
+
+    return Case(producer.offset_request(9), check=check)
+
+
+def end_of_a_transaction(asked: Asked) -> Case:
+    producer = asked.producer
+    assert producer.write(0, b"x") is NONE
+
+    def check() -> bool:
+        again = producer.write(0, b"y"), producer.end(commit=False)
+        return again == (NONE, NONE) and committed_values(asked.cluster, asked.name, 1) == [b"x"]
+
+    return Case(producer.end_request(commit=True), check=check)
+
+
+def identification_of_a_producer(asked: Asked) -> Case:
+    producer = asked.producer
+    send = producer.init_request()
+
+    def check() -> bool:
+        again = producer.write(0, b"x"), producer.end(commit=True)
+        return again == (NONE, NONE) and committed_values(asked.cluster, asked.name, 1) == [b"x"]
+
+    return Case(send, check=check)
+
+
+CASES: list[Callable[[Asked], Case]] = [
+    create_topics,
+    delete_topics,
+    create_partitions,
+    append_to_a_setting,
+    reassign,
+    elect_leaders,
+    delete_records,
+    idempotent_produce,
+    commit_offsets,
+    delete_offsets,
+    delete_groups,
+    transactional_produce,
+    commit_offset_of_a_transaction,
+    end_of_a_transaction,
+    identification_of_a_producer,
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_row_21_a_request_whose_answer_was_lost_is_carried_out_once(
+    cluster: LiveCluster, case: Callable[[Asked], Case]
+) -> None:
+    made = case(Asked(cluster, case.__name__))
+    node = made.send[0]
+    first = Client(cluster, f"first-{case.__name__}", node)
+    # Connected before the way back is cut.
+    assert first.ask((node, *LISTING)) is NONE
+    first.lose_answers()
+    answers = first.send(made.send)
+    cluster.scheduler.run(cluster.scheduler.now_ns + SECOND)
+    first.close()
+    assert answers == [NO_ANSWER]
+    again = Client(cluster, f"again-{case.__name__}", node)
+    assert again.ask(made.send) is made.again
+    assert made.check()
