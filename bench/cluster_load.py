@@ -28,7 +28,7 @@ from odradek.model.errors import ErrorCode
 FACTOR = 3
 PROBED = 12
 SETTLE_S = 3.0
-LONG_S, IDLE_AFTER_S = 5.0, 30.0
+LONG_S, IDLE_AFTER_S = 5.0, 75.0
 
 
 @dataclass
@@ -379,8 +379,9 @@ def make(client: ClusterClient, topics: list[str], factor: int = FACTOR) -> floa
 
 
 def idle(cluster: ClusterProcesses, seconds: float) -> dict[str, float]:
-    """What nodes that nobody asks anything take. Half a minute after their last record has been
-    flushed; a short measurement does not wait so long."""
+    """What nodes that nobody asks anything take, after the checkpoint that comes up to a minute
+    after their last record and flushes every log that has one. A short measurement does not wait so
+    long."""
     time.sleep(IDLE_AFTER_S if seconds >= LONG_S else seconds)
     cpu = cluster.scheduled_s()
     time.sleep(seconds)
