@@ -93,28 +93,36 @@ def new_producer(
     linger_ms: int = LINGER_MS,
 ) -> SparkProducer:
     """Open a producer that writes in order, with or without idempotence, or in transactions."""
+    return Producer(producer_settings(options, transactional_id, transaction_timeout_ms, linger_ms))
+
+
+def producer_settings(
+    options: WriteOptions,
+    transactional_id: str | None,
+    transaction_timeout_ms: int,
+    linger_ms: int,
+) -> dict[str, object]:
+    """Return the settings of such a producer."""
     within_ms = max(1, options.delivery_timeout_ms - linger_ms)
     transactional: dict[str, object] = {}
     if transactional_id is not None:
         transactional["transactional.id"] = transactional_id
         transactional["transaction.timeout.ms"] = transaction_timeout_ms
-    return Producer(
-        {
-            "bootstrap.servers": options.client.bootstrap_servers,
-            "client.id": options.client.client_id,
-            "request.timeout.ms": min(options.client.request_timeout_ms, within_ms),
-            "max.block.ms": options.client.api_timeout_ms,
-            "delivery.timeout.ms": max(options.delivery_timeout_ms, linger_ms + 1),
-            "linger.ms": linger_ms,
-            "compression.type": options.compression,
-            "batch.size": options.batch_size,
-            "max.request.size": MAX_REQUEST_BYTES,
-            "enable.idempotence": options.idempotence,
-            "max.in.flight.requests.per.connection": options.max_in_flight,
-            **dict(options.client.settings),
-            **transactional,
-        }
-    )
+    return {
+        "bootstrap.servers": options.client.bootstrap_servers,
+        "client.id": options.client.client_id,
+        "request.timeout.ms": min(options.client.request_timeout_ms, within_ms),
+        "max.block.ms": options.client.api_timeout_ms,
+        "delivery.timeout.ms": max(options.delivery_timeout_ms, linger_ms + 1),
+        "linger.ms": linger_ms,
+        "compression.type": options.compression,
+        "batch.size": options.batch_size,
+        "max.request.size": MAX_REQUEST_BYTES,
+        "enable.idempotence": options.idempotence,
+        "max.in.flight.requests.per.connection": options.max_in_flight,
+        **dict(options.client.settings),
+        **transactional,
+    }
 
 
 def existing_topic(client: ClientOptions, topic: str) -> Topic:

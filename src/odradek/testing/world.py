@@ -62,6 +62,7 @@ from odradek.testing.rules import DurableAck, acks_are_on_platters, replicas_mat
 from odradek.testing.scheduler import MS, SECOND, WALL_START_MS, Scheduler
 from odradek.testing.workload.clients import ScriptedClients
 from odradek.testing.workload.cluster_schedule import MIN_ISR, in_brief, with_cluster
+from odradek.testing.workload.further_clients import FurtherClients, no_further_clients
 from odradek.testing.workload.reader import SimReader
 from odradek.testing.workload.schedule import (
     Schedule,
@@ -149,9 +150,12 @@ class World:
     """Run transactional clients too."""
     is_toy: bool = False
     """True if `wire` makes brokers that are no cluster of real ones."""
+    brings: Callable[[World], FurtherClients] = no_further_clients
+    """Makes the clients that a test brings along."""
     cluster: ClusterFaults = field(init=False)
     engine_clients: EngineClients = field(init=False)
     transaction_engines: TransactionEngines = field(init=False)
+    further: FurtherClients = field(init=False)
     scheduler: Scheduler = field(init=False)
     fabric: Fabric = field(init=False)
     history: History = field(default_factory=History)
@@ -243,6 +247,7 @@ class World:
             self.links,
             lambda: not missing_until_healed(self.machines),
         )
+        self.further = self.brings(self)
 
     def _client_hosts(self) -> list[str]:
         brokers = [machine.host for machine in self.machines]
@@ -301,6 +306,7 @@ class World:
             self.brief,
             self.transactions,
             self.is_toy,
+            self.brings,
         )
 
     @property
@@ -317,6 +323,7 @@ class World:
         finally:
             self.engine_clients.kill()
             self.transaction_engines.kill()
+            self.further.kill()
             if collecting:
                 gc.enable()
 
@@ -328,6 +335,7 @@ class World:
         for machine in self.machines:
             machine.boot()
         self.clients.start()
+        self.further.start()
         self.scheduler.run(self.plan.heal_ns)
         self.cluster.healed = True
         for nemesis in self.nemeses:
@@ -335,6 +343,7 @@ class World:
         self.links.heal()
         self.engine_clients.calm_down()
         self.transaction_engines.calm_down()
+        self.further.calm_down()
         stuck = self._until_work_is_done(self._work_limit_ns())
         if not stuck and self._is_cluster:
             stuck = self._await_recovery()
@@ -351,6 +360,7 @@ class World:
         if not stuck:
             finals = self.clients.start_final_readers()
             self.clients.transactions.start_final()
+            self.further.start_final()
             # The limit allows one batch per fetch, each of which waits for more data in vain.
             stuck = self._until(
                 lambda: not self._final_pending(finals),
@@ -370,6 +380,7 @@ class World:
             observed = self.clients.transactions.observed
             found += transactions.judge(observed)
             found += self.transaction_engines.judge(observed.final_reads())
+            found += self.further.judge()
         durable = self.plan.durability == FSYNC and not self.is_toy
         found += self.observer.judge(several=self.plan.machines > 1, durable=durable)
         found += acks_are_on_platters(self._acks)
@@ -413,6 +424,7 @@ class World:
             self.clients.work_is_done()
             and self.engine_clients.sending_is_done()
             and self.transaction_engines.work_is_done()
+            and self.further.work_is_done()
         )
 
     @property
@@ -440,13 +452,12 @@ class World:
         return self._until_work_is_done(limit_ns)
 
     def _until_work_is_done(self, limit_ns: int) -> list[str]:
-        return self._until(
-            self._work_is_done, limit_ns, self._pending_work, self._transactions_tried
-        )
+        return self._until(self._work_is_done, limit_ns, self._pending_work, self._progress)
 
-    def _transactions_tried(self) -> int:
+    def _progress(self) -> int:
         scripted, engines = self.clients.transactions.producers, self.transaction_engines.producers
-        return sum(each.tried for each in scripted) + sum(each.tried for each in engines)
+        tried = sum(each.tried for each in scripted) + sum(each.tried for each in engines)
+        return tried + self.further.progress()
 
     def _await_healed(self, lost: Sequence[int]) -> list[str]:
         return self._until(
@@ -479,13 +490,18 @@ class World:
 
     def _final_pending(self, finals: Sequence[SimReader]) -> list[str]:
         readers = [reader.pending() for reader in finals if not reader.finished]
-        return readers + self.clients.transactions.final_pending()
+        return [
+            *readers,
+            *self.clients.transactions.final_pending(),
+            *self.further.final_pending(),
+        ]
 
     def _pending_work(self) -> list[str]:
         return [
             *self.clients.pending_work(),
             *self.engine_clients.pending_sends(),
             *self.transaction_engines.pending_work(),
+            *self.further.pending_work(),
         ]
 
     def _end_engines(self, finals: list[SimReader]) -> list[str]:

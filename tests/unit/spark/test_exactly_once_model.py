@@ -6,15 +6,14 @@ from collections import Counter
 
 import pytest
 
-from odradek.spark.exactly_once import steps
-from odradek.spark.exactly_once.ledger import Decision
-from odradek.spark.exactly_once.steps import (
-    DescribePrefix,
-    EndTransactions,
-    FenceLosers,
-    ReadLedger,
-    ShutOutOlderDrivers,
-    WriteDecision,
+from unit.spark.broken_steps import (
+    believes_an_empty_ledger,
+    decides_again,
+    ends_before_the_decision,
+    leaves_losers,
+    reads_the_ledger_before_it_shuts_out,
+    shuts_out_without_asking,
+    takes_fenced_for_committed,
 )
 from unit.spark.exactly_once_model import Rules, World
 
@@ -70,73 +69,6 @@ def test_a_query_whose_ledger_is_deleted_writes_no_row_again():
         "stopped by LedgerGone",
     ):
         assert happened[what], f"no seed has seen {what}: {happened}"
-
-
-def without(effects, running, result=None):
-    """Steps that pass over some effects, as if they had been carried out."""
-    answer = None
-    while True:
-        try:
-            effect = running.send(answer)
-        except StopIteration:
-            return
-        answer = result if isinstance(effect, effects) else (yield effect)
-
-
-def ends_before_the_decision(batch, reported, topic_ids, drained):
-    yield EndTransactions(tuple(reported), commit=True)
-    yield from steps.commit_steps(batch, reported, topic_ids, drained)
-
-
-def reads_the_ledger_before_it_shuts_out(batch, reported, topic_ids, drained):
-    found = yield ReadLedger()
-    yield ShutOutOlderDrivers()
-    if steps.batch_state(batch, found) is steps.BatchState.UNDECIDED:
-        found = Decision(batch.batch_id, tuple(reported), topic_ids)
-        yield WriteDecision(found)
-    yield from steps.finish_decided(batch, found)
-
-
-def decides_again(batch, reported, topic_ids, drained):
-    yield ShutOutOlderDrivers()
-    decision = Decision(batch.batch_id, tuple(reported), topic_ids)
-    yield WriteDecision(decision)
-    yield from steps.finish_decided(batch, decision)
-
-
-def takes_fenced_for_committed(batch, reported, topic_ids, drained):
-    running = steps.commit_steps(batch, reported, topic_ids, drained)
-    answer = None
-    while True:
-        try:
-            effect = running.send(answer)
-        except StopIteration:
-            return
-        answer = yield effect
-        if isinstance(effect, EndTransactions):
-            answer = [True] * len(answer)
-
-
-def believes_an_empty_ledger(*given):
-    yield from without(DescribePrefix, steps.commit_steps(*given), False)
-
-
-def shuts_out_without_asking(batch, reported):
-    yield from without(DescribePrefix, steps.abort_steps(batch, reported), False)
-
-
-def leaves_losers(*given):
-    yield from without(FenceLosers, steps.commit_steps(*given))
-
-
-def aborts_without_asking(batch, reported):
-    yield EndTransactions(tuple(reported), commit=False)
-    yield FenceLosers()
-
-
-def aborts_all_after_asking(batch, reported):
-    yield ReadLedger()
-    yield EndTransactions(tuple(reported), commit=False)
 
 
 BROKEN = {

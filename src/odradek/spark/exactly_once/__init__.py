@@ -21,6 +21,6 @@ and copies what a broker aborted meanwhile.
     protocol    `ExactlyOnce`, the commit protocol of tasks and driver
     errors      what stops the query, with the way out
 
-Tests: unit/spark/test_exactly_once_model.py, spark/test_exactly_once_sink.py,
-soak/spark_exactly_once.py
+Tests: unit/spark/test_exactly_once_model.py, sim/test_sink_worlds.py,
+spark/test_exactly_once_sink.py, soak/spark_exactly_once.py
 """

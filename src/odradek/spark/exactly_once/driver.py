@@ -12,16 +12,18 @@ import logging
 import os
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from odradek.client.errors import (
     ApiTimeout,
+    KafkaError,
     OffsetOutOfRange,
     ProducerFenced,
     UnknownTopicOrPartition,
 )
 from odradek.client.producer.futures import DeliveredRange
 from odradek.client.transaction import VERSION_2
+from odradek.model.errors import ErrorCode
 from odradek.spark.exactly_once.errors import ExactlyOnceError, LedgerGone, ReplacedDriver
 from odradek.spark.exactly_once.ledger import Decision, LedgerEntry, TaskTransaction, newest
 from odradek.spark.exactly_once.ledger_topic import LedgerTopic
@@ -56,12 +58,23 @@ class RecordsGone(Exception):
     """Records that are to be copied are not in the log any more."""
 
 
+class ThreadClock(Protocol):
+    """What a thread sleeps by: the module `time`, or the clock of a simulation."""
+
+    def monotonic(self) -> float: ...
+
+    def sleep(self, seconds: float, /) -> None: ...
+
+
 class LedgerReader:
     """The entry of one prefix in the ledger, read on from where it was read before."""
 
-    def __init__(self, admin: LogAdmin, ledger: LedgerTopic, prefix: str) -> None:
+    def __init__(
+        self, admin: LogAdmin, ledger: LedgerTopic, prefix: str, clock: ThreadClock = time
+    ) -> None:
         self._admin = admin
         self._ledger = ledger
+        self._clock = clock
         self._entry = LedgerEntry(prefix)
 
     def read(self) -> Decision | None:
@@ -80,24 +93,54 @@ class LedgerReader:
 
     def read_for_task(self, batch: Batch) -> Decision | None:
         """Return the last decision, for a task: see `is_told_soon`."""
-        deadline_s = time.monotonic() + self._admin.config.default_api_timeout_ms / 1000
+        deadline_s = self._clock.monotonic() + self._admin.config.default_api_timeout_ms / 1000
         decision = self.read()
         while is_told_soon(batch, decision, self._entry.has_open):
-            if time.monotonic() >= deadline_s:
+            if self._clock.monotonic() >= deadline_s:
                 break
-            time.sleep(MARKER_POLL_S)
+            self._clock.sleep(MARKER_POLL_S)
             decision = self.read()
         return decision
+
+
+class DriverClients:
+    """The clients of a driver: those of this process."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def admin(self) -> LogAdmin:
+        """Return the client that all drivers of the process share."""
+        return log_admin_of(self._options.client)
+
+    def new_admin(self) -> LogAdmin:
+        """Return another one, with connections of its own."""
+        return LogAdmin(self._options.client)
+
+    def new_producer(self, transactional_id: str, transaction_timeout_ms: int) -> SparkProducer:
+        return new_producer(
+            self._options,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+            linger_ms=0,
+        )
 
 
 class BatchDriver:
     """The driver of one prefix in this process."""
 
-    def __init__(self, options: WriteOptions, ledger: LedgerTopic, prefix: str) -> None:
+    def __init__(
+        self,
+        options: WriteOptions,
+        ledger: LedgerTopic,
+        prefix: str,
+        clients: DriverClients | None = None,
+    ) -> None:
         self.options = options
         self.ledger = ledger
         self.prefix = prefix
-        self._admin = log_admin_of(options.client)
+        self._clients = clients or DriverClients(options)
+        self._admin = self._clients.admin()
         self._ending: LogAdmin | None = None
         """Ends transactions, if the connection of `_admin` is too old for that: see `_end`."""
         self._reader = LedgerReader(self._admin, ledger, prefix)
@@ -156,12 +199,7 @@ class BatchDriver:
         if self._producer is not None and not effect.again:
             return
         self.close()
-        producer = new_producer(
-            self.options,
-            transactional_id=self.prefix,
-            transaction_timeout_ms=self.ledger.transaction_timeout_ms,
-            linger_ms=0,
-        )
+        producer = self._clients.new_producer(self.prefix, self.ledger.transaction_timeout_ms)
         try:
             producer.init_transactions()
         except BaseException:
@@ -177,14 +215,13 @@ class BatchDriver:
                 self._send(records)
             self._written = decision
             return True
-        except ProducerFenced:
-            self.close()
-            self._replaced = True
-            return False
-        except BaseException:
+        except BaseException as error:
             # The ledger tells if it was written, after the next producer has begun.
             self.close()
-            raise
+            if not is_shut_out(error):
+                raise
+            self._replaced = True
+            return False
 
     @property
     def _commit_timeout_s(self) -> float:
@@ -220,7 +257,7 @@ class BatchDriver:
             return ended
         if self._ending is not None:
             self._ending.close()
-        self._ending = LogAdmin(self.options.client)
+        self._ending = self._clients.new_admin()
         again = iter(self._ending.end_many(self.prefix, refused, commit))
         return [
             next(again) if each in refused else certain
@@ -254,17 +291,16 @@ class BatchDriver:
             self._written = marked
         except RecordsGone:
             return False
-        except ProducerFenced as error:
+        except BaseException as error:
             self.close()
+            if not is_shut_out(error):
+                raise
             self._replaced = True
             raise ReplacedDriver(
                 f"another driver has shut out this one, which was writing aborted records of "
                 f"{self.prefix} again: {error}. What is in: whole transactions only; the other "
                 "driver goes on with them. What to do: let one query at a time use a checkpoint"
             ) from error
-        except BaseException:
-            self.close()
-            raise
         log.warning(
             "%s: %s was aborted after it was decided, and is written again",
             self.prefix,
@@ -294,6 +330,14 @@ class BatchDriver:
                 )
             copied += len(records)
         return copied == written.records
+
+
+def is_shut_out(error: BaseException) -> bool:
+    """True if a transaction of a driver failed because the coordinator has aborted it: another
+    driver has the prefix now, or it was open for too long. With transaction version 2 the commit of
+    such a transaction may look like one that is sent again after an abort."""
+    is_aborted = isinstance(error, KafkaError) and error.code == ErrorCode.INVALID_TXN_STATE
+    return is_aborted or isinstance(error, ProducerFenced)
 
 
 _drivers: dict[tuple[int, WriteOptions, LedgerTopic, str], BatchDriver] = {}

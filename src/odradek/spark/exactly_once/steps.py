@@ -33,7 +33,8 @@ A step is a generator: it yields an effect, gets the effect's result, and ends w
                              Raises `ReplacedDriver` when shut out
 
 All effects may be repeated. `EndTransactions` with an abort is only for transactions that no
-decision names or ever will: that is why an older driver is shut out before the ledger is read.
+decision names or ever will, or that have ended (a batch is finished when a later one is decided):
+that is why an older driver is shut out before the ledger is read.
 That makes the coordinator forget what `DescribePrefix` asks for, so a driver whose ledger is lost
 shuts out nobody: it would be refused once only.
 """

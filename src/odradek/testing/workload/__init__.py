@@ -13,6 +13,7 @@
     group_offsets, offset_watcher   the committed offsets of a group, while transactions change them
     transaction_levels   the level of `transaction.version`, which changes
     operator   reassigns partitions, elects leaders, changes the voters
+    further_clients   those that a test brings along
     clients    all scripted clients of a run: started, crashed, replaced, stopped
 
 These are not the clients of `odradek.client`. They do on purpose what careful clients avoid (short

@@ -1,0 +1,141 @@
+"""Sinks with one broken part, and the worlds of `sim.sink_world` that find it.
+
+    PYTHONPATH=tests python -m sim.broken_sinks [--seeds 50] [NAME ...]
+
+prints how many seeds each takes from seed 0 on, and the rule that found it, as `sim.broken_parts`
+does for brokers. The tests begin with the seed of the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from odradek.client.errors import ProducerFenced
+from odradek.client.producer.futures import DeliveredRange
+from odradek.spark.exactly_once import driver, reading
+from odradek.spark.exactly_once.driver import BatchDriver
+from odradek.spark.exactly_once.errors import ReplacedDriver
+from odradek.spark.exactly_once.ledger import Decision, TaskTransaction
+from odradek.spark.exactly_once.outcome import Fetched, UndecidedFetch, outcome_in
+from odradek.spark.exactly_once.steps import Outcome
+from odradek.testing.process import DelayRanges
+from odradek.testing.workload.schedule import Schedule
+from sim.broken_parts import MOST_SEEDS, SLOW_DISKS, BrokenPart, Make, find, nothing, of
+from sim.sink_query import Rules
+from sim.sink_world import PLAN, SinkPlan, sink_world
+from unit.spark.broken_steps import (
+    aborts_without_asking,
+    decides_again,
+    ends_before_the_decision,
+    leaves_losers,
+    reads_the_ledger_before_it_shuts_out,
+    takes_fenced_for_committed,
+)
+
+OFTEN = SinkPlan(strikes=20, driver_rate=300, ending_rate=500)
+"""Drivers are struck at most effects."""
+RIVALS = SinkPlan(strikes=10, driver_rate=150, executor_rate=20, rival_rate=60)
+AWAY = SinkPlan(
+    strikes=30,
+    driver_rate=0,
+    ending_rate=600,
+    transaction_timeouts_ms=(1_500,),
+    calm_ms=30_000,
+)
+"""Drivers are often away for longer than transactions may be open."""
+IMPATIENT = SinkPlan(strikes=0, api_timeouts_ms=(400,), transaction_timeouts_ms=(15_000,))
+
+
+def takes_aborted_for_committed(patch: pytest.MonkeyPatch) -> None:
+    def outcome(
+        transaction: TaskTransaction, written: DeliveredRange, fetched: Fetched
+    ) -> Outcome | UndecidedFetch:
+        found = outcome_in(transaction, written, fetched)
+        return Outcome.COMMITTED if found is Outcome.ABORTED else found
+
+    patch.setattr(reading, "outcome_in", outcome)
+
+
+def takes_an_aborted_commit_for_a_failure(patch: pytest.MonkeyPatch) -> None:
+    """INVALID_TXN_STATE for a commit of version 2, whose transaction another driver has aborted."""
+    patch.setattr(driver, "is_shut_out", lambda error: isinstance(error, ProducerFenced))
+
+
+class CopiesApart(BatchDriver):
+    """Writes the mark of a copy in a transaction of its own."""
+
+    def _copy(self, transaction: TaskTransaction, marked: Decision) -> bool:
+        mark = list(marked.records(self.prefix, only=transaction))
+        if not super()._copy(transaction, replace(marked, transactions=())):
+            return False
+        if not self._write(marked, mark):
+            raise ReplacedDriver("between a copy and its mark")
+        return True
+
+
+def worlds(plan: SinkPlan, *, pace: DelayRanges | None = None) -> Make:
+    def adjust(schedule: Schedule) -> Schedule:
+        return schedule if pace is None else replace(schedule, pace=pace)
+
+    return lambda seed: sink_world(seed, plan=plan, adjust=adjust)
+
+
+def of_rules(
+    name: str, rules: Rules, plan: SinkPlan, seed: int = 0, pace: DelayRanges | None = None
+) -> BrokenPart:
+    return BrokenPart(name, nothing, worlds(replace(plan, rules=rules), pace=pace), seed)
+
+
+def of_steps(steps: Callable[..., Any], plan: SinkPlan, seed: int = 0) -> BrokenPart:
+    return of_rules(steps.__name__, Rules(commit_steps=steps), plan, seed)
+
+
+SINK_PARTS: tuple[BrokenPart, ...] = (
+    of_steps(ends_before_the_decision, OFTEN),
+    of_steps(reads_the_ledger_before_it_shuts_out, RIVALS),
+    of_steps(decides_again, OFTEN),
+    of_steps(takes_fenced_for_committed, OFTEN, 4),
+    of_steps(leaves_losers, PLAN, 6),
+    of_rules(
+        "aborts_without_asking",
+        Rules(abort_steps=aborts_without_asking),
+        IMPATIENT,
+        7,
+        SLOW_DISKS,
+    ),
+    of_rules("copies_apart", Rules(driver=CopiesApart), AWAY, 27, SLOW_DISKS),
+    of(takes_aborted_for_committed, worlds(AWAY), 2),
+    of(takes_an_aborted_commit_for_a_failure, worlds(RIVALS, pace=SLOW_DISKS), 7),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; return the number of parts that were not found."""
+    import logging
+
+    parser = argparse.ArgumentParser(prog="python -m sim.broken_sinks", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=MOST_SEEDS, help="tried for each part")
+    parser.add_argument("names", nargs="*", help="of the parts; without any: all")
+    options = parser.parse_args(arguments)
+    logging.disable(logging.CRITICAL)
+    missed = 0
+    for part in SINK_PARTS:
+        if options.names and part.name not in options.names:
+            continue
+        found = find(part, 0, options.seeds)
+        missed += found is None
+        shown = "not found"
+        if found is not None:
+            shown = f"{found.seeds:>4} seeds {found.seconds:6.1f} s  {found.violation[:100]}"
+        print(f"{part.name:<42} {shown}", flush=True)
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
