@@ -152,11 +152,12 @@ class ThreadAdmin:
         self._thread = thread
         side = thread.side
         self._engine = thread.call(lambda: Engine(side.env, side.timer, config, on_bug=raise_bug))
-        self._calls = make_calls(self._engine, config.default_api_timeout_ms)
+        self._make_calls = make_calls
         thread.call(self._engine.start)
 
-    def _run_call(self, make: Callable[[], Steps[T]]) -> T:
-        return self._thread.wait(lambda: self._calls.with_time_limit(make()))
+    def _run_call(self, make: Callable[[LogCalls], Steps[T]]) -> T:
+        calls = self._make_calls(self._engine, self.config.default_api_timeout_ms)
+        return self._thread.wait(lambda: calls.with_time_limit(make(calls)))
 
     def close(self) -> None:
         self._thread.call(self._engine.close)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from odradek import Admin
 from odradek.client.admin.admin import AdminCalls
@@ -411,6 +411,8 @@ went on, or it expired."""
 class LogAdmin(Admin):
     """An admin client that reads logs, too."""
 
+    _calls_type: ClassVar[type[LogCalls]] = LogCalls
+
     def __init__(self, options: ClientOptions) -> None:
         super().__init__(
             settings_for(options.settings, AdminConfig),
@@ -419,7 +421,6 @@ class LogAdmin(Admin):
             request_timeout_ms=options.request_timeout_ms,
             default_api_timeout_ms=options.api_timeout_ms,
         )
-        self._calls = LogCalls(self._engine, self.config.default_api_timeout_ms)
 
     read_ledger = BlockingMethod(LogCalls.read_ledger)
     end_many = BlockingMethod(LogCalls.end_many)
