@@ -160,6 +160,11 @@ def ends_without_a_new_epoch(patch: pytest.MonkeyPatch) -> None:
 
 def begins_near_the_last_epoch(patch: pytest.MonkeyPatch) -> None:
     """Not broken: new producer ids begin with an epoch that is soon the last one."""
+    begins_with_epoch(patch, LAST_EPOCH - 3)
+
+
+def begins_with_epoch(patch: pytest.MonkeyPatch, epoch: int) -> None:
+    """Not broken: new producer ids begin with this epoch."""
     grants = init_producer_id.grant
 
     def grant(
@@ -167,7 +172,7 @@ def begins_near_the_last_epoch(patch: pytest.MonkeyPatch) -> None:
     ) -> GrantedProducerId | ErrorCode:
         granted = grants(shard, metadata, request)
         if isinstance(granted, GrantedProducerId) and metadata is None:
-            return granted._replace(epoch=LAST_EPOCH - 3)
+            return granted._replace(epoch=epoch)
         return granted
 
     patch.setattr(init_producer_id, "grant", grant)

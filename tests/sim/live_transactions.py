@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from odradek.broker.node import Node
+from odradek.coordinator.transaction.transaction_metadata import TransactionMetadata
 from odradek.coordinator.transaction.transaction_state import TransactionState
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import CONSUMER_OFFSETS, TopicPartition
@@ -36,7 +37,7 @@ from odradek.testing.history import History
 from odradek.testing.machine import PORT, host_of
 from odradek.testing.probes import nodes_of, open_transactions
 from odradek.testing.process import SimProcess
-from odradek.testing.scheduler import MS, SimClock
+from odradek.testing.scheduler import MS, SECOND, SimClock
 from odradek.testing.transactions import TransactionHistory
 from odradek.testing.workload.cluster_client import GROUP, TRANSACTION, ClusterClient
 from odradek.testing.workload.committed_reader import SimCommittedReader
@@ -61,10 +62,12 @@ Send = tuple[int, Any, int, type[Any], Callable[[Any], ErrorCode]]
 NO_ANSWER = ErrorCode.NETWORK_EXCEPTION
 TIMEOUT_MS = 20_000
 """Longer than what is held back is held."""
+PATIENCE_NS = 120 * SECOND
+"""Longer than an error that passes may take."""
 
 
 def live_cluster(**settings: str) -> LiveCluster:
-    """Return a cluster of three that is ready for transactions."""
+    """Return a cluster of three that is ready for transactions, with more `settings`."""
     cluster = LiveCluster(
         3,
         transaction_state_log_replication_factor="3",
@@ -132,6 +135,10 @@ class Client:
         """Close the connection; there is no answer to what was sent."""
         self._wire.close()
 
+    def crash(self) -> None:
+        """Kill its process: what it has sent still arrives."""
+        self._wire.crash()
+
 
 class Producer:
     """A transactional producer of `transaction.version` 1 or 2. Requests with an error that passes
@@ -145,9 +152,11 @@ class Producer:
         topic: str,
         version: int,
         timeout_ms: int = 60_000,
+        host: str = "",
     ) -> None:
         self.cluster, self.id, self.topic, self.version = cluster, transactional_id, topic, version
         self.timeout_ms = timeout_ms
+        self.host = host or transactional_id
         self.producer_id = self.epoch = -1
         self._sequences: dict[int, int] = {}
         self._clients: dict[int, Client] = {}
@@ -159,7 +168,7 @@ class Producer:
         """Return the connection to a node."""
         found = self._clients.get(node)
         if found is None:
-            name = f"{self.id}-{self._connected}-{node}"
+            name = f"{self.host}-{self._connected}-{node}"
             found = self._clients[node] = Client(self.cluster, name, node)
         return found
 
@@ -167,6 +176,11 @@ class Producer:
         """Use new connections from now on; the old ones stay."""
         self._clients = {}
         self._connected += 1
+
+    def crash(self) -> None:
+        """Kill the process of each connection."""
+        for each in self._clients.values():
+            each.crash()
 
     # Who serves it.
 
@@ -197,11 +211,16 @@ class Producer:
         return offsets.partitions[number].leader
 
     @property
-    def state(self) -> TransactionState | None:
-        """The state of its id, None if its coordinator does not have it now."""
+    def metadata(self) -> TransactionMetadata | None:
+        """What is known of its id, None if its coordinator does not have it now."""
         node = nodes_of(self.cluster.world.machines).get(self.coordinator)
         shard = None if node is None else node.broker.transactions.runtime.state_machine(self.id)
-        known = None if shard is None else shard.get(self.id)
+        return None if shard is None else shard.get(self.id)
+
+    @property
+    def state(self) -> TransactionState | None:
+        """The state of its id, None if its coordinator does not have it now."""
+        known = self.metadata
         return None if known is None else known.state
 
     def leader(self, index: int) -> int:
@@ -308,11 +327,13 @@ class Producer:
     # Requests that are sent until their answer decides.
 
     def _insist(self, make: Callable[[], Send]) -> ErrorCode:
+        end_ns = self.cluster.scheduler.now_ns + PATIENCE_NS
         while True:
             send = make()
             error = self.client(send[0]).ask(send)
             if not error.retriable:
                 return error
+            assert self.cluster.scheduler.now_ns < end_ns, f"it gets {error.name} all the time"
             self.cluster.scheduler.run(self.cluster.scheduler.now_ns + 50 * MS)
 
     def init(self) -> ErrorCode:

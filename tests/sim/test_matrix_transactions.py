@@ -5,14 +5,12 @@ The rows are numbered as in the project's list of faults; the others are in `tes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import count
 from typing import Any
 
 import pytest
 
-from odradek.broker.node import Node
 from odradek.coordinator.transaction.transaction_state import KEPT, TransactionState
 from odradek.log.producer_state import MAX_SEQUENCE
 from odradek.model.errors import ErrorCode
@@ -37,9 +35,15 @@ from sim.live_transactions import (
     live_cluster,
     stable_offset,
 )
+from sim.transactions_in_states import (
+    AFTER,
+    PARTITIONS,
+    HeldMarkers,
+    State,
+    same_coordinator,
+    until_in,
+)
 
-State = TransactionState
-PARTITIONS = 3
 BOTH = pytest.mark.parametrize("version", [1, 2])
 
 
@@ -342,25 +346,6 @@ def has_another_leader(cluster: LiveCluster, topic: str, lost: int) -> bool:
 # Row 44: the coordinator is lost while it has ids in every state.
 
 
-class HeldMarkers:
-    """Markers that a coordinator has sent, and that have not left it."""
-
-    def __init__(self, node: Node) -> None:
-        self._markers = node.broker.transactions.markers
-        self._send = self._markers._send
-        self._held: list[Callable[[], None]] = []
-        self._markers._send = self._hold
-
-    def _hold(self, *arguments: Any) -> None:
-        self._held.append(partial(self._send, *arguments))
-
-    def release(self) -> None:
-        """Let them go, and all that follow."""
-        self._markers._send = self._send
-        for send in self._held:
-            send()
-
-
 def bring_to(producer: Producer, state: TransactionState) -> None:
     """Bring a new producer's id to a state; its markers are held in time."""
     assert producer.init() is ErrorCode.NONE
@@ -371,23 +356,6 @@ def bring_to(producer: Producer, state: TransactionState) -> None:
         commit = state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
         assert producer.end(commit=commit) is ErrorCode.NONE
     until_in(producer, state)
-
-
-def until_in(producer: Producer, state: TransactionState) -> None:
-    """Run until the producer's id is in a state."""
-    producer.cluster.until(lambda: producer.state is state)
-
-
-def same_coordinator(cluster: LiveCluster, topic: str) -> Iterator[Producer]:
-    """Yield new producers of one coordinator, of version 1 and 2 in turn."""
-    first = Producer(cluster, f"{topic}-0", topic, 1)
-    yield first
-    made = 1
-    for number in count(1):
-        producer = Producer(cluster, f"{topic}-{number}", topic, made % 2 + 1)
-        if producer.coordinator == first.coordinator:
-            made += 1
-            yield producer
 
 
 def kill(machine: SimMachine) -> None:
@@ -405,10 +373,6 @@ def pause(machine: SimMachine) -> None:
     machine.process.paused_until_ns = machine.scheduler.now_ns + 20 * SECOND
 
 
-AFTER = {
-    State.PREPARE_COMMIT: State.COMPLETE_COMMIT,
-    State.PREPARE_ABORT: State.COMPLETE_ABORT,
-}
 ENDING_LAST = sorted(KEPT, key=lambda state: state in AFTER)
 
 
