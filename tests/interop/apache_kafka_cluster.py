@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import signal
 import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
@@ -91,6 +92,14 @@ class ApacheKafkaCluster:
         process = self.processes.pop(node_id)
         process.kill()
         process.wait()
+
+    def pause(self, node_id: int) -> None:
+        """Let a node do nothing, with its connections open, until `resume`."""
+        self.processes[node_id].send_signal(signal.SIGSTOP)
+
+    def resume(self, node_id: int) -> None:
+        """Let a paused node go on."""
+        self.processes[node_id].send_signal(signal.SIGCONT)
 
     def spawn(self, node_id: int) -> None:
         """Start the process of a node without waiting; also again on what it left."""

@@ -26,9 +26,14 @@ from odradek.testing.broker import Broker
 
 SPARK_POM = Path(__file__).with_name("spark-kafka-pom.xml")
 HERE = Path(__file__).parent
-FIRST = ("test_three_nodes_like_kafka", "test_cluster_commands", "test_spark_")
-"""What takes longest, so that no worker of pytest-xdist ends long after the other. The second one
-takes a node away from the cluster that the first one compares with.
+THREE_NODES = (
+    "test_three_nodes_like_kafka",
+    "test_prepared_transactions_like_kafka",
+    "test_cluster_commands",
+)
+FIRST = (*THREE_NODES, "test_spark_")
+"""What takes longest, so that no worker of pytest-xdist ends long after the other. The last one of
+the three nodes takes a node away from the cluster that the others compare with.
 """
 
 
@@ -49,7 +54,7 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         module = Path(nodeid.partition("::")[0]).stem
-        if module.startswith(FIRST[:2]):
+        if module.startswith(THREE_NODES):
             return "three nodes"
         return "Spark" if module.startswith("test_spark_") else module
 

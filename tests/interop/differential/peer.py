@@ -188,6 +188,12 @@ class Peer:
         self._begun += begun
         return begun
 
+    def at(self, port: int) -> Peer:
+        """The same transcript, with requests to another node of the cluster."""
+        aside = self._aside()
+        aside.port = port
+        return aside
+
     def _aside(self) -> Peer:
         """The same broker and transcript, with a connection of its own."""
         aside = Peer(self.name, self.port, self.versions)

@@ -78,8 +78,8 @@ class TransactionalScript:
         )
         return self.ask_until_final(request, version, lambda found: found.error_code)
 
-    def add(self, of: Producer, version: int = 3, topic: str = TOPIC) -> int:
-        topics = [AddPartitionsToTxnTopic(name=topic, partitions=[0])]
+    def add(self, of: Producer, version: int = 3, topic: str = TOPIC, partition: int = 0) -> int:
+        topics = [AddPartitionsToTxnTopic(name=topic, partitions=[partition])]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.name,
             v3_and_below_producer_id=of[0],
