@@ -19,12 +19,12 @@ from typing import TextIO
 PREFIX = "odradek-tests-"
 LONGEST_ROOT = 24
 """Spark's names of sockets have 42 bytes and the paths of sockets at most 103, on macOS."""
-SPARK_DEFAULTS = """\
-spark.driver.defaultJavaOptions {options}
-spark.executor.defaultJavaOptions {options}
-"""
 JAVA_OPTIONS = "-Djava.io.tmpdir={directory} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Also what is best for virtual machines that live for seconds."""
+"""For every virtual machine of a run; the last two are best where it lives for seconds.
+
+They are not in a directory of Spark's settings: it would be on the class path, and archives of
+classes are for the class path that they were made with.
+"""
 
 
 def temporary_root() -> Path:
@@ -49,17 +49,22 @@ class TemporaryFiles:
         # Pytest's own directories: where they would be without this one.
         environment.setdefault("PYTEST_DEBUG_TEMPROOT", str(self.directory.parent))
         environment["TMPDIR"] = environment["SPARK_LOCAL_DIRS"] = str(self.directory)
-        environment["SPARK_CONF_DIR"] = str(self.directory / "spark-conf")
+        environment["JDK_JAVA_OPTIONS"] = JAVA_OPTIONS.format(directory=self.directory)
         tempfile.tempdir = None
-        (self.directory / "spark-conf").mkdir()
-        options = JAVA_OPTIONS.format(directory=self.directory)
-        defaults = SPARK_DEFAULTS.format(options=options)
-        (self.directory / "spark-conf" / "spark-defaults.conf").write_text(defaults)
 
     def remove(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
         if self._lock is not None:
             self._lock.close()
+
+
+def use_class_archive(environment: MutableMapping[str, str]) -> None:
+    """Have every virtual machine that runs Spark map its classes from the archive, if there is one:
+    executors and the servers of clusters too."""
+    from odradek.spark.class_archive import archive_options
+
+    options = [environment["JDK_JAVA_OPTIONS"], *archive_options()]
+    environment["JDK_JAVA_OPTIONS"] = " ".join(options)
 
 
 def locked(directory: Path) -> TextIO | None:

@@ -19,6 +19,7 @@ import pytest
 from cluster.packed import Packed
 from cluster.standalone import Cluster, standalone
 from odradek.testing.broker import Broker
+from temporary_files import use_class_archive
 
 HERE = Path(__file__).parent
 
@@ -29,6 +30,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.cluster)
             # The first one waits for the archive, and so for pip.
             item.add_marker(pytest.mark.timeout(1800))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def class_archive() -> None:
+    use_class_archive(os.environ)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ import os
 import re
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,16 +21,13 @@ from pathlib import Path
 import pyspark
 
 from odradek.spark.java import java_home
-from temporary_files import JAVA_OPTIONS
 
 HOST = "127.0.0.1"
 SPARK_HOME = Path(pyspark.__file__).parent
 READY_SECONDS = 300
 STOP_SECONDS = 20
-KEPT = ("PATH", "HOME", "TMPDIR", "SPARK_LOCAL_DIRS", "SPARK_CONF_DIR")
-DAEMON_OPTIONS = (
-    f"{JAVA_OPTIONS.format(directory=tempfile.gettempdir())} -Dspark.master.rest.enabled=false"
-)
+KEPT = ("PATH", "HOME", "TMPDIR", "SPARK_LOCAL_DIRS", "JDK_JAVA_OPTIONS")
+DAEMON_OPTIONS = "-Dspark.master.rest.enabled=false"
 WORKER_OPTIONS = " ".join(
     f"-Dspark.worker.cleanup.{name}"
     for name in ("enabled=true", "interval=5", "appDataTtl=10")  # Seconds.

@@ -66,9 +66,9 @@ class Operation:
     """An operation on a topic of its own, one of whose nodes will crash."""
 
     settings: ClassVar[dict[str, str]] = {}
-    """Of the nodes."""
+    """Settings of the nodes."""
     configs: ClassVar[dict[str, str]] = {}
-    """Of the topic."""
+    """Settings of the topic."""
 
     def __init__(self, cluster: LiveCluster) -> None:
         self.cluster, self.name = cluster, "t"

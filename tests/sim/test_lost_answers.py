@@ -118,7 +118,7 @@ class Case:
     check: Callable[[], object] = lambda: True
 
 
-class Asked:
+class Target:
     """What requests are about: a topic of their own in the cluster, and who serves it."""
 
     def __init__(self, cluster: LiveCluster, name: str) -> None:
@@ -157,154 +157,156 @@ class Asked:
         return stable_offset(Producer(self.cluster, f"id-{self.name}", self.name, 2))
 
 
-def create_topics(asked: Asked) -> Case:
-    name = f"{asked.name}-new"
+def create_topics(target: Target) -> Case:
+    name = f"{target.name}-new"
     topic = CreatableTopic(
         name=name, num_partitions=2, replication_factor=3, assignments=[], configs=[]
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
-    send = asked.to_controller(request, 7, CreateTopicsResponse)
-    asked.name, check = name, lambda: asked.topic is not None
+    send = target.to_controller(request, 7, CreateTopicsResponse)
+    target.name, check = name, lambda: target.topic is not None
     return Case(send, ErrorCode.TOPIC_ALREADY_EXISTS, check)
 
 
-def delete_topics(asked: Asked) -> Case:
-    assert asked.topic is not None
-    topics = [DeleteTopicState(name=None, topic_id=asked.topic.id)]
+def delete_topics(target: Target) -> Case:
+    assert target.topic is not None
+    topics = [DeleteTopicState(name=None, topic_id=target.topic.id)]
     request = DeleteTopicsRequest(topics=topics, timeout_ms=5_000)
-    send = asked.to_controller(request, 6, DeleteTopicsResponse)
-    return Case(send, ErrorCode.UNKNOWN_TOPIC_ID, lambda: asked.topic is None)
+    send = target.to_controller(request, 6, DeleteTopicsResponse)
+    return Case(send, ErrorCode.UNKNOWN_TOPIC_ID, lambda: target.topic is None)
 
 
-def create_partitions(asked: Asked) -> Case:
-    topics = [CreatePartitionsTopic(name=asked.name, count=3, assignments=None)]
+def create_partitions(target: Target) -> Case:
+    topics = [CreatePartitionsTopic(name=target.name, count=3, assignments=None)]
     request = CreatePartitionsRequest(topics=topics, timeout_ms=5_000, validate_only=False)
-    send = asked.to_controller(request, 3, CreatePartitionsResponse)
+    send = target.to_controller(request, 3, CreatePartitionsResponse)
 
     def check() -> bool:
-        return asked.topic is not None and len(asked.topic.partitions) == 3
+        return target.topic is not None and len(target.topic.partitions) == 3
 
     return Case(send, ErrorCode.INVALID_PARTITIONS, check)
 
 
-def append_to_a_setting(asked: Asked) -> Case:
+def append_to_a_setting(target: Target) -> Case:
     config = AlterableConfig(name="cleanup.policy", config_operation=2, value="compact")
-    resource = AlterConfigsResource(resource_type=2, resource_name=asked.name, configs=[config])
+    resource = AlterConfigsResource(resource_type=2, resource_name=target.name, configs=[config])
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-    send = asked.to_controller(request, 1, IncrementalAlterConfigsResponse)
+    send = target.to_controller(request, 1, IncrementalAlterConfigsResponse)
 
     def check() -> bool:
-        image = asked.cluster.node(asked.cluster.controller).metadata.committed
-        resource = ConfigResource(ResourceType.TOPIC, asked.name)
+        image = target.cluster.node(target.cluster.controller).metadata.committed
+        resource = ConfigResource(ResourceType.TOPIC, target.name)
         return image.configs[resource]["cleanup.policy"] == "delete,compact"
 
     return Case(send, check=check)
 
 
-def reassign(asked: Asked) -> Case:
-    assert asked.topic is not None
-    target = asked.topic.partitions[0].replicas[:2]
-    partition = ReassignablePartition(partition_index=0, replicas=list(target))
-    topic = ReassignableTopic(name=asked.name, partitions=[partition])
+def reassign(target: Target) -> Case:
+    assert target.topic is not None
+    replicas = target.topic.partitions[0].replicas[:2]
+    partition = ReassignablePartition(partition_index=0, replicas=list(replicas))
+    topic = ReassignableTopic(name=target.name, partitions=[partition])
     request = AlterPartitionReassignmentsRequest(timeout_ms=5_000, topics=[topic])
-    send = asked.to_controller(request, 0, AlterPartitionReassignmentsResponse)
+    send = target.to_controller(request, 0, AlterPartitionReassignmentsResponse)
 
     def check() -> bool:
-        asked.cluster.await_healed()
-        return asked.topic is not None and set(asked.topic.partitions[0].replicas) == set(target)
+        target.cluster.await_healed()
+        return target.topic is not None and set(target.topic.partitions[0].replicas) == set(
+            replicas
+        )
 
     return Case(send, check=check)
 
 
-def elect_leaders(asked: Asked) -> Case:
-    cluster = asked.cluster
-    preferred = cluster.leader(asked.name)
+def elect_leaders(target: Target) -> Case:
+    cluster = target.cluster
+    preferred = cluster.leader(target.name)
     cluster.machine(preferred).kill()
-    cluster.until(lambda: cluster.leads(asked.name) and cluster.leader(asked.name) != preferred)
+    cluster.until(lambda: cluster.leads(target.name) and cluster.leader(target.name) != preferred)
     cluster.machine(preferred).boot()
     cluster.connect_anew()
     cluster.await_healed()
-    partitions = [TopicPartitions(topic=asked.name, partitions=[0])]
+    partitions = [TopicPartitions(topic=target.name, partitions=[0])]
     request = ElectLeadersRequest(election_type=0, topic_partitions=partitions)
-    send = asked.to_controller(request, 2, ElectLeadersResponse)
+    send = target.to_controller(request, 2, ElectLeadersResponse)
     return Case(
-        send, ErrorCode.ELECTION_NOT_NEEDED, lambda: cluster.leader(asked.name) == preferred
+        send, ErrorCode.ELECTION_NOT_NEEDED, lambda: cluster.leader(target.name) == preferred
     )
 
 
-def delete_records(asked: Asked) -> Case:
-    asked.cluster.produce(asked.name, [b"a", b"b", b"c"])
-    leader = asked.cluster.leader(asked.name)
+def delete_records(target: Target) -> Case:
+    target.cluster.produce(target.name, [b"a", b"b", b"c"])
+    leader = target.cluster.leader(target.name)
     topic = DeleteRecordsTopic(
-        name=asked.name, partitions=[DeleteRecordsPartition(partition_index=0, offset=2)]
+        name=target.name, partitions=[DeleteRecordsPartition(partition_index=0, offset=2)]
     )
     request = DeleteRecordsRequest(topics=[topic], timeout_ms=5_000)
 
     def check() -> bool:
-        return asked.cluster.partition(leader, asked.name).log.log_start_offset == 2
+        return target.cluster.partition(leader, target.name).log.log_start_offset == 2
 
     return Case((leader, request, 2, DeleteRecordsResponse, error_in), check=check)
 
 
-def idempotent_produce(asked: Asked) -> Case:
-    leader = asked.cluster.leader(asked.name)
+def idempotent_produce(target: Target) -> Case:
+    leader = target.cluster.leader(target.name)
     records = record_batch_builder.build(
         [(None, b"x", (), 1)], producer_id=7_000, producer_epoch=0, base_sequence=0
     )
-    assert asked.topic is not None
+    assert target.topic is not None
     topic = TopicProduceData(
-        name=asked.name,
-        topic_id=asked.topic.id,
+        name=target.name,
+        topic_id=target.topic.id,
         partition_data=[PartitionProduceData(index=0, records=records)],
     )
     request = ProduceRequest(acks=-1, timeout_ms=3_000, topic_data=[topic])
     send = leader, request, 13, ProduceResponse, error_in
-    return Case(send, check=lambda: asked.log_end == 1)
+    return Case(send, check=lambda: target.log_end == 1)
 
 
-def commit_offsets(asked: Asked) -> Case:
-    return Case(asked.commit(5), check=lambda: asked.committed() == 5)
+def commit_offsets(target: Target) -> Case:
+    return Case(target.commit(5), check=lambda: target.committed() == 5)
 
 
-def delete_offsets(asked: Asked) -> Case:
-    coordinator, *rest = asked.commit(5)
+def delete_offsets(target: Target) -> Case:
+    coordinator, *rest = target.commit(5)
     assert (
-        Client(asked.cluster, f"committer-{asked.name}", coordinator).ask((coordinator, *rest))
+        Client(target.cluster, f"committer-{target.name}", coordinator).ask((coordinator, *rest))
         is NONE
     )
     partitions = [OffsetDeleteRequestPartition(partition_index=0)]
     request = OffsetDeleteRequest(
-        group_id=f"group-id-{asked.name}",
-        topics=[OffsetDeleteRequestTopic(name=asked.name, partitions=partitions)],
+        group_id=f"group-id-{target.name}",
+        topics=[OffsetDeleteRequestTopic(name=target.name, partitions=partitions)],
     )
     send = coordinator, request, 0, OffsetDeleteResponse, error_in
-    return Case(send, check=lambda: asked.committed() == -1)
+    return Case(send, check=lambda: target.committed() == -1)
 
 
-def delete_groups(asked: Asked) -> Case:
-    coordinator, *rest = asked.commit(5)
+def delete_groups(target: Target) -> Case:
+    coordinator, *rest = target.commit(5)
     assert (
-        Client(asked.cluster, f"committer-{asked.name}", coordinator).ask((coordinator, *rest))
+        Client(target.cluster, f"committer-{target.name}", coordinator).ask((coordinator, *rest))
         is NONE
     )
-    request = DeleteGroupsRequest(groups_names=[f"group-id-{asked.name}"])
+    request = DeleteGroupsRequest(groups_names=[f"group-id-{target.name}"])
     send = coordinator, request, 2, DeleteGroupsResponse, error_in
-    return Case(send, ErrorCode.GROUP_ID_NOT_FOUND, lambda: asked.committed() == -1)
+    return Case(send, ErrorCode.GROUP_ID_NOT_FOUND, lambda: target.committed() == -1)
 
 
-def transactional_produce(asked: Asked) -> Case:
-    producer = asked.producer
+def transactional_produce(target: Target) -> Case:
+    producer = target.producer
     send = producer.produce_request(0, b"x")
 
     def check() -> bool:
         assert producer.end(commit=True) is NONE
-        return committed_values(asked.cluster, asked.name, 1) == [b"x"]
+        return committed_values(target.cluster, target.name, 1) == [b"x"]
 
     return Case(send, check=check)
 
 
-def commit_offset_of_a_transaction(asked: Asked) -> Case:
-    producer = asked.producer
+def commit_offset_of_a_transaction(target: Target) -> Case:
+    producer = target.producer
     assert producer.write(0, b"x") is NONE
 
     def check() -> bool:
@@ -314,29 +316,29 @@ def commit_offset_of_a_transaction(asked: Asked) -> Case:
     return Case(producer.offset_request(9), check=check)
 
 
-def end_of_a_transaction(asked: Asked) -> Case:
-    producer = asked.producer
+def end_of_a_transaction(target: Target) -> Case:
+    producer = target.producer
     assert producer.write(0, b"x") is NONE
 
     def check() -> bool:
         again = producer.write(0, b"y"), producer.end(commit=False)
-        return again == (NONE, NONE) and committed_values(asked.cluster, asked.name, 1) == [b"x"]
+        return again == (NONE, NONE) and committed_values(target.cluster, target.name, 1) == [b"x"]
 
     return Case(producer.end_request(commit=True), check=check)
 
 
-def identification_of_a_producer(asked: Asked) -> Case:
-    producer = asked.producer
+def identification_of_a_producer(target: Target) -> Case:
+    producer = target.producer
     send = producer.init_request()
 
     def check() -> bool:
         again = producer.write(0, b"x"), producer.end(commit=True)
-        return again == (NONE, NONE) and committed_values(asked.cluster, asked.name, 1) == [b"x"]
+        return again == (NONE, NONE) and committed_values(target.cluster, target.name, 1) == [b"x"]
 
     return Case(send, check=check)
 
 
-CASES: list[Callable[[Asked], Case]] = [
+CASES: list[Callable[[Target], Case]] = [
     create_topics,
     delete_topics,
     create_partitions,
@@ -357,9 +359,9 @@ CASES: list[Callable[[Asked], Case]] = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_row_21_a_request_whose_answer_was_lost_is_carried_out_once(
-    cluster: LiveCluster, case: Callable[[Asked], Case]
+    cluster: LiveCluster, case: Callable[[Target], Case]
 ) -> None:
-    made = case(Asked(cluster, case.__name__))
+    made = case(Target(cluster, case.__name__))
     node = made.send[0]
     first = Client(cluster, f"first-{case.__name__}", node)
     # Connected before the way back is cut.

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from odradek.spark import local_session
 from odradek.testing.broker import Broker
+from temporary_files import use_class_archive
 
 TIMEOUT_SECONDS = 300
 
@@ -27,6 +28,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(os.path.dirname(__file__)):
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def class_archive() -> None:
+    use_class_archive(os.environ)
 
 
 @pytest.fixture(scope="session")
