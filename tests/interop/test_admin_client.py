@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from interop.apache_kafka import ApacheKafka
-from odradek.client.admin.results import NewTopic, Topic
+from odradek.client.admin.results import ConfigEntry, NewTopic, Topic
 from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.producer import Producer
 from odradek.client.errors import KafkaError, UnknownTopicOrPartition, UnsupportedVersion
@@ -81,26 +81,28 @@ def topics(admin: Admin) -> list[object]:
     ]
 
 
-def when_default(admin: Admin, name: str, former: str) -> str | None:
-    """Describe a setting of the topic that had a value of its own: Kafka answers before its broker
-    has applied a change."""
+def when_changed(admin: Admin, name: str, former: str | None) -> dict[str, ConfigEntry]:
+    """Describe the settings of the topic after a change of one that had another value: Kafka
+    answers before its broker has applied it."""
     until = time.monotonic() + PATIENCE_S
     while True:
-        value = admin.describe_config(topic=LOG.topic)[name].value
-        if value != former or time.monotonic() > until:
-            return value
+        config = admin.describe_config(topic=LOG.topic)
+        if config[name].value != former or time.monotonic() > until:
+            return config
         time.sleep(0.05)
 
 
 def settings(admin: Admin) -> list[object]:
-    changed = outcome(lambda: admin.set_config({"max.message.bytes": 2_000_000}, topic=LOG.topic))
-    config = admin.describe_config(topic=LOG.topic)
+    name = "max.message.bytes"
+    former = admin.describe_config(topic=LOG.topic)[name].value
+    changed = outcome(lambda: admin.set_config({name: 2_000_000}, topic=LOG.topic))
+    config = when_changed(admin, name, former)
     shown = ("retention.ms", "max.message.bytes", "cleanup.policy", "segment.bytes")
     return [
         changed,
         [(name, config[name].value, config[name].source, config[name].sensitive) for name in shown],
-        outcome(lambda: admin.set_config({"max.message.bytes": None}, topic=LOG.topic)),
-        when_default(admin, "max.message.bytes", "2000000"),
+        outcome(lambda: admin.set_config({name: None}, topic=LOG.topic)),
+        when_changed(admin, name, "2000000")[name].value,
         outcome(lambda: admin.set_config({"no.such.setting": 1}, topic=LOG.topic)),
         outcome(lambda: admin.describe_config(topic="admin-client-missing")),
         admin.describe_config(broker=1)["node.id"].value,

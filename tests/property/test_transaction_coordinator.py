@@ -155,7 +155,7 @@ class TransactionalIds(RuleBasedStateMachine):
         before = self.shard.get("id")
 
         def operation(shard: TransactionShard, result: OperationResult, reply: Any) -> None:
-            end_txn(shard, result, of, committed, bumps, NO_CONNECTION, reply)
+            end_txn(shard, result, of, committed, bumps, NO_CONNECTION, 0, reply)
 
         answer = self.run(operation, end_error)
         self.took_id(before)

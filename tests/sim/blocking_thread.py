@@ -26,6 +26,7 @@ from odradek.client.errors import KafkaError
 from odradek.client.producer.futures import FutureRecordMetadata
 from odradek.client.waiter import Waiter, spawn
 from odradek.config.client import AdminConfig
+from odradek.protocol.api.metadata import MetadataResponseTopic
 from odradek.spark.exactly_once.reading import LogAdmin, LogCalls
 from odradek.testing.client_process import ClientProcess
 from odradek.testing.engines.application import SimApplication
@@ -139,6 +140,9 @@ class BlockingThread:
         self.block(lambda: self._application.pause(max(1, round(seconds * SECOND) // MS)))
 
 
+Topics = dict[str, MetadataResponseTopic]
+
+
 class ThreadAdmin:
     """`LogAdmin` of a thread. `make_calls`: its calls over an engine."""
 
@@ -146,17 +150,19 @@ class ThreadAdmin:
         self,
         thread: BlockingThread,
         settings: Mapping[str, Any],
-        make_calls: Callable[[Engine, int], LogCalls] = LogCalls,
+        make_calls: Callable[[Engine, int, Topics], LogCalls] = LogCalls,
     ) -> None:
         self.config = config = AdminConfig.load(settings)
         self._thread = thread
         side = thread.side
         self._engine = thread.call(lambda: Engine(side.env, side.timer, config, on_bug=raise_bug))
         self._make_calls = make_calls
+        self._topics: Topics = {}
         thread.call(self._engine.start)
 
     def _run_call(self, make: Callable[[LogCalls], Steps[T]]) -> T:
-        calls = self._make_calls(self._engine, self.config.default_api_timeout_ms)
+        timeout_ms = self.config.default_api_timeout_ms
+        calls = self._make_calls(self._engine, timeout_ms, self._topics)
         return self._thread.wait(lambda: calls.with_time_limit(make(calls)))
 
     def close(self) -> None:

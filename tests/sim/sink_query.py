@@ -49,7 +49,7 @@ from odradek.testing.client_process import ClientProcess
 from odradek.testing.network import Fabric
 from odradek.testing.prng import SplitMix64
 from odradek.testing.scheduler import MS, Scheduler
-from sim.blocking_thread import BlockingThread, ThreadAdmin, ThreadProducer
+from sim.blocking_thread import BlockingThread, ThreadAdmin, ThreadProducer, Topics
 
 ATTEMPTS = 4
 LOOK_MS = 40
@@ -142,8 +142,14 @@ class TaskAttempt:
 class CountedCalls(LogCalls):
     """The calls of the sink, which tell what losers they find."""
 
-    def __init__(self, engine: Engine, api_timeout_ms: int, reach: Callable[[str], None]) -> None:
-        super().__init__(engine, api_timeout_ms)
+    def __init__(
+        self,
+        engine: Engine,
+        api_timeout_ms: int,
+        topics: Topics,
+        reach: Callable[[str], None],
+    ) -> None:
+        super().__init__(engine, api_timeout_ms, topics)
         self._reach = reach
 
     async def list_transactions(self, **given: Any) -> list[Transaction]:

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from odradek.controller.image import ConfigResource, ResourceType, TopicImage
+from odradek.coordinator.transaction.transaction_state import TransactionState
 from odradek.model.errors import ErrorCode
+from odradek.model.topics import CONSUMER_OFFSETS
 from odradek.protocol import record_batch_builder
 from odradek.protocol.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -116,6 +118,8 @@ class Case:
     send: Send
     again: ErrorCode = NONE
     check: Callable[[], object] = lambda: True
+    is_carried_out: Callable[[], object] | None = None
+    """By default `check`: it has no effect."""
 
 
 class Target:
@@ -164,8 +168,8 @@ def create_topics(target: Target) -> Case:
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
     send = target.to_controller(request, 7, CreateTopicsResponse)
-    target.name, check = name, lambda: target.topic is not None
-    return Case(send, ErrorCode.TOPIC_ALREADY_EXISTS, check)
+    target.name = name
+    return Case(send, ErrorCode.TOPIC_ALREADY_EXISTS, lambda: target.topic is not None)
 
 
 def delete_topics(target: Target) -> Case:
@@ -302,7 +306,7 @@ def transactional_produce(target: Target) -> Case:
         assert producer.end(commit=True) is NONE
         return committed_values(target.cluster, target.name, 1) == [b"x"]
 
-    return Case(send, check=check)
+    return Case(send, check=check, is_carried_out=lambda: target.log_end == 1)
 
 
 def commit_offset_of_a_transaction(target: Target) -> Case:
@@ -313,7 +317,14 @@ def commit_offset_of_a_transaction(target: Target) -> Case:
         assert producer.end(commit=True) is NONE
         return stable_offset(producer) == 9
 
-    return Case(producer.offset_request(9), check=check)
+    send = producer.offset_request(9)
+    offsets = producer.newest.broker.groups.runtime.partition_of(producer.group)
+
+    def log_end() -> int:
+        return target.cluster.partition(send[0], CONSUMER_OFFSETS, offsets).log.log_end_offset
+
+    before = log_end()
+    return Case(send, check=check, is_carried_out=lambda: log_end() == before + 1)
 
 
 def end_of_a_transaction(target: Target) -> Case:
@@ -324,7 +335,10 @@ def end_of_a_transaction(target: Target) -> Case:
         again = producer.write(0, b"y"), producer.end(commit=False)
         return again == (NONE, NONE) and committed_values(target.cluster, target.name, 1) == [b"x"]
 
-    return Case(producer.end_request(commit=True), check=check)
+    def is_ended() -> bool:
+        return producer.state is TransactionState.COMPLETE_COMMIT
+
+    return Case(producer.end_request(commit=True), check=check, is_carried_out=is_ended)
 
 
 def identification_of_a_producer(target: Target) -> Case:
@@ -335,7 +349,16 @@ def identification_of_a_producer(target: Target) -> Case:
         again = producer.write(0, b"x"), producer.end(commit=True)
         return again == (NONE, NONE) and committed_values(target.cluster, target.name, 1) == [b"x"]
 
-    return Case(send, check=check)
+    coordinator = target.cluster.node(send[0]).broker.transactions
+
+    def epoch() -> int:
+        shard = coordinator.runtime.state_machine(producer.id)
+        known = None if shard is None else shard.get(producer.id)
+        assert known is not None
+        return known.producer_epoch
+
+    before = epoch()
+    return Case(send, check=check, is_carried_out=lambda: epoch() == before + 1)
 
 
 CASES: list[Callable[[Target], Case]] = [
@@ -371,6 +394,7 @@ def test_row_21_a_request_whose_answer_was_lost_is_carried_out_once(
     cluster.scheduler.run(cluster.scheduler.now_ns + SECOND)
     first.close()
     assert answers == [NO_ANSWER]
+    assert (made.is_carried_out or made.check)(), "before it is sent again"
     again = Client(cluster, f"again-{case.__name__}", node)
     assert again.ask(made.send) is made.again
     assert made.check()

@@ -100,6 +100,24 @@ def test_row_29_a_wall_clock_that_is_years_wrong_ends_no_session_and_expires_not
     assert committed_values(cluster, under_way.topic, PARTITIONS) == [b"y"]
 
 
+def test_row_29_nothing_expires_when_its_coordinator_is_lost_after_a_wrong_year() -> None:
+    cluster = live_cluster(**LOOKS_OFTEN)
+    done = producer_of(cluster, "done", 2)
+    assert done.write(0, b"x") is ErrorCode.NONE
+    assert done.commit_offset(5) is ErrorCode.NONE
+    assert done.end(commit=True) is ErrorCode.NONE
+    cluster.until(lambda: done.state is State.COMPLETE_COMMIT)
+    for machine in cluster.world.machines:
+        machine.clock.wall_skew_ms = YEARS_MS
+    lost = done.coordinator
+    cluster.machine(lost).kill()
+    cluster.connect_anew()
+    cluster.await_healed_without(lost)
+    cluster.scheduler.run(cluster.scheduler.now_ns + 10 * SECOND)
+    assert done.coordinator != lost
+    assert done.state is State.COMPLETE_COMMIT
+
+
 def broker_epochs(cluster: LiveCluster) -> dict[int, tuple[int, bool]]:
     """Return the epoch of each broker, and if it is active."""
     brokers = cluster.node(cluster.controller).metadata.committed.brokers

@@ -89,6 +89,7 @@ class RecordingRuntime(CoordinatorRuntime[GroupShard]):
             state_machine,
             stage.replicas,
             stage.clock,
+            self.retention_clock,
             stage.timer,
             stage.soon.append,
             self.answer_timeout_ms,

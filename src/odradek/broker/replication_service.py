@@ -58,6 +58,8 @@ class ReplicationService:
         self._connections = connections
         self._controllers = controllers
         self._isr_timer: TimerTask | None = None
+        self._broker_epochs: dict[int, int] = {}
+        """The epochs at the last change: one delta may have a broker's end and its return."""
         self._stopped = False
         now_ms = broker.clock.monotonic_ms
         self.leader_quota = LeaderQuota(config.node_id, now_ms)
@@ -116,7 +118,12 @@ class ReplicationService:
         self._connections.update_brokers(nodes)
         for broker_id in delta.brokers if delta is not None else ():
             if not self._is_alive(broker_id):
-                self._connections.leave_fenced(broker_id)
+                self._connections.leave_broker(broker_id, "the broker is fenced")
+        epochs = {broker.id: broker.epoch for broker in image.brokers.values()}
+        for broker_id, epoch in epochs.items():
+            if self._broker_epochs.get(broker_id, epoch) != epoch:
+                self._connections.leave_broker(broker_id, "the broker has registered again")
+        self._broker_epochs = epochs
         self._broker.replicas.check_isrs()
 
     def _may_join(self, broker_id: int, broker_epoch: int) -> bool:

@@ -22,5 +22,5 @@ class AnsweredConnection(NamedTuple):
     at_ms: int
 
     def is_read(self, now_ms: int) -> bool:
-        """True if the client has read the answer by now, or the clock was set back since."""
-        return not 0 <= now_ms - self.at_ms < ANSWER_READ_MS
+        """True if the client has read the answer by now. All times are of a monotonic clock."""
+        return now_ms - self.at_ms >= ANSWER_READ_MS

@@ -76,8 +76,8 @@ class TransactionalWrite(NamedTuple):
 class OperationResult:
     """The result of an operation: see the module. `now_ms` is in ms since the epoch.
 
-    `retention_ms` is that of a `RetentionClock`, with which an operation of a timer compares
-    timestamps of what expires.
+    In an operation of a timer `retention_now_ms` is the time of a `RetentionClock`, with which the
+    timestamps of what expires are compared; in others it is the same as `now_ms`.
     """
 
     __slots__ = (
@@ -86,14 +86,14 @@ class OperationResult:
         "deferred_replies",
         "now_ms",
         "records",
-        "retention_ms",
+        "retention_now_ms",
         "steps",
         "timers",
         "transaction",
     )
 
     def __init__(self, now_ms: int) -> None:
-        self.now_ms = self.retention_ms = now_ms
+        self.now_ms = self.retention_now_ms = now_ms
         self.records: list[CoordinatorRecord] = []
         self.answers: list[tuple[Reply[Any], Any]] = []
         self.steps: list[Callable[[], None]] = []

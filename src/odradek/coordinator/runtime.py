@@ -23,6 +23,7 @@ from odradek.coordinator.operation import (
 )
 from odradek.coordinator.shard import Shard, StateMachine
 from odradek.log.producer_state import TransactionMarker
+from odradek.log.retention import RetentionClock
 from odradek.model.env import Clock
 from odradek.model.errors import ErrorCode
 from odradek.model.java_hash import partition_for
@@ -60,6 +61,8 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         self._new_state_machine = new_state_machine
         self._replicas = replicas
         self._clock = clock
+        self.retention_clock = RetentionClock(clock.wall_ms(), clock.monotonic_ms())
+        """That of all shards: a new one must not begin at a wall clock that was set forward."""
         self.timer = timer
         self._call_soon = call_soon
         self.answer_timeout_ms = answer_timeout_ms
@@ -158,6 +161,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
             state_machine,
             self._replicas,
             self._clock,
+            self.retention_clock,
             self.timer,
             self._call_soon,
             self.answer_timeout_ms,

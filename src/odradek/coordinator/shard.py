@@ -225,17 +225,19 @@ class Shard:
         state_machine: StateMachine,
         replicas: ReplicaManager,
         clock: Clock,
+        retention_clock: RetentionClock,
         timer: SystemTimer,
         call_soon: Callable[[Callable[[], None]], None],
         answer_timeout_ms: int,
     ) -> None:
-        """`answer_timeout_ms`: how long a response may wait for the commit of its records."""
+        """`retention_clock`: has run since the process started, with all of its shards.
+        `answer_timeout_ms`: how long a response may wait for the commit of its records."""
         self.partition = partition
         self.state_machine = state_machine
         self.state = ShardState.LOADING
         self._replicas = replicas
         self._clock = clock
-        self._retention_clock = RetentionClock(clock.wall_ms(), clock.monotonic_ms())
+        self._retention_clock = retention_clock
         self._call_soon = call_soon
         self._timer = timer
         self._timers = KeyedTimers(timer, self._expired, call_soon)
@@ -338,10 +340,10 @@ class Shard:
 
     def _expired(self, key: TimerKey) -> None:
         clock = self._clock
-        retention_ms = self._retention_clock.now_ms(clock.wall_ms(), clock.monotonic_ms())
+        retention_now_ms = self._retention_clock.now_ms(clock.wall_ms(), clock.monotonic_ms())
 
         def operation(result: OperationResult) -> None:
-            result.retention_ms = retention_ms
+            result.retention_now_ms = retention_now_ms
             self.state_machine.expired(key, result)
 
         self.run(operation)

@@ -136,15 +136,15 @@ class BrokerConnections:
             if purpose in self._clients:
                 self._clients[purpose].disconnect(node_id, "another node is the active controller")
 
-    def leave_fenced(self, node_id: int) -> None:
-        """Close the connections to a broker that leads nothing any more as it is fenced.
+    def leave_broker(self, node_id: int, why: str) -> None:
+        """Close the connections to a broker that is fenced or has registered again.
 
         It may have lost its power. When it leads again, requests would wait behind those that it
         forgot, until these time out.
         """
         for purpose in TO_BROKERS:
             if purpose in self._clients:
-                self._clients[purpose].disconnect(node_id, "the broker is fenced")
+                self._clients[purpose].disconnect(node_id, why)
 
     def update_brokers(self, nodes: Mapping[int, Node]) -> None:
         """Set where the other brokers are, by id, as they have registered.

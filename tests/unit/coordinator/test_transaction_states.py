@@ -73,6 +73,7 @@ class OneId:
             }
             self.shard.replay(TransactionMetadata("id", **values | fields).record())
         self.now_ms = NOW_MS
+        self.monotonic_ms = 0
 
     @property
     def metadata(self) -> TransactionMetadata:
@@ -131,7 +132,7 @@ class OneId:
         of = producer or self.producer
         found = self.run(
             lambda result, reply: end_txn(
-                self.shard, result, of, committed, bumps, connection, reply
+                self.shard, result, of, committed, bumps, connection, self.monotonic_ms, reply
             ),
             end_error,
         )
@@ -319,9 +320,9 @@ def test_an_end_of_an_older_connection_whose_client_reads_the_answer_is_taken() 
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert one.end(True, False, connection=2)[0] is loading
     assert one.end(True, False, connection=1)[0] is loading, "another one"
-    one.now_ms += ANSWER_READ_MS - 1
+    one.monotonic_ms += ANSWER_READ_MS - 1
     assert one.end(True, False, connection=1)[0] is loading, "sent with the first one"
-    one.now_ms += 1
+    one.monotonic_ms += 1
     assert one.end(True, False, connection=1)[0] is ErrorCode.NONE
     assert one.metadata.state is PREPARE_COMMIT
 
@@ -331,7 +332,7 @@ def test_the_next_transaction_asks_an_older_connection_again() -> None:
     for _ in range(2):
         one.add(connection=3)
         assert one.end(True, False, connection=1)[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        one.now_ms += ANSWER_READ_MS
+        one.monotonic_ms += ANSWER_READ_MS
         assert one.end(True, False, connection=1)[0] is ErrorCode.NONE
         one.markers_written()
 

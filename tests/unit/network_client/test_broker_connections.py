@@ -356,15 +356,14 @@ def test_a_request_that_waits_for_a_former_controller_fails_at_once() -> None:
     assert not other.done
 
 
-def test_a_request_to_a_fenced_broker_as_leader_fails_at_once() -> None:
+def test_a_request_to_a_broker_that_is_left_fails_at_once() -> None:
     sending = Sending()
     sending.answer(lambda request, version: SILENT)
-    to_leaders = (Purpose.MARKERS, Purpose.VERIFICATION, Purpose.FETCHER, Purpose.CATCH_UP)
-    waiting = [sending.ask(purpose=each) for each in to_leaders]
+    waiting = [sending.ask(purpose=each) for each in TO_BROKERS]
     elsewhere = sending.ask(2, Purpose.MARKERS)
     other = sending.ask(purpose=Purpose.CONTROLLER)
     sending.cluster.run(SECOND)
-    sending.side.do(lambda: sending.connections.leave_fenced(1))
+    sending.side.do(lambda: sending.connections.leave_broker(1, "it is fenced"))
     assert all(isinstance(each.error, Disconnected) for each in waiting)
     assert not elsewhere.done
     assert not other.done

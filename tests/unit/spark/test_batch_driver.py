@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from odradek.client.errors import KafkaError, error_for
+from odradek.client.errors import KafkaError, TransactionFailed, error_for
 from odradek.model.errors import ErrorCode
-from odradek.spark.exactly_once.driver import BatchDriver, DriverClients
+from odradek.spark.exactly_once.driver import BatchDriver, DriverClients, is_shut_out
 from odradek.spark.exactly_once.errors import ReplacedDriver
 from odradek.spark.exactly_once.ledger import Decision, TaskTransaction
 from odradek.spark.exactly_once.ledger_topic import LedgerTopic
@@ -90,3 +90,9 @@ def test_another_error_of_a_decision_is_raised():
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
         run(code, ShutOutOlderDrivers(), WriteDecision(DECISION))
+
+
+@pytest.mark.parametrize("code", SHUT_OUT)
+def test_a_record_that_was_refused_after_the_abort_counts_like_the_commit(code):
+    assert is_shut_out(TransactionFailed("a record was refused", code))
+    assert not is_shut_out(TransactionFailed("too large", ErrorCode.MESSAGE_TOO_LARGE))

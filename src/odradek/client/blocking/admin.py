@@ -11,7 +11,7 @@ Its calls are those of `client.admin`. Each blocks until it is done, at most for
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from odradek.client.admin.admin import AdminCalls
 from odradek.client.api_methods import BlockingMethod, Steps
@@ -32,8 +32,6 @@ class Admin(Client):
     raise kinds of `KafkaError`.
     """
 
-    _calls_type: ClassVar[type[AdminCalls]] = AdminCalls
-
     def __init__(
         self,
         config: Mapping[str, Any] | None = None,
@@ -49,8 +47,12 @@ class Admin(Client):
         )
 
     def _run_call(self, make: Callable[[AdminCalls], Steps[R]]) -> R:
-        calls = self._calls_type(self._engine, self.config.default_api_timeout_ms)
+        calls = self._new_calls()
         return self._wait(lambda: calls.with_time_limit(make(calls)))
+
+    def _new_calls(self) -> AdminCalls:
+        """Return the object for one call."""
+        return AdminCalls(self._engine, self.config.default_api_timeout_ms)
 
     topics = BlockingMethod(AdminCalls.topics)
     topic = BlockingMethod(AdminCalls.topic)

@@ -101,7 +101,9 @@ class GroupShard:
         """A timer expired: of a join, a sync or a session, or of the check of the offsets."""
         if key[0] == EXPIRE:
             result.schedule(key, self.groups.config.offsets_retention_check_interval_ms)
-            found = expired_offsets(self.groups, self.offsets, result.retention_ms, self.topic_id)
+            found = expired_offsets(
+                self.groups, self.offsets, result.retention_now_ms, self.topic_id
+            )
             self._write_batches(result, key, found)
             self._note_removed(result)
             return

@@ -156,7 +156,8 @@ class TransactionCoordinator:
             shard: TransactionShard, result: OperationResult, reply: Reply[EndTxnResponse]
         ) -> None:
             committed = request.committed
-            end_txn(shard, result, producer, committed, bumps_epoch, connection, reply)
+            now_ms = self._timer.now_ms
+            end_txn(shard, result, producer, committed, bumps_epoch, connection, now_ms, reply)
 
         self._run_when_ended(
             request.transactional_id,

@@ -68,11 +68,12 @@ def end_txn(
     committed: bool,
     bumps_epoch: bool,
     connection: int,
+    arrived_ms: int,
     reply: Reply[EndTxnResponse],
 ) -> None:
     """Commit or abort the producer's transaction. `bumps_epoch`: the request has version 5.
 
-    `connection`: the number of the client's connection.
+    `connection`: the number of the client's connection. `arrived_ms`: by the timer's clock.
     """
     metadata = shard.get(producer.transactional_id)
     if metadata is None:
@@ -84,9 +85,7 @@ def end_txn(
         error = producer_error(metadata, producer)
         event = Event.COMMIT if committed else Event.ABORT
         after = outcome(event, metadata.state) if error is ErrorCode.NONE else error
-        if isinstance(after, TransactionState) and is_late(
-            shard, metadata, connection, result.now_ms
-        ):
+        if isinstance(after, TransactionState) and is_late(shard, metadata, connection, arrived_ms):
             after = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if isinstance(after, ErrorCode):
         if after is ErrorCode.NONE and bumps_epoch:

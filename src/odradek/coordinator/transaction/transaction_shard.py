@@ -168,7 +168,7 @@ class TransactionShard:
 
     def _expire_ids(self, result: OperationResult) -> None:
         self._look_later(result)
-        expired = list(islice(self._expired(result.retention_ms), EXPIRED_AT_ONCE))
+        expired = list(islice(self._expired(result.retention_now_ms), EXPIRED_AT_ONCE))
         for metadata in expired:
             result.write(tombstone(metadata.transactional_id))
         if len(expired) == EXPIRED_AT_ONCE:

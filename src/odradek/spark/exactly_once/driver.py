@@ -220,6 +220,7 @@ class BatchDriver:
             self.close()
             if not is_shut_out(error):
                 raise
+            log.warning("%s: a decision was not written: %s", self.prefix, error)
             self._replaced = True
             return False
 
@@ -297,9 +298,10 @@ class BatchDriver:
                 raise
             self._replaced = True
             raise ReplacedDriver(
-                f"another driver has shut out this one, which was writing aborted records of "
-                f"{self.prefix} again: {error}. What is in: whole transactions only; the other "
-                "driver goes on with them. What to do: let one query at a time use a checkpoint"
+                f"the transaction in which this driver wrote aborted records of {self.prefix} "
+                f"again was aborted, by another driver or by its timeout: {error}. What is in: "
+                "whole transactions only; another driver, or the next start, goes on with them. "
+                "What to do: let one query at a time use a checkpoint"
             ) from error
         log.warning(
             "%s: %s was aborted after it was decided, and is written again",
@@ -332,12 +334,20 @@ class BatchDriver:
         return copied == written.records
 
 
+SHUT_OUT = (
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TXN_STATE,
+)
+
+
 def is_shut_out(error: BaseException) -> bool:
     """True if a transaction of a driver failed because the coordinator has aborted it: another
     driver has the prefix now, or it was open for too long. With transaction version 2 the commit of
     such a transaction may look like one that is sent again after an abort."""
-    is_aborted = isinstance(error, KafkaError) and error.code == ErrorCode.INVALID_TXN_STATE
-    return is_aborted or isinstance(error, ProducerFenced)
+    return isinstance(error, ProducerFenced) or (
+        isinstance(error, KafkaError) and error.code in SHUT_OUT
+    )
 
 
 _drivers: dict[tuple[int, WriteOptions, LedgerTopic, str], BatchDriver] = {}

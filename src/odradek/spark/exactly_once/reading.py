@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from odradek import Admin
 from odradek.client.admin.admin import AdminCalls
@@ -72,10 +72,12 @@ FencedIds = Mapping[str, tuple[int, int]]
 class LogCalls(AdminCalls):
     """The calls that read logs."""
 
-    def __init__(self, engine: Engine, api_timeout_ms: int) -> None:
+    def __init__(
+        self, engine: Engine, api_timeout_ms: int, topics: dict[str, MetadataResponseTopic]
+    ) -> None:
+        """`topics`: those of the client, as last seen; forgotten with each error."""
         super().__init__(engine, api_timeout_ms)
-        self._topics: dict[str, MetadataResponseTopic] = {}
-        """Topics as last seen; forgotten with each error."""
+        self._topics = topics
 
     async def fetch(
         self,
@@ -411,8 +413,6 @@ went on, or it expired."""
 class LogAdmin(Admin):
     """An admin client that reads logs, too."""
 
-    _calls_type: ClassVar[type[LogCalls]] = LogCalls
-
     def __init__(self, options: ClientOptions) -> None:
         super().__init__(
             settings_for(options.settings, AdminConfig),
@@ -421,6 +421,10 @@ class LogAdmin(Admin):
             request_timeout_ms=options.request_timeout_ms,
             default_api_timeout_ms=options.api_timeout_ms,
         )
+        self._topics: dict[str, MetadataResponseTopic] = {}
+
+    def _new_calls(self) -> LogCalls:
+        return LogCalls(self._engine, self.config.default_api_timeout_ms, self._topics)
 
     read_ledger = BlockingMethod(LogCalls.read_ledger)
     end_many = BlockingMethod(LogCalls.end_many)

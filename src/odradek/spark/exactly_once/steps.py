@@ -19,7 +19,8 @@ A step is a generator: it yields an effect, gets the effect's result, and ends w
                              the ledger is committed or aborted then, and it cannot begin more
     ReadLedger               ─► the last decision, read to the high watermark; None
     WriteDecision            into the ledger, in a transaction of the prefix. The commit point.
-                             False: shut out, nothing is written
+                             False: its transaction was aborted, for another driver or by its
+                             timeout
     EndTransactions          EndTxn for each, asked until there is an answer that will not change.
                              ─► whether each was ended by it. False is ambiguous: someone else has
                              ended it, or its id has gone on; it may be committed or aborted
@@ -263,7 +264,8 @@ def decide(
     written: bool = yield WriteDecision(decision)
     if written:
         return decision
-    # Another process of this driver may have written an earlier batch, or it is another driver.
+    # Another process of this driver may have written an earlier batch, it is another driver, or the
+    # transaction was open for too long.
     yield ShutOutOlderDrivers()
     found: Decision | None = yield ReadLedger()
     if batch_state(batch, found) is BatchState.DECIDED and found is not None:
