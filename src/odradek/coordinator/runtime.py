@@ -62,7 +62,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         self._replicas = replicas
         self._clock = clock
         self.retention_clock = RetentionClock(clock.wall_ms(), clock.monotonic_ms())
-        """That of all shards: a new one must not begin at a wall clock that was set forward."""
+        """The clock of all shards: a new shard must not begin at a wall clock set forward."""
         self.timer = timer
         self._call_soon = call_soon
         self.answer_timeout_ms = answer_timeout_ms
