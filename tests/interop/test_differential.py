@@ -14,7 +14,7 @@ import pytest
 from interop.apache_kafka import ApacheKafka
 from interop.differential.comparing import Difference, compare, unknown, unused
 from interop.differential.known_differences import KNOWN
-from interop.differential.peer import Peer, served_versions
+from interop.differential.peer import Peer, common_versions
 from interop.differential.scripts import SCRIPTS
 from odradek.broker.apis import CLIENT_ROWS
 from odradek.protocol.api_keys import MESSAGES
@@ -35,15 +35,7 @@ answered: set[tuple[int, int]] = set()
 @pytest.fixture(scope="module")
 def versions(ours: Broker, kafka: ApacheKafka) -> dict[int, range]:
     """Return the versions that both brokers serve, for every API that we serve."""
-    kafkas = served_versions(kafka.port)
-    return {
-        row.key: range(
-            max(row.min_version, kafkas[row.key].start),
-            min(row.max_version + 1, kafkas[row.key].stop),
-        )
-        for row in CLIENT_ROWS
-        if not row.is_own
-    }
+    return common_versions(kafka.port)
 
 
 @pytest.fixture

@@ -14,9 +14,8 @@ import pytest
 
 from interop.apache_kafka_cluster import SETTINGS, ApacheKafkaCluster
 from interop.differential.comparing import Deviation, compare, unknown, unused
-from interop.differential.peer import Peer, served_versions
+from interop.differential.peer import Peer, common_versions
 from interop.differential.scripts.prepared_transactions import WITHOUT_LEADER, prepared
-from odradek.broker.apis import CLIENT_ROWS
 from odradek.testing.cluster import Cluster
 
 pytestmark = pytest.mark.interop
@@ -48,15 +47,7 @@ def test_requests_are_answered_alike_while_a_transaction_is_being_ended(
     ours: Cluster, three_kafkas: ApacheKafkaCluster
 ) -> None:
     ports = {node: port_of(ours.address_of(node)) for node in ours.ids}
-    theirs = served_versions(three_kafkas.ports[1])
-    versions = {
-        row.key: range(
-            max(row.min_version, theirs[row.key].start),
-            min(row.max_version + 1, theirs[row.key].stop),
-        )
-        for row in CLIENT_ROWS
-        if not row.is_own
-    }
+    versions = common_versions(three_kafkas.ports[1])
     mine = Peer("odradek", ports[1], versions)
     kafka = Peer("kafka", three_kafkas.ports[1], versions)
     try:

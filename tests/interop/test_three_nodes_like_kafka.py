@@ -16,11 +16,10 @@ import pytest
 from cli.processes import Up, data_dir
 from interop.apache_kafka_cluster import SETTINGS, ApacheKafkaCluster
 from interop.differential.comparing import Deviation, compare, unknown, unused
-from interop.differential.peer import Peer, served_versions
+from interop.differential.peer import Peer, common_versions
 from interop.differential.scripts import three_nodes
 from interop.test_command_line_tools import FEWER_FEATURES, TOOLS, WORDING, readable
 from interop.tool_runner import ToolRunner
-from odradek.broker.apis import CLIENT_ROWS
 
 pytestmark = pytest.mark.interop
 
@@ -107,15 +106,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 @pytest.fixture
 def peers(ours: Up, three_kafkas: ApacheKafkaCluster) -> Iterator[tuple[Peer, Peer]]:
-    theirs = served_versions(three_kafkas.ports[1])
-    versions = {
-        row.key: range(
-            max(row.min_version, theirs[row.key].start),
-            min(row.max_version + 1, theirs[row.key].stop),
-        )
-        for row in CLIENT_ROWS
-        if not row.is_own
-    }
+    versions = common_versions(three_kafkas.ports[1])
     port = int(ours.bootstrap.split(",")[0].rpartition(":")[2])
     both = Peer("odradek", port, versions), Peer("kafka", three_kafkas.ports[1], versions)
     for peer in both:

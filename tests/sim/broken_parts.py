@@ -414,27 +414,33 @@ PARTS: tuple[BrokenPart, ...] = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; return the number of parts that were not found."""
+def search(
+    parts: Sequence[BrokenPart],
+    module: str,
+    description: str | None,
+    arguments: Sequence[str] | None = None,
+) -> int:
+    """Run the command of a module: print the table of its parts; return the number of those that
+    were not found."""
     import logging
 
-    parser = argparse.ArgumentParser(prog="python -m sim.broken_parts", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("--seeds", type=int, default=MOST_SEEDS, help="tried for each part")
     parser.add_argument("names", nargs="*", help="of the parts; without any: all")
     options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
-    parts = [part for part in PARTS if not options.names or part.name in options.names]
+    wanted = [part for part in parts if not options.names or part.name in options.names]
     missed = 0
-    for part in parts:
+    for part in wanted:
         found = find(part, 0, options.seeds)
         missed += found is None
         shown = "not found"
         if found is not None:
             shown = f"{found.seeds:>4} seeds {found.seconds:6.1f} s  {found.violation[:100]}"
         print(f"{part.name:<42} {shown}", flush=True)
-    print(f"{len(parts)} broken parts, {missed} not found")
+    print(f"{len(wanted)} broken parts, {missed} not found")
     return missed
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(search(PARTS, "sim.broken_parts", __doc__))

@@ -8,9 +8,8 @@ does for brokers. The tests begin with the seed of the table.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +25,7 @@ from odradek.spark.exactly_once.outcome import Fetched, UndecidedFetch, outcome_
 from odradek.spark.exactly_once.steps import Outcome
 from odradek.testing.process import DelayRanges
 from odradek.testing.workload.schedule import Schedule
-from sim.broken_parts import MOST_SEEDS, SLOW_DISKS, BrokenPart, Make, find, nothing, of
+from sim.broken_parts import SLOW_DISKS, BrokenPart, Make, nothing, of, search
 from sim.sink_query import Rules
 from sim.sink_world import PLAN, SinkPlan, sink_world
 from unit.spark.broken_steps import (
@@ -115,27 +114,5 @@ SINK_PARTS: tuple[BrokenPart, ...] = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; return the number of parts that were not found."""
-    import logging
-
-    parser = argparse.ArgumentParser(prog="python -m sim.broken_sinks", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=MOST_SEEDS, help="tried for each part")
-    parser.add_argument("names", nargs="*", help="of the parts; without any: all")
-    options = parser.parse_args(arguments)
-    logging.disable(logging.CRITICAL)
-    missed = 0
-    for part in SINK_PARTS:
-        if options.names and part.name not in options.names:
-            continue
-        found = find(part, 0, options.seeds)
-        missed += found is None
-        shown = "not found"
-        if found is not None:
-            shown = f"{found.seeds:>4} seeds {found.seconds:6.1f} s  {found.violation[:100]}"
-        print(f"{part.name:<42} {shown}", flush=True)
-    return missed
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(search(SINK_PARTS, "sim.broken_sinks", __doc__))

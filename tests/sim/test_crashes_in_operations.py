@@ -11,6 +11,7 @@ The effects of a pass of compaction are in `unit/log/test_swap_crashes`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -62,7 +63,7 @@ def effects(monkeypatch: pytest.MonkeyPatch) -> list[Effect]:
     return seen
 
 
-class Operation:
+class Operation(ABC):
     """An operation on a topic of its own, one of whose nodes will crash."""
 
     settings: ClassVar[dict[str, str]] = {}
@@ -86,14 +87,14 @@ class Operation:
         """Do what comes before the operation."""
         self.cluster.await_healed()
 
+    @abstractmethod
     def begin(self) -> None:
         """Begin the operation; the node may crash meanwhile."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ends_with(self, kind: str, path: str) -> bool:
         """True for the effect on the victim's disk that ends the operation, and for nothing
         before."""
-        raise NotImplementedError
 
     def check(self) -> None:
         """Check what there is after the crash, when all is healed."""

@@ -157,6 +157,12 @@ class Target:
         coordinator = Producer(self.cluster, f"id-{self.name}", self.name, 2).group_coordinator
         return coordinator, request, 8, OffsetCommitResponse, error_in
 
+    def commit_now(self, offset: int) -> int:
+        """Commit an offset; return the number of the group's coordinator."""
+        send = self.commit(offset)
+        assert Client(self.cluster, f"committer-{self.name}", send[0]).ask(send) is NONE
+        return send[0]
+
     def committed(self) -> int:
         return stable_offset(Producer(self.cluster, f"id-{self.name}", self.name, 2))
 
@@ -273,11 +279,7 @@ def commit_offsets(target: Target) -> Case:
 
 
 def delete_offsets(target: Target) -> Case:
-    coordinator, *rest = target.commit(5)
-    assert (
-        Client(target.cluster, f"committer-{target.name}", coordinator).ask((coordinator, *rest))
-        is NONE
-    )
+    coordinator = target.commit_now(5)
     partitions = [OffsetDeleteRequestPartition(partition_index=0)]
     request = OffsetDeleteRequest(
         group_id=f"group-id-{target.name}",
@@ -288,11 +290,7 @@ def delete_offsets(target: Target) -> Case:
 
 
 def delete_groups(target: Target) -> Case:
-    coordinator, *rest = target.commit(5)
-    assert (
-        Client(target.cluster, f"committer-{target.name}", coordinator).ask((coordinator, *rest))
-        is NONE
-    )
+    coordinator = target.commit_now(5)
     request = DeleteGroupsRequest(groups_names=[f"group-id-{target.name}"])
     send = coordinator, request, 2, DeleteGroupsResponse, error_in
     return Case(send, ErrorCode.GROUP_ID_NOT_FOUND, lambda: target.committed() == -1)

@@ -23,6 +23,7 @@ from typing import Any
 from uuid import UUID
 
 from interop.differential.plain import Names, Plain, plain
+from odradek.broker.apis import CLIENT_ROWS
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import ZERO_UUID
 from odradek.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -398,3 +399,16 @@ def served_versions(port: int) -> dict[int, range]:
     response = asking.ask(ApiVersionsRequest(), 0)
     asking.close()
     return {row.api_key: range(row.min_version, row.max_version + 1) for row in response.api_keys}
+
+
+def common_versions(port: int) -> dict[int, range]:
+    """Return the versions of Kafka's APIs that both this project and a broker serve, by API key."""
+    theirs = served_versions(port)
+    return {
+        row.key: range(
+            max(row.min_version, theirs[row.key].start),
+            min(row.max_version + 1, theirs[row.key].stop),
+        )
+        for row in CLIENT_ROWS
+        if not row.is_own
+    }

@@ -59,7 +59,7 @@ class RecordsGone(Exception):
 
 
 class ThreadClock(Protocol):
-    """What a thread sleeps by: the module `time`, or the clock of a simulation."""
+    """The clock by which a thread sleeps: the module `time`, or that of a simulation."""
 
     def monotonic(self) -> float: ...
 
