@@ -49,7 +49,7 @@ NO_LEAVES = tuple(
 """What these tests examine is no leaf."""
 BROKEN_LEAVES = (
     "tests/sim/test_broken_clusters.py::test_a_cluster_with_a_broken_leaf_is_found",
-    "tests/sim/test_broken_transactions.py::test_a_broken_log_of_transactions_is_found",
+    "tests/sim/test_broken_transactions.py::test_a_broken_part_of_transactions_is_found",
 )
 """They patch leaves, which only the sources allow."""
 

@@ -11,27 +11,23 @@ import pytest
 
 from odradek import leaves
 from odradek.testing.sim import explain, run_seed, summary
-from sim import broken_transaction_logs
 from sim.broken_parts import TRANSACTION_PARTS, BrokenPart, find, nothing
 
 MOST_SEEDS = 25
-LEAVES = [
-    part for part in TRANSACTION_PARTS if part.patch.__module__ == broken_transaction_logs.__name__
-]
-OTHERS = [part for part in TRANSACTION_PARTS if part not in LEAVES]
-
-
-@pytest.mark.parametrize("part", OTHERS, ids=lambda part: part.name)
-def test_a_broken_part_of_transactions_is_found(part: BrokenPart) -> None:
-    assert find(part, part.seed, MOST_SEEDS) is not None
-
-
-@pytest.mark.skipif(
+PATCHED = pytest.mark.skipif(
     leaves.mode() == "compiled",
-    reason="a compiled method cannot be replaced: `scripts.all_tests` runs this interpreted, too",
+    reason="a compiled function cannot be replaced: `scripts.all_tests` runs this interpreted",
 )
-@pytest.mark.parametrize("part", LEAVES, ids=lambda part: part.name)
-def test_a_broken_log_of_transactions_is_found(part: BrokenPart) -> None:
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(part, id=part.name, marks=[] if part.patch is nothing else [PATCHED])
+        for part in TRANSACTION_PARTS
+    ],
+)
+def test_a_broken_part_of_transactions_is_found(part: BrokenPart) -> None:
     assert find(part, part.seed, MOST_SEEDS) is not None
 
 

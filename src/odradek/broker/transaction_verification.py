@@ -302,8 +302,12 @@ class TransactionVerification:
 
 def run_all(answers: Iterable[Callable[[], None]]) -> None:
     """Give all answers: an exception of one, which is a bug, is raised after the others."""
+    given = list(answers)
+    if len(given) == 1:
+        given[0]()
+        return
     with ExitStack() as left:
-        for each in reversed(list(answers)):
+        for each in reversed(given):
             left.callback(each)
 
 
