@@ -17,7 +17,6 @@ import pytest
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
-from odradek.log.retention import RetentionClock
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.topics import TopicIdPartition
 from odradek.protocol.record_batch import batches, is_intact
@@ -157,7 +156,7 @@ class CrashHistory:
         elif what < 94:
             log.high_watermark = log.flushed_offset
             log.delete_records(self.chance.between(0, log.high_watermark))
-            done = directory.retention(RetentionClock(0, 0), 0, 0)
+            done = directory.retention(0)
             if done is not None:
                 done.run()
                 done.close()

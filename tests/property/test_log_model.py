@@ -18,7 +18,6 @@ from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
-from odradek.log.retention import RetentionClock
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import TopicIdPartition
@@ -141,7 +140,7 @@ class LogMachine(RuleBasedStateMachine):
     def retain(self, keep: int) -> None:
         self.log.high_watermark = self.log.log_end_offset
         self.log.configure(replace(CONFIG, retention_bytes=keep))
-        done = self.directory.retention(RetentionClock(0, 0), 0, 0)
+        done = self.directory.retention(0)
         self.log.configure(CONFIG)
         if done is not None:
             done.run()

@@ -68,7 +68,7 @@ class Housekeeping:
         self._timer = timer
         self._directory = directory
         self._replicas = replicas
-        self._clock = RetentionClock(env.clock.wall_ms(), env.clock.monotonic_ms())
+        self._clock = RetentionClock(env.clock)
         self._stopped = False
         self.deleted_segments = self.deleted_bytes = 0
         """Counts of what retention has taken out of the logs."""
@@ -80,7 +80,7 @@ class Housekeeping:
         fsync = replicas.durability.fsync
         self.dirty_log_flusher = None if fsync else DirtyLogFlusher(env.clock, timer, replicas)
         self.cleaner = LogCleaner(
-            timer, self._workers, directory, current, self._now_ms, replicas.fail_directory
+            timer, self._workers, directory, current, self._clock.now_ms, replicas.fail_directory
         )
         self.cleaner.start()
 
@@ -100,11 +100,6 @@ class Housekeeping:
         if self.dirty_log_flusher is not None:
             self.dirty_log_flusher.schedule()
 
-    def _now_ms(self) -> int:
-        """Wall time that does not jump."""
-        clock = self._env.clock
-        return self._clock.now_ms(clock.wall_ms(), clock.monotonic_ms())
-
     def _every(self, interval_ms: int, task: Callable[[], None]) -> None:
         def run() -> None:
             if self._stopped or self._replicas.directory_failed:
@@ -123,8 +118,7 @@ class Housekeeping:
 
     def retention(self) -> None:
         """Take expired segments out of their logs; they are deleted from disk a little later."""
-        clock = self._env.clock
-        done = self._directory.retention(self._clock, clock.wall_ms(), clock.monotonic_ms())
+        done = self._directory.retention(self._clock.now_ms())
         for problem in self._directory.take_problems():
             log.error("retention: %s", problem)
         unreadable = {id(read): error for read, error in self._directory.unreadable}

@@ -61,7 +61,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         self._new_state_machine = new_state_machine
         self._replicas = replicas
         self._clock = clock
-        self.retention_clock = RetentionClock(clock.wall_ms(), clock.monotonic_ms())
+        self.retention_clock = RetentionClock(clock)
         """The clock of all shards: a new shard must not begin at a wall clock set forward."""
         self.timer = timer
         self._call_soon = call_soon

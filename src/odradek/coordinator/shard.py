@@ -339,8 +339,7 @@ class Shard:
         return self._timers.left_ms(key)
 
     def _expired(self, key: TimerKey) -> None:
-        clock = self._clock
-        retention_now_ms = self._retention_clock.now_ms(clock.wall_ms(), clock.monotonic_ms())
+        retention_now_ms = self._retention_clock.now_ms()
 
         def operation(result: OperationResult) -> None:
             result.retention_now_ms = retention_now_ms

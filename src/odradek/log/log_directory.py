@@ -49,7 +49,7 @@ from odradek.log.index import IndexCache
 from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.recovery import RecoveryStats, new_log, open_log
-from odradek.log.retention import RetentionClock, RetentionPass, delete_old_segments
+from odradek.log.retention import RetentionPass, delete_old_segments
 from odradek.log.segment import LOG_SUFFIX
 from odradek.model.env import Disk, Random
 from odradek.model.topics import TopicIdPartition, new_uuid, uuid_from_text, uuid_text
@@ -390,14 +390,11 @@ class LogDirectory:
             for log in self.logs.values()
         )
 
-    def retention(
-        self, clock: RetentionClock, wall_ms: int, monotonic_ms: int
-    ) -> RetentionPass | None:
+    def retention(self, now_ms: int) -> RetentionPass | None:
         """Remove expired segments from all logs and return their deletion, or None.
 
         A log that cannot be read is added to `unreadable`, and the pass continues with the others.
         """
-        now_ms = clock.now_ms(wall_ms, monotonic_ms)
         deletions = []
         self.unreadable = []
         for log in self.logs.values():

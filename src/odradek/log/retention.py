@@ -32,23 +32,25 @@ from itertools import pairwise
 from odradek.log.log import Log
 from odradek.log.producer_snapshot import snapshot_offsets, snapshot_path
 from odradek.log.segment import DELETED_SUFFIX, Segment
-from odradek.model.env import Disk
+from odradek.model.env import Clock, Disk
 
 
 class RetentionClock:
-    """Wall time that does not jump forward, for retention."""
+    """Wall time that does not jump forward, for retention. It starts when it is made."""
 
-    __slots__ = ("_monotonic_ms", "_now_ms")
+    __slots__ = ("_clock", "_monotonic_ms", "_now_ms")
 
-    def __init__(self, wall_ms: int, monotonic_ms: int) -> None:
-        self._now_ms = wall_ms
-        self._monotonic_ms = monotonic_ms
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._now_ms = clock.wall_ms()
+        self._monotonic_ms = clock.monotonic_ms()
 
-    def now_ms(self, wall_ms: int, monotonic_ms: int) -> int:
-        """Return the time with which record timestamps are compared."""
+    def now_ms(self) -> int:
+        """Read the time with which record timestamps are compared."""
+        monotonic_ms = self._clock.monotonic_ms()
         passed = monotonic_ms - self._monotonic_ms
         self._monotonic_ms = monotonic_ms
-        self._now_ms = min(wall_ms, self._now_ms + 2 * passed)
+        self._now_ms = min(self._clock.wall_ms(), self._now_ms + 2 * passed)
         return self._now_ms
 
 

@@ -16,7 +16,7 @@ from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
-from odradek.log.retention import RetentionClock, delete_old_segments
+from odradek.log.retention import delete_old_segments
 from odradek.model.topics import TopicIdPartition
 from unit.log.log_making import batch, fill
 
@@ -52,7 +52,7 @@ def filled(directory: LogDirectory, partition: int) -> Log:
 
 
 def retention(directory: LogDirectory):
-    found = directory.retention(RetentionClock(0, 0), 0, 0)
+    found = directory.retention(0)
     assert found is not None
     return found
 

@@ -23,7 +23,6 @@ from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
-from odradek.log.retention import RetentionClock
 from odradek.model.topics import TopicIdPartition
 from unit.log.compacting import keyed
 
@@ -122,7 +121,7 @@ def delete_by_time(life: Life, log: Log) -> None:
     if life.random.random() < 0.7:
         return
     log.configure(replace(CONFIG, retention_ms=5000))
-    done = life.directory.retention(RetentionClock(20_000, 0), 20_000, 0)
+    done = life.directory.retention(20_000)
     log.configure(CONFIG)
     if done is not None:
         done.run()

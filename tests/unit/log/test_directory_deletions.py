@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from odradek.log.fence import LogDamaged
 from odradek.log.memory_disk import MemoryDisk
-from odradek.log.retention import RetentionClock
 from unit.log.log_directories import crash, damage, key, open_directory
 from unit.log.log_making import SMALL, batch, fill
 
@@ -41,10 +40,9 @@ def test_a_retention_pass_writes_log_starts_before_it_renames_files():
     fill(log, 40)
     log.flush()
     log.high_watermark = 80
-    clock = RetentionClock(10**12, 0)
     effects: list[str] = []
     disk.effect = lambda kind, path: effects.append(kind)  # type: ignore[method-assign]
-    done = directory.retention(clock, 10**12, 0)
+    done = directory.retention(10**12)
     assert done is not None
     assert log.log_start_offset == 80
     effects.clear()
@@ -52,7 +50,7 @@ def test_a_retention_pass_writes_log_starts_before_it_renames_files():
     assert effects.index("rename") > max(n for n, kind in enumerate(effects) if kind == "replace")
     done.close()
     done.remove()
-    assert directory.retention(clock, 10**12, 0) is None
+    assert directory.retention(10**12) is None
     crash(disk)
     assert open_directory(disk).open_log(key(0), SMALL, 0).log_start_offset == 80
 
@@ -64,7 +62,7 @@ def test_segments_deleted_by_retention_do_not_come_back_after_a_restart():
     fill(log, 40)
     log.flush()
     log.high_watermark = 80
-    assert directory.retention(RetentionClock(10**12, 0), 10**12, 0) is not None
+    assert directory.retention(10**12) is not None
     crash(disk)  # before a worker has written or renamed anything
     assert open_directory(disk).open_log(key(0), SMALL, 0).log_start_offset == 80
 
@@ -83,7 +81,7 @@ def test_a_damaged_log_does_not_stop_retention_of_the_others():
     for number in (0, 1):
         log = directory.open_log(key(number), SMALL, 0)
         log.high_watermark = log.log_end_offset
-    assert directory.retention(RetentionClock(10**12, 0), 10**12, 0) is not None
+    assert directory.retention(10**12) is not None
     assert [directory.logs[key(n)].log_start_offset for n in (0, 1)] == [0, 40]
     ((log, error),) = directory.unreadable
     assert log is directory.logs[key(0)] and isinstance(error, LogDamaged)

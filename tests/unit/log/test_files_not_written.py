@@ -9,7 +9,6 @@ from odradek.log.log import Log
 from odradek.log.log_config import LogConfig
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_disk import MemoryDisk
-from odradek.log.retention import RetentionClock
 from odradek.model.topics import TopicIdPartition
 from unit.log.log_making import batch, read
 
@@ -106,7 +105,7 @@ def test_a_roll_is_followed_by_a_snapshot():
     assert f"{2:020d}.snapshot" in disk.names()
     log.high_watermark = 2
     log.delete_records(1)
-    deleted = directory.retention(RetentionClock(0, 0), 0, 0)
+    deleted = directory.retention(0)
     assert deleted is not None
     deleted.run()
     directory.close()

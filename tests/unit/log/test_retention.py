@@ -27,6 +27,27 @@ def filled(config: LogConfig, count: int = 40) -> Log:
     return log
 
 
+class SetClock:
+    """A wall clock that is set by hand, beside a monotonic one."""
+
+    def __init__(self, wall_ms: int) -> None:
+        self._wall_ms = wall_ms
+        self._monotonic_ms = 0
+
+    def set(self, wall_ms: int, *, after_ms: int) -> None:
+        self._wall_ms = wall_ms
+        self._monotonic_ms += after_ms
+
+    def monotonic_ms(self) -> int:
+        return self._monotonic_ms
+
+    def monotonic_ns(self) -> int:
+        return self._monotonic_ms * 1_000_000
+
+    def wall_ms(self) -> int:
+        return self._wall_ms
+
+
 def bases(log: Log) -> list[int]:
     return [segment.base_offset for segment in log.segments.items]
 
@@ -156,12 +177,17 @@ def test_a_crash_at_any_point_of_a_deletion_leaves_a_log_without_a_hole():
 
 
 def test_a_clock_set_forward_deletes_nothing_at_once():
-    clock = RetentionClock(wall_ms=1_000_000, monotonic_ms=0)
+    clock = SetClock(wall_ms=1_000_000)
+    retention_clock = RetentionClock(clock)
     year = 365 * 24 * 3600 * 1000
-    assert clock.now_ms(1_300_000, 300_000) == 1_300_000
-    assert clock.now_ms(1_600_000 + year, 600_000) == 1_900_000, "at most twice as fast"
-    assert clock.now_ms(1_900_000, 900_000) == 1_900_000, "the clock is corrected"
-    assert clock.now_ms(1_000_000, 1_000_000) == 1_000_000, "a clock set back is followed at once"
+    clock.set(1_300_000, after_ms=300_000)
+    assert retention_clock.now_ms() == 1_300_000
+    clock.set(1_600_000 + year, after_ms=300_000)
+    assert retention_clock.now_ms() == 1_900_000, "at most twice as fast"
+    clock.set(1_900_000, after_ms=300_000)
+    assert retention_clock.now_ms() == 1_900_000, "the clock is corrected"
+    clock.set(1_000_000, after_ms=100_000)
+    assert retention_clock.now_ms() == 1_000_000, "a clock set back is followed at once"
 
 
 def rolled_at_its_recovery_point() -> tuple[MemoryDisk, Log]:
