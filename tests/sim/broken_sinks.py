@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from odradek.client.errors import ProducerFenced
 from odradek.client.producer.futures import DeliveredRange
+from odradek.model.errors import ErrorCode
 from odradek.spark.exactly_once import driver, reading
 from odradek.spark.exactly_once.driver import BatchDriver
 from odradek.spark.exactly_once.errors import ReplacedDriver
@@ -63,7 +63,8 @@ def takes_aborted_for_committed(patch: pytest.MonkeyPatch) -> None:
 
 def takes_an_aborted_commit_for_a_failure(patch: pytest.MonkeyPatch) -> None:
     """INVALID_TXN_STATE for a commit of version 2, whose transaction another driver has aborted."""
-    patch.setattr(driver, "is_shut_out", lambda error: isinstance(error, ProducerFenced))
+    codes = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+    patch.setattr(driver, "is_shut_out", lambda error: getattr(error, "code", None) in codes)
 
 
 class CopiesApart(BatchDriver):

@@ -28,7 +28,7 @@ from typing import Any, cast
 
 from odradek.client.admin.results import Transaction
 from odradek.client.engine import Engine
-from odradek.client.errors import BrokerError, KafkaError
+from odradek.client.errors import BrokerError, KafkaError, ProducerFenced
 from odradek.client.producer.futures import DeliveredRange, FutureRecordMetadata
 from odradek.spark.commit_protocol import merge_ranges
 from odradek.spark.exactly_once import steps
@@ -564,10 +564,11 @@ class SinkQuery:
 
     def stopped(self, driver: SinkDriver, error: Exception | None) -> None:
         """Note why a query stopped; None: a task has failed too often. Nothing is ever deleted, so
-        neither rows nor decisions may be missing. An error without a name shows no way out."""
+        neither rows nor decisions may be missing. An error of a broker that the driver has not
+        looked into shows no way out: one that was shut out is told of the other one."""
         self.reach(f"stopped by {type(error).__name__ if error else 'tasks'}")
-        is_named = type(error) is not BrokerError
-        if not is_named or isinstance(error, RowsMissing | LedgerGone | LedgerDamaged):
+        is_unseen = type(error) in (BrokerError, ProducerFenced)
+        if is_unseen or isinstance(error, RowsMissing | LedgerGone | LedgerDamaged):
             self.wrong.append(f"{driver.name}: {type(error).__name__}: {error}")
 
     # Strikes.

@@ -304,16 +304,17 @@ class ProducerTransaction:
     def fenced(self, what: str, code: ErrorCode, open_ms: int) -> KafkaError:
         """Return the error of a producer whose id or epoch the coordinator does not take any
         more. `open_ms`: for how long the transaction was open, -1 if none was."""
-        error = error_for(code, what)
         is_late = open_ms >= self.timeout_ms
         # In version 2 the commit of a transaction that the coordinator has aborted looks like one
-        # that was sent again after an abort.
-        aborted = is_late and code is ErrorCode.INVALID_TXN_STATE
-        if (
-            code not in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
-            and not aborted
+        # that was sent again after an abort. In version 1 that would be PRODUCER_FENCED.
+        aborted = code is ErrorCode.INVALID_TXN_STATE and (
+            is_late or (open_ms >= 0 and self.version >= VERSION_2)
+        )
+        if not aborted and code not in (
+            ErrorCode.PRODUCER_FENCED,
+            ErrorCode.INVALID_PRODUCER_EPOCH,
         ):
-            return error
+            return error_for(code, what)
         if is_late:
             why = (
                 f"the transaction was open for {open_ms} ms, and so the coordinator has aborted it "

@@ -120,12 +120,27 @@ def test_the_error_of_a_fenced_producer_stays_fatal_when_its_records_fail_with_i
     assert transaction.refusal("abort_transaction").fatal
 
 
-@pytest.mark.parametrize(("open_ms", "kind"), [(60_000, ProducerFenced), (10, BrokerError)])
-def test_a_commit_after_the_timeout_is_told_of_it_whatever_the_code(open_ms, kind):
-    error = in_phase(Phase.IN_TRANSACTION).fenced(
-        "committing", ErrorCode.INVALID_TXN_STATE, open_ms
-    )
-    assert type(error) is kind
+@pytest.mark.parametrize(
+    ("version", "open_ms", "kind", "why"),
+    [
+        (2, 60_000, ProducerFenced, "open for 60000 ms"),
+        (2, 10, ProducerFenced, "another producer has taken the transactional id over"),
+        (2, -1, BrokerError, "INVALID_TXN_STATE"),
+        (1, 60_000, ProducerFenced, "open for 60000 ms"),
+        (1, 10, BrokerError, "INVALID_TXN_STATE"),
+    ],
+)
+def test_a_transaction_that_the_coordinator_has_ended_tells_who_ended_it(
+    version, open_ms, kind, why
+):
+    """In version 2 the answer to its commit may be INVALID_TXN_STATE: the epoch is the one before,
+    which is also that of a request that is sent again."""
+    transaction = in_phase(Phase.IN_TRANSACTION)
+    transaction.version = version
+    error = transaction.fenced("committing", ErrorCode.INVALID_TXN_STATE, open_ms)
+    assert type(error) is kind and why in str(error)
+    assert error.code is ErrorCode.INVALID_TXN_STATE
+    assert transaction.fail(TxnRequest.COMMIT, error).fatal
 
 
 def test_the_error_of_a_fenced_producer_names_another_producer_or_the_timeout():
