@@ -10,8 +10,10 @@ because its ledger has lost something.
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -20,7 +22,9 @@ from odradek.spark.exactly_once.ledger_topic import LedgerTopic
 from odradek.spark.options import ClientOptions, WriteOptions
 from odradek.testing.machine import PORT, host_of
 from odradek.testing.prng import SplitMix64
+from odradek.testing.reproduction import as_drawn
 from odradek.testing.scheduler import MS
+from odradek.testing.sim import be_quiet, explain, run_seed, split, summary
 from odradek.testing.transactions import TransactionHistory
 from odradek.testing.workload.committed_reader import SimCommittedReader
 from odradek.testing.workload.further_clients import FurtherClients
@@ -30,6 +34,7 @@ from odradek.testing.workload.transaction_clients import kept_settings
 from odradek.testing.world import World
 from sim.sink_query import QueryPlan, Rules, SinkQuery
 
+COMMAND = "PYTHONPATH=tests python -m sim.sink_world"
 TOPIC, LEDGER = "sink", "ledger"
 LEDGER_SETTINGS = (
     ("cleanup.policy", "compact"),
@@ -234,9 +239,11 @@ def sink_world(
     seed: int,
     brokers: int = 1,
     plan: SinkPlan = PLAN,
-    adjust: Callable[[Schedule], Schedule] = lambda schedule: schedule,
+    adjust: Callable[[Schedule], Schedule] = as_drawn,
+    kept: Sequence[str] | None = None,
 ) -> World:
-    """Return a world of a seed; `brokers` as in `World`."""
+    """Return a world of a seed; `brokers` and `kept` as in `World`."""
+    is_drawn = plan is PLAN and adjust is as_drawn
     return World(
         seed,
         STEPS,
@@ -246,4 +253,24 @@ def sink_world(
         transactions=True,
         adjust=lambda schedule: adjust(with_sink(schedule, plan.calm_ms)),
         brings=lambda world: SinkClients(world, plan),
+        kept=kept,
+        command=f"{COMMAND} --seed {seed} --brokers {brokers}" if is_drawn else None,
     )
+
+
+def main() -> int:
+    """Run the world of a seed again, and explain it; return 1 if it breaks a rule."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--brokers", type=int, default=1, help="0: as the seed decides")
+    parser.add_argument("--keep", help="only these parts of the plan, as a shrunk run prints them")
+    options = parser.parse_args()
+    be_quiet(log=False)
+    kept = None if options.keep is None else split(options.keep)
+    outcome = run_seed(sink_world(options.seed, options.brokers, kept=kept))
+    print("\n".join([summary(outcome), *explain(outcome)]))
+    return 0 if outcome.kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

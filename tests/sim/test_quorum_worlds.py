@@ -203,8 +203,16 @@ def test_a_broken_quorum_is_found(
     first_failure(lambda seed: QuorumWorld(seed, voters=voters, faults=faults), first)
 
 
-def test_flushes_that_are_told_before_they_begin_are_found() -> None:
-    def eager(wiring: Wiring) -> Wiring:
-        return replace(wiring, offload=EagerOffload)
+def eager(wiring: Wiring) -> Wiring:
+    return replace(wiring, offload=EagerOffload)
 
+
+def test_flushes_that_are_told_before_they_begin_are_found() -> None:
     first_failure(lambda seed: QuorumWorld(seed, voters=3, wire=eager), 0)
+
+
+def test_a_quorum_with_a_broken_part_says_that_only_its_test_makes_it() -> None:
+    assert QuorumWorld(1).reproduction() == (
+        "python -m odradek.testing.sim --world quorum --seed 1"
+    )
+    assert "only its test, which changes wire of" in QuorumWorld(1, wire=eager).reproduction()

@@ -5,8 +5,14 @@ The rows of the table are those of docs/spark/exactly-once.md: what may be lost,
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+import sys
 from collections import Counter
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +22,7 @@ from sim.broken_parts import BrokenPart, find
 from sim.broken_sinks import SINK_PARTS
 from sim.sink_world import sink_world
 
+ROOT = Path(__file__).parents[2]
 ONE_BROKER, CLUSTERS = range(20), range(4)
 MOST_SEEDS = 25
 TABLE = {
@@ -91,6 +98,30 @@ def test_a_run_of_queries_is_the_same_again() -> None:
 @pytest.mark.parametrize("part", SINK_PARTS, ids=lambda part: part.name)
 def test_a_sink_with_a_broken_part_is_found(part: BrokenPart) -> None:
     assert find(part, part.seed, MOST_SEEDS) is not None
+
+
+@pytest.mark.parametrize("keeps_a_part", [False, True], ids=["whole", "shrunk"])
+def test_the_command_that_a_failed_world_prints_makes_it_again(keeps_a_part: bool) -> None:
+    world = sink_world(2, 1)
+    if keeps_a_part:
+        world = world.keeping(world.parts()[:1])
+    outcome = run_seed(world)
+    (reproduce,) = [line for line in explain(outcome) if "reproduce: " in line]
+    command = reproduce.partition("reproduce: PYTHONPATH=tests python ")[2]
+    done = subprocess.run(
+        [sys.executable, *shlex.split(command)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines()[0] == summary(outcome), done.stderr
+
+
+def test_a_world_that_a_test_has_changed_says_that_only_its_test_makes_it() -> None:
+    world = sink_world(1, 1, adjust=lambda schedule: replace(schedule, faults=[]))
+    assert "only its test, which changes adjust, brings of" in world.reproduction()
 
 
 def test_a_world_that_is_shrunk_keeps_its_queries() -> None:

@@ -15,8 +15,8 @@ In reading order: `broker`, `cluster`, `ports`; `world` and `sim`, the simulator
 `scheduler`, `prng`, `process`, `network`, `ways`, `transport`, `disk`, `volume`, `machine`, the
 simulated environment;
 `nemesis`, `link_faults`, `cluster_faults`, `history`, `checker`, `probes`, `rules`, `transactions`,
-the faults and the verdict; `sites`, `totals` and `shrink`, what runs reached, what they add up to
-and what a failure needs; `workload/`, scripted clients;
+the faults and the verdict; `sites`, `totals`, `shrink` and `reproduction`, what runs reached, what
+they add up to, what a failure needs and how to run it again; `workload/`, scripted clients;
 `engines/`, our own clients; `quorum/`, quorums without brokers; `client_process`, `scripted` and
 `scripted_logs`, scripted brokers for tests of clients.
 

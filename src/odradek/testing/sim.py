@@ -79,8 +79,8 @@ class Simulated(Protocol):
     def describe(self) -> list[str]:
         """Return the plan as lines."""
 
-    def options(self) -> str:
-        """Return the options of the command that runs this again."""
+    def reproduction(self) -> str:
+        """Return the command that runs this again, or why there is none."""
 
     def parts(self) -> list[str]:
         """Return the names of the optional parts of the plan."""
@@ -165,7 +165,7 @@ def explain(outcome: Outcome[W]) -> list[str]:
     ]
     lines += ["  the last events:"]
     lines += [f"    {line}" for line in world.scheduler.tape()[-TAPE_LINES:]]
-    lines.append(f"  reproduce: python -m odradek.testing.sim {world.options()}")
+    lines.append(f"  reproduce: {world.reproduction()}")
     return lines
 
 

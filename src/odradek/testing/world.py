@@ -58,6 +58,7 @@ from odradek.testing.probes import (
     open_transactions,
     replica_logs,
 )
+from odradek.testing.reproduction import as_drawn, reproduction
 from odradek.testing.rules import DurableAck, acks_are_on_platters, replicas_match
 from odradek.testing.scheduler import MS, SECOND, WALL_START_MS, Scheduler
 from odradek.testing.workload.clients import ScriptedClients
@@ -138,7 +139,7 @@ class World:
     white_box: bool = True
     extras: bool = True
     """Add the extras of `workload.schedule`, which the real broker supports and a toy need not."""
-    adjust: Callable[[Schedule], Schedule] = lambda plan: plan
+    adjust: Callable[[Schedule], Schedule] = as_drawn
     """Changes the drawn schedule, to test something rare."""
     engines: str = NO_ENGINES
     brokers: int = 1
@@ -152,6 +153,8 @@ class World:
     """True if `wire` makes brokers that are no cluster of real ones."""
     brings: Callable[[World], FurtherClients] = no_further_clients
     """Makes the clients that a test brings along."""
+    command: str | None = None
+    """A test's own command for this world, which takes `--keep`: see `reproduction`."""
     cluster: ClusterFaults = field(init=False)
     engine_clients: EngineClients = field(init=False)
     transaction_engines: TransactionEngines = field(init=False)
@@ -275,8 +278,19 @@ class World:
             "faults:",
         ]
 
+    def reproduction(self) -> str:
+        """Return the command that runs this again, or why there is none."""
+        if self.command is not None:
+            return self.command + self._keep_option
+        changes = (
+            ("wire", self.wire is not real_broker),
+            ("adjust", self.adjust is not as_drawn),
+            ("brings", self.brings is not no_further_clients),
+        )
+        return reproduction(self.options(), [name for name, is_changed in changes if is_changed])
+
     def options(self) -> str:
-        """Return the options of the command that runs this again."""
+        """Return the options of the command that runs this again, but for what a test changes."""
         world = "broker" if self.brokers == 1 else f"cluster --brokers {self.brokers}"
         text = f"--world {world} --seed {self.seed} --steps {self.steps}"
         text += f" --faults '{','.join(self.faults)}'" if self.faults else ""
@@ -284,7 +298,11 @@ class World:
         text += " --transactions" if self.transactions else ""
         text += "" if self.extras else " --plain"
         text += f" --engines {self.engines}" if self.engines != BOTH else ""
-        return text + (f" --keep '{','.join(self.kept)}'" if self.kept is not None else "")
+        return text + self._keep_option
+
+    @property
+    def _keep_option(self) -> str:
+        return "" if self.kept is None else f" --keep '{','.join(self.kept)}'"
 
     def parts(self) -> list[str]:
         """Return the names of the optional parts of the plan."""
@@ -307,6 +325,7 @@ class World:
             self.transactions,
             self.is_toy,
             self.brings,
+            self.command,
         )
 
     @property

@@ -27,6 +27,7 @@ from odradek.testing.process import SimProcess
 from odradek.testing.quorum.quorum_plan import QuorumPlan, draw_quorum
 from odradek.testing.quorum.quorum_wire import Mailbox
 from odradek.testing.quorum.replica import Replica, address, values_on_platter
+from odradek.testing.reproduction import as_drawn, reproduction
 from odradek.testing.rules import (
     METADATA,
     CommittedRecord,
@@ -179,6 +180,11 @@ Wire = Callable[[Wiring], Wiring]
 DEFAULT_STEPS = 60
 
 
+def as_it_is(wiring: Wiring) -> Wiring:
+    """Return the wiring of a quorum in which nothing is broken."""
+    return wiring
+
+
 @dataclass(slots=True, eq=False)
 class QuorumWorld:
     """One run. `steps`: records to propose; `voters`: 1 to 5, 0: as the seed decides; `faults`:
@@ -192,9 +198,9 @@ class QuorumWorld:
     voters: int = 0
     faults: Sequence[str] = ()
     kept: Sequence[str] | None = None
-    wire: Wire = lambda wiring: wiring
+    wire: Wire = as_it_is
     replica: Callable[..., Replica] = Replica
-    adjust: Callable[[QuorumPlan], QuorumPlan] = lambda plan: plan
+    adjust: Callable[[QuorumPlan], QuorumPlan] = as_drawn
     plan: QuorumPlan = field(init=False)
     scheduler: Scheduler = field(init=False)
     fabric: Fabric = field(init=False)
@@ -270,8 +276,17 @@ class QuorumWorld:
         """Return the plan as lines."""
         return self.plan.describe()
 
+    def reproduction(self) -> str:
+        """Return the command that runs this again, or why there is none."""
+        changes = (
+            ("wire", self.wire is not as_it_is),
+            ("replica", self.replica is not Replica),
+            ("adjust", self.adjust is not as_drawn),
+        )
+        return reproduction(self.options(), [name for name, is_changed in changes if is_changed])
+
     def options(self) -> str:
-        """Return the options of the command that runs this again."""
+        """Return the options of the command that runs this again, but for what a test changes."""
         text = f"--world quorum --seed {self.seed}"
         text += f" --steps {self.steps}" if self.steps != DEFAULT_STEPS else ""
         text += f" --voters {self.voters}" if self.voters else ""
