@@ -5,8 +5,8 @@ Timers, by key:
     ("transaction", id)    the timeout of an open transaction: monotonic, and anew after loading
     ("expire-ids",)        the next look for ids that expired
 
-Ids are kept in the order of their last change, so those that expire are found at the front, and
-nothing looks at the others.
+Ids are kept in the order of their last change (`ids_by_change`), so those that expire are found at
+the front, and nothing looks at the others.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from odradek.coordinator.answered_connection import AnsweredConnection
 from odradek.coordinator.operation import OperationResult, TimerKey
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.transaction.end_txn import resume_end, timed_out
+from odradek.coordinator.transaction.ids_by_change import IdsByChange
 from odradek.coordinator.transaction.transaction_metadata import (
     TransactionMetadata,
     metadata_of,
@@ -100,18 +101,18 @@ class TransactionShard:
         """For open transactions, an older connection whose EndTxn was to be tried again."""
         self.counts = dict.fromkeys(KEPT, 0)
         """How many ids are in each state."""
-        self._by_id: dict[str, TransactionMetadata] = {}
+        self._ids = IdsByChange()
 
     def __iter__(self) -> Iterator[TransactionMetadata]:
         """All ids, those that changed last at the end."""
-        return iter(self._by_id.values())
+        return iter(self._ids)
 
     def __len__(self) -> int:
-        return len(self._by_id)
+        return len(self._ids)
 
     def get(self, transactional_id: str) -> TransactionMetadata | None:
         """The state of an id; None if there is none."""
-        return self._by_id.get(transactional_id)
+        return self._ids.get(transactional_id)
 
     # -- as a state machine ------------------------------------------------------------------------
 
@@ -120,12 +121,13 @@ class TransactionShard:
         key, value = record
         assert isinstance(key, TransactionLogKey)
         transactional_id = key.transactional_id
-        before = self._by_id.pop(transactional_id, None)
+        before = self._ids.remove(transactional_id)
         if before is not None:
             self.counts[before.state] -= 1
         if value is not None:
             assert isinstance(value, TransactionLogValue)
-            after = self._by_id[transactional_id] = metadata_of(key, value)
+            after = metadata_of(key, value)
+            self._ids.put(after)
             self.counts[after.state] += 1
 
     def replay_transactional(self, record: CoordinatorRecord, producer_id: int) -> None:
@@ -139,7 +141,7 @@ class TransactionShard:
     def loaded(self, result: OperationResult) -> None:
         """Start the timeouts of open transactions, and go on with those that are ending."""
         self._look_later(result)
-        for metadata in list(self._by_id.values()):  # an end without markers completes at once
+        for metadata in list(self._ids):  # an end without markers completes at once
             if metadata.state is ONGOING:
                 result.schedule((TIMEOUT, metadata.transactional_id), metadata.timeout_ms)
             elif metadata.state in ENDING:
@@ -155,7 +157,7 @@ class TransactionShard:
     def unloaded(self, error: ErrorCode) -> None:
         """Write no more markers; requests that wait for an end learn that it goes on elsewhere."""
         self.environment.shard_unloaded(self.number)
-        for metadata in self._by_id.values():
+        for metadata in self._ids:
             if metadata.state in ENDING:
                 self.environment.ended(metadata.transactional_id)
 
@@ -176,8 +178,6 @@ class TransactionShard:
 
     def _expired(self, now_ms: int) -> Iterator[TransactionMetadata]:
         before_ms = now_ms - self.environment.config.transactional_id_expiration_ms
-        for metadata in self._by_id.values():
-            if metadata.last_update_ms > before_ms:
-                return
+        for metadata in self._ids.changed_until(before_ms):
             if outcome(Event.EXPIRED, metadata.state) is DEAD:
                 yield metadata
