@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from interop.differential.peer import Peer
+from interop.differential.scripts import transactions
 from odradek.protocol.api.create_acls import AclCreation, CreateAclsRequest
 from odradek.protocol.api.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from odradek.protocol.api.describe_acls import DescribeAclsRequest
@@ -196,7 +197,7 @@ DURATION_SINCE, PATTERN_SINCE = 1, 2
 
 
 def list_transactions(peer: Peer) -> None:
-    """Filters by state, by producer, by duration and by a pattern of ids."""
+    """Filters by state, by producer, by duration and by a pattern of ids, of one id."""
 
     def asking(
         states: tuple[str, ...] = (), producers: tuple[int, ...] = ()
@@ -205,7 +206,16 @@ def list_transactions(peer: Peer) -> None:
             state_filters=list(states), producer_id_filters=list(producers)
         )
 
-    peer.until(lambda: peer.ask(asking(), 0).error_code == 0)
+    def listed() -> list[str]:
+        response = peer.ask(asking(), 0)
+        return [
+            str(response.error_code),
+            *(n.transactional_id for n in response.transaction_states),
+        ]
+
+    # Kafka's coordinator keeps what was in a deleted topic until the next one has been loaded.
+    transactions.until_ready(peer)
+    peer.until(lambda: listed() == ["0", "first"])
     for version in peer.each_version(ListTransactionsRequest):
         for states in (
             (),
