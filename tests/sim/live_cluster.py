@@ -36,6 +36,7 @@ from odradek.testing.workload.schedule import Schedule
 from odradek.testing.workload.wire import WireClient
 from odradek.testing.world import World
 
+PRODUCE_VERSION = 13
 NO_CONFIGS: Mapping[str, str] = {}
 
 
@@ -161,13 +162,28 @@ class LiveCluster:
     def send(self, name: str, value: bytes) -> ErrorCode:
         """Send one batch to the leader; return the error of the answer."""
         leader = self.leader(name)
-        records = record_batch_builder.build([(None, value, (), 1)], 0)
-        partition = PartitionProduceData(index=0, records=records)
-        topic_id = self.partition(leader, name).topic_id
-        topic = TopicProduceData(name=name, topic_id=topic_id, partition_data=[partition])
-        request = ProduceRequest(acks=-1, timeout_ms=3_000, topic_data=[topic])
-        response = self.ask(leader, request, 13, ProduceResponse)
+        request = self.produce_request(name, record_batch_builder.build([(None, value, (), 1)]))
+        response = self.ask(leader, request, PRODUCE_VERSION, ProduceResponse)
         return ErrorCode(response.responses[0].partition_responses[0].error_code)
+
+    def produce_request(self, name: str, batch: bytes) -> ProduceRequest:
+        """Return the Produce of a batch, which all replicas have to acknowledge."""
+        partition = PartitionProduceData(index=0, records=batch)
+        topic_id = self.partition(self.leader(name), name).topic_id
+        topic = TopicProduceData(name=name, topic_id=topic_id, partition_data=[partition])
+        return ProduceRequest(acks=-1, timeout_ms=3_000, topic_data=[topic])
+
+    def idempotent_request(
+        self, name: str, producer_id: int, epoch: int, sequence: int = 0
+    ) -> ProduceRequest:
+        """Return the Produce of one record of an idempotent producer."""
+        batch = record_batch_builder.build(
+            [(None, b"x", (), 1)],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+        )
+        return self.produce_request(name, batch)
 
     def partition(self, number: int, name: str, index: int = 0) -> Partition:
         """Return a node's replica of a partition."""

@@ -17,7 +17,6 @@ from odradek.controller.image import ConfigResource, ResourceType, TopicImage
 from odradek.coordinator.transaction.transaction_state import TransactionState
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import CONSUMER_OFFSETS
-from odradek.protocol import record_batch_builder
 from odradek.protocol.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -70,14 +69,9 @@ from odradek.protocol.api.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from odradek.protocol.api.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from odradek.protocol.api.produce import ProduceResponse
 from odradek.testing.scheduler import SECOND
-from sim.live_cluster import LiveCluster
+from sim.live_cluster import PRODUCE_VERSION, LiveCluster
 from sim.live_transactions import (
     NO_ANSWER,
     Client,
@@ -260,17 +254,8 @@ def delete_records(target: Target) -> Case:
 
 def idempotent_produce(target: Target) -> Case:
     leader = target.cluster.leader(target.name)
-    records = record_batch_builder.build(
-        [(None, b"x", (), 1)], producer_id=7_000, producer_epoch=0, base_sequence=0
-    )
-    assert target.topic is not None
-    topic = TopicProduceData(
-        name=target.name,
-        topic_id=target.topic.id,
-        partition_data=[PartitionProduceData(index=0, records=records)],
-    )
-    request = ProduceRequest(acks=-1, timeout_ms=3_000, topic_data=[topic])
-    send = leader, request, 13, ProduceResponse, error_in
+    request = target.cluster.idempotent_request(target.name, 7_000, 0)
+    send = leader, request, PRODUCE_VERSION, ProduceResponse, error_in
     return Case(send, check=lambda: target.log_end == 1)
 
 

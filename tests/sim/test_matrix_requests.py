@@ -18,7 +18,6 @@ from odradek.broker.handlers.fetch import FETCH_KEY
 from odradek.broker.handlers.quorum_requests import FIRST_FETCH_WITH_A_LEADER
 from odradek.model.errors import ErrorCode
 from odradek.model.topics import METADATA_TOPIC, ZERO_UUID
-from odradek.protocol import record_batch_builder
 from odradek.protocol.api.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -37,16 +36,11 @@ from odradek.protocol.api.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from odradek.protocol.api.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from odradek.protocol.api.produce import ProduceResponse
 from odradek.protocol.api.vote import VotePartition, VoteRequest, VoteResponse, VoteTopic
 from odradek.raft.wire import METADATA_TOPIC_ID
 from odradek.testing.machine import CLUSTER_ID, CLUSTER_PORT, PORT
-from sim.live_cluster import LiveCluster
+from sim.live_cluster import PRODUCE_VERSION, LiveCluster
 
 QUORUM = "quorum_requests"
 ROWS_OF_NODES = [row for row in ROWS if row.between_nodes]
@@ -147,17 +141,8 @@ def end_of_epoch(cluster: LiveCluster, newer: int) -> ErrorCode:
 
 def produced(cluster: LiveCluster, epoch: int) -> ErrorCode:
     """Produce as producer 77 of this epoch."""
-    leader = cluster.leader("t")
-    records = record_batch_builder.build(
-        [(None, b"x", (), 1)], 0, producer_id=77, producer_epoch=epoch, base_sequence=0
-    )
-    topic = TopicProduceData(
-        name="t",
-        topic_id=cluster.partition(leader, "t").topic_id,
-        partition_data=[PartitionProduceData(index=0, records=records)],
-    )
-    request = ProduceRequest(acks=-1, timeout_ms=3_000, topic_data=[topic])
-    answer = cluster.ask(leader, request, 13, ProduceResponse)
+    request = cluster.idempotent_request("t", 77, epoch)
+    answer = cluster.ask(cluster.leader("t"), request, PRODUCE_VERSION, ProduceResponse)
     return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
 

@@ -14,20 +14,14 @@ import pytest
 from odradek.coordinator.transaction.transaction_state import KEPT, TransactionState
 from odradek.log.producer_state import MAX_SEQUENCE
 from odradek.model.errors import ErrorCode
-from odradek.protocol import record_batch_builder
-from odradek.protocol.api.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from odradek.protocol.api.produce import ProduceResponse
 from odradek.testing.machine import SimMachine
 from odradek.testing.probes import controller_image, nodes_of
 from odradek.testing.scheduler import MS, SECOND
 from odradek.testing.sim import explain, run_seed, summary
 from sim.broken_parts import KILLS, transactional
 from sim.broken_transactions import begins_near_the_last_epoch
-from sim.live_cluster import LiveCluster
+from sim.live_cluster import PRODUCE_VERSION, LiveCluster
 from sim.live_transactions import (
     Producer,
     Send,
@@ -299,18 +293,8 @@ def send_batch(
     cluster: LiveCluster, topic: str, producer_id: int, epoch: int, sequence: int
 ) -> tuple[ErrorCode, int]:
     """Produce one record of an idempotent producer; return the error and the base offset."""
-    leader = cluster.leader(topic)
-    records = record_batch_builder.build(
-        [(None, b"v", (), 1)],
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        base_sequence=sequence,
-    )
-    data = [PartitionProduceData(index=0, records=records)]
-    topic_id = cluster.partition(leader, topic).topic_id
-    of_topic = TopicProduceData(name=topic, topic_id=topic_id, partition_data=data)
-    request = ProduceRequest(acks=-1, timeout_ms=3_000, topic_data=[of_topic])
-    response = cluster.ask(leader, request, 13, ProduceResponse)
+    request = cluster.idempotent_request(topic, producer_id, epoch, sequence)
+    response = cluster.ask(cluster.leader(topic), request, PRODUCE_VERSION, ProduceResponse)
     answer = response.responses[0].partition_responses[0]
     return ErrorCode(answer.error_code), answer.base_offset
 
