@@ -15,7 +15,12 @@ import pytest
 from interop.apache_kafka_cluster import SETTINGS, ApacheKafkaCluster
 from interop.differential.comparing import Deviation, compare, unknown, unused
 from interop.differential.peer import Peer, common_versions
-from interop.differential.scripts.prepared_transactions import WITHOUT_LEADER, prepared
+from interop.differential.scripts.prepared_transactions import (
+    LEADERLESS,
+    TOPIC,
+    WITHOUT_LEADER,
+    prepared,
+)
 from odradek.testing.cluster import Cluster
 
 pytestmark = pytest.mark.interop
@@ -26,7 +31,20 @@ WITHOUT_A_MARKER = (
     "deleted (KAFKA-20734): the id is complete, and what it wrote there stays open for ever."
 )
 KNOWN = (
-    Deviation(f"{NAME}: {WITHOUT_LEADER}", "*", WITHOUT_A_MARKER),
+    Deviation(
+        f"{NAME}: {WITHOUT_LEADER}",
+        "state",
+        WITHOUT_A_MARKER,
+        ours="PrepareCommit",
+        kafka="CompleteCommit",
+    ),
+    Deviation(
+        f"{NAME}: {WITHOUT_LEADER}",
+        "partitions",
+        WITHOUT_A_MARKER,
+        ours=[(TOPIC, [LEADERLESS])],
+        kafka=[],
+    ),
     Deviation(f"{NAME}: {WITHOUT_LEADER}, stable offset", "", WITHOUT_A_MARKER, ours=2, kafka=0),
 )
 SHOWN = 40

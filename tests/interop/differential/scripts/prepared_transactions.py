@@ -200,24 +200,24 @@ class HeldTransaction:
             assert self.script.add(of, topic=topic, partition=partition) == 0
         return of
 
-    def description(self) -> list[Any]:
+    def description(self) -> dict[str, Any]:
         """What DescribeTransactions tells, with a name in place of the producer id."""
         request = DescribeTransactionsRequest(transactional_ids=[self.name])
         (one,) = self.peer.ask(request, 0).transaction_states
-        return [
-            ErrorCode(one.error_code).name,
-            one.transaction_state,
-            one.transaction_timeout_ms,
-            one.transaction_start_time_ms > 0,
-            self.peer.names.drawn("producer", one.producer_id),
-            one.producer_epoch,
-            sorted((topic.topic, list(topic.partitions)) for topic in one.topics),
-        ]
+        return {
+            "error": ErrorCode(one.error_code).name,
+            "state": one.transaction_state,
+            "timeout_ms": one.transaction_timeout_ms,
+            "is_open": one.transaction_start_time_ms > 0,
+            "producer": self.peer.names.drawn("producer", one.producer_id),
+            "epoch": one.producer_epoch,
+            "partitions": sorted((topic.topic, list(topic.partitions)) for topic in one.topics),
+        }
 
     def until_held(self, state: str) -> Producer:
         """Wait until only the marker that is held is missing; the producer of then."""
-        expected = [(REFUSING, [0])]
-        wait(lambda: [self.description()[each] for each in (1, -1)] == [state, expected])
+        expected = [state, [(REFUSING, [0])]]
+        wait(lambda: [self.description()[each] for each in ("state", "partitions")] == expected)
         request = DescribeTransactionsRequest(transactional_ids=[self.name])
         (one,) = self.peer.ask(request, 0).transaction_states
         return one.producer_id, one.producer_epoch
@@ -359,7 +359,7 @@ def commit_without_leader(nodes: HeldCluster, of: Producer) -> HeldTransaction:
     held = HeldTransaction(nodes, LOST)
     assert held.script.end(of, True, 4).error_code == 0
     deadline = time.monotonic() + LOST_S
-    while held.description()[1] == "PrepareCommit" and time.monotonic() < deadline:
+    while held.description()["state"] == "PrepareCommit" and time.monotonic() < deadline:
         time.sleep(0.05)
     nodes.peer.note(WITHOUT_LEADER, held.description())
     return held
@@ -393,6 +393,6 @@ def prepared(peer: Peer, ports: dict[int, int], cluster: PausableCluster) -> Non
         transactions.append((WITHOUT_LEADER, commit_without_leader(nodes, lost)))
         nodes.release()
         for state, held in transactions:
-            wait(lambda held=held: held.description()[1].startswith("Complete"))  # type: ignore[misc]
+            wait(lambda held=held: held.description()["state"].startswith("Complete"))  # type: ignore[misc]
             peer.note(f"{state}, released", held.description())
         peer.note(f"{WITHOUT_LEADER}, stable offset", nodes.stable_offset())
