@@ -69,7 +69,7 @@ def test_the_outcome_of_all_read_records_is_reported(monkeypatch: pytest.MonkeyP
         f"odradek: {TOO_LATE}",
         "5 records not written, 3 written; the rest of the input was not read",
         "Is there a broker at gone:9092? `odradek up` starts one. Give another address with -b or "
-        "KAFKA_BOOTSTRAP_SERVERS.",
+        "ODRADEK_BROKERS.",
     ]
 
 

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, Res
 import odradek
 from cli.processes import ODRADEK, Up, data_dir, run
 from odradek.cli.main import main
+from odradek.cli.up import other_port_lines
 
 NEVER_STOPS = """
 import os
@@ -102,6 +103,10 @@ def test_the_token_for_http_comes_from_an_option_a_file_or_the_environment(
             assert answer.read() == b"ok\n"
 
 
+def test_a_broker_where_other_commands_look_says_no_more_of_its_address() -> None:
+    assert other_port_lines("127.0.0.1:9092") == []
+
+
 def test_the_ready_line_has_the_address_and_the_next_step(tmp_path: Path) -> None:
     command = [*ODRADEK, "up", "--port", "0", "--data-dir", data_dir(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as up:
@@ -116,6 +121,10 @@ def test_the_ready_line_has_the_address_and_the_next_step(tmp_path: Path) -> Non
             )
             assert found, ready
             assert f"kcat -b {found[1]} -L" in following and "Ctrl-C" in following
+            assert up.stdout.readline() == (
+                f"Other odradek commands look at localhost:9092: give them  -b {found[1]}  or set  "
+                f"ODRADEK_BROKERS={found[1]}\n"
+            )
             produce(found[1], "t", b"x")
             up.send_signal(signal.SIGINT)
             assert up.stdout.read() == "", "nothing else is said there"

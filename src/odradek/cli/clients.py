@@ -29,7 +29,12 @@ import click
 
 from odradek.cli.failures import report_errors
 from odradek.cli.raw_text import check_utf8
-from odradek.config.addresses import BROKER_VARIABLES, DEFAULT_BROKER, default_brokers
+from odradek.config.addresses import (
+    BROKER_VARIABLES,
+    DEFAULT_BROKER,
+    any_brokers_are_set,
+    default_brokers,
+)
 from odradek.config.client import AdminConfig, all_client_arguments, all_client_settings
 from odradek.config.client_names import alias_of
 
@@ -49,6 +54,8 @@ class ClientFileSettings:
     `bootstrap.servers`."""
 
     settings: dict[str, str]
+    is_address_given: bool = True
+    """False if nothing names brokers, so that the default address is asked."""
 
     @property
     def address(self) -> str:
@@ -149,7 +156,8 @@ def cluster_settings(ctx: click.Context) -> ClientFileSettings:
     settings = merge_layers(*layers)
     check_utf8(*settings, *settings.values())
     check_settings(settings)
-    return ClientFileSettings(settings)
+    names = (alias_of(name).name for layer in layers[1:] for name in layer)
+    return ClientFileSettings(settings, SERVERS in names or any_brokers_are_set(os.environ))
 
 
 def merge_layers(*layers: Mapping[str, str]) -> dict[str, str]:

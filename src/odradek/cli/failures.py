@@ -23,6 +23,7 @@ import click
 
 from odradek.cli import exits
 from odradek.client import errors
+from odradek.config.addresses import BROKER_VARIABLES
 from odradek.config.setting import ConfigError
 
 if TYPE_CHECKING:
@@ -152,6 +153,20 @@ def report_errors(cluster: ClientFileSettings) -> Iterator[None]:
         logger.removeHandler(warnings)
 
 
+def unreachable_hint(cluster: ClientFileSettings) -> str:
+    """Return what to do if no broker answers."""
+    if cluster.is_address_given:
+        return (
+            f"Is there a broker at {cluster.address}? `odradek up` starts one. Give another "
+            f"address with -b or {BROKER_VARIABLES[0]}."
+        )
+    return (
+        f"No address was given, so {cluster.address} was asked. `odradek up` starts a broker "
+        "there, unless it is told another port; its ready line has the address. Give that with "
+        f"-b HOST:PORT, or set {BROKER_VARIABLES[0]}=HOST:PORT."
+    )
+
+
 def print_errors(
     failed: Sequence[errors.KafkaError | ConfigError],
     cluster: ClientFileSettings,
@@ -163,10 +178,7 @@ def print_errors(
     for error in failed:
         click.echo(f"odradek: {warnings.without_repetition(str(error))}", err=True)
         if isinstance(error, UNREACHABLE):
-            hints[
-                f"Is there a broker at {cluster.address}? `odradek up` starts one. Give "
-                "another address with -b or KAFKA_BOOTSTRAP_SERVERS."
-            ] = None
+            hints[unreachable_hint(cluster)] = None
         hints |= {hint: None for kind, hint in HINTS.items() if isinstance(error, kind)}
     if outcome:
         click.echo(outcome, err=True)

@@ -54,7 +54,12 @@ from odradek.cli.cluster_place import (
     node_settings,
     open_to_nodes,
 )
-from odradek.config.addresses import address_text, parse_address
+from odradek.config.addresses import (
+    BROKER_VARIABLES,
+    DEFAULT_BROKER,
+    address_text,
+    parse_address,
+)
 from odradek.config.http import HttpSettings, parse_http
 from odradek.config.setting import ConfigError
 from odradek.log.directory_identity import WrongDirectory
@@ -410,7 +415,17 @@ def nodes_ready_line(told: list[dict[str, Any]], as_json: bool) -> str:
         f"Next: see the cluster with  odradek cluster status -b {told[0]['address']}   "
         "(Ctrl-C stops all)"
     )
-    return "\n".join(lines)
+    return "\n".join([*lines, *other_port_lines(told[0]["address"])])
+
+
+def other_port_lines(address: str) -> list[str]:
+    """Return how other commands find a broker that is not where they look by default."""
+    if address.rpartition(":")[2] == DEFAULT_BROKER.rpartition(":")[2]:
+        return []
+    return [
+        f"Other odradek commands look at {DEFAULT_BROKER}: give them  -b {address}  or set  "
+        f"{BROKER_VARIABLES[0]}={address}"
+    ]
 
 
 def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -465,11 +480,13 @@ def ready_line(server: Server, as_json: bool) -> str:
             f"Odradek {odradek.__version__} is ready: a controller, for other nodes at {bootstrap}"
             f"{metrics}  data: {where}"
         )
-    return (
+    lines = [
         f"Odradek {odradek.__version__} is ready: bootstrap.servers={bootstrap}"
-        f"{metrics}  data: {where}\n"
-        f"Next: point any Kafka client at it, for example  kcat -b {bootstrap} -L   (Ctrl-C stops)"
-    )
+        f"{metrics}  data: {where}",
+        f"Next: point any Kafka client at it, for example  kcat -b {bootstrap} -L   (Ctrl-C stops)",
+        *other_port_lines(bootstrap),
+    ]
+    return "\n".join(lines)
 
 
 def tell_opened(opened: int, total: int) -> None:

@@ -30,6 +30,11 @@ def default_brokers(environment: Mapping[str, str]) -> str:
     return next(filter(None, map(environment.get, BROKER_VARIABLES)), DEFAULT_BROKER)
 
 
+def any_brokers_are_set(environment: Mapping[str, str]) -> bool:
+    """Return True if the environment names brokers."""
+    return any(map(environment.get, BROKER_VARIABLES))
+
+
 def parse_address(text: str) -> tuple[str, int]:
     """The host and port of `host:port`, after an ignored `scheme://`. Raises `ConfigError`."""
     host, separator, port = text.strip().rpartition("://")[2].rpartition(":")

@@ -218,6 +218,25 @@ def test_an_unreachable_broker_is_named_whatever_setting_gave_it() -> None:
 NOBODY = "127.0.0.1:1"
 
 
+@pytest.mark.parametrize("variable", [None, "ODRADEK_BROKERS", "KAFKA_BOOTSTRAP_SERVERS"])
+def test_an_address_that_nobody_gave_is_said_to_be_the_default_one(
+    monkeypatch: pytest.MonkeyPatch, variable: str | None
+) -> None:
+    for name in ("ODRADEK_BROKERS", "KAFKA_BOOTSTRAP_SERVERS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("odradek.cli.clients.default_brokers", lambda _: NOBODY)
+    if variable is not None:
+        monkeypatch.setenv(variable, NOBODY)
+    done = CliRunner().invoke(main, ["topic", "ls", "-X", "default.api.timeout.ms=200"])
+    hint = done.stderr.splitlines()[-1]
+    assert done.exit_code == 3 and "ODRADEK_BROKERS" in hint
+    if variable is None:
+        assert hint.startswith(f"No address was given, so {NOBODY} was asked. `odradek up` starts")
+        assert "its ready line has the address. Give that with -b HOST:PORT" in hint
+    else:
+        assert hint.startswith(f"Is there a broker at {NOBODY}?")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
