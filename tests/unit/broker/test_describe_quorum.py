@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.describe_quorum import (
     DescribedQuorumPartition,
@@ -10,6 +12,8 @@ from odradek.protocol.api.describe_quorum import (
     DescribeQuorumResponse,
     DescribeQuorumTopic,
 )
+from odradek.raft.log_state import OffsetAndEpoch
+from odradek.raft.replicas import ReplicaKey, Voter, VoterSet
 from unit.broker.memory_broker import NOW_MS, MemoryBroker
 
 LOG = "__cluster_metadata"
@@ -43,6 +47,16 @@ def test_this_node_leads_and_is_the_only_voter() -> None:
     assert voter.replica_directory_id == own
     [node] = response.nodes
     assert [(each.name, each.port) for each in node.listeners] == [("PLAINTEXT", 9092)]
+
+
+def test_voters_are_in_the_order_of_their_ids_not_of_their_joining() -> None:
+    serving = MemoryBroker()
+    log = serving.node.broker.metadata.raft.core.log
+    me = next(iter(log.voters))
+    later = [Voter(ReplicaKey(node_id, UUID(int=node_id))) for node_id in (7, 3)]
+    log.begin_at(OffsetAndEpoch(log.end_offset, 1), VoterSet([later[0], me, later[1]]))
+    partition, _ = describe(serving)
+    assert [voter.replica_id for voter in partition.current_voters] == [1, 3, 7]
 
 
 def test_the_high_watermark_follows_the_disk_and_the_end_does_not() -> None:

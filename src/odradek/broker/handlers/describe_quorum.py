@@ -97,7 +97,10 @@ def described(broker: Broker, no_message: str | None) -> DescribedQuorumPartitio
         leader_id=core.me.id,
         leader_epoch=core.epoch,
         high_watermark=core.log.high_watermark,
-        current_voters=[voter_state(broker, leader, voter) for voter in voters],
+        current_voters=[
+            voter_state(broker, leader, voter)
+            for voter in sorted(voters, key=lambda each: each.key.id)
+        ],
         observers=[state(broker, key, leader.progress[key]) for key in observers],
     )
 
