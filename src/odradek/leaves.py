@@ -80,6 +80,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.coordinator.transaction.add_partitions",
     "odradek.coordinator.transaction.coordinator",
     "odradek.coordinator.transaction.end_txn",
+    "odradek.coordinator.transaction.ids_by_change",
     "odradek.coordinator.transaction.markers",
     "odradek.coordinator.transaction.transaction_metadata",
     "odradek.coordinator.transaction.transaction_shard",

@@ -74,8 +74,8 @@ class ApacheKafkaCluster:
             f"{i + 1}@{self._controller(i)}:{directory}" for i, directory in enumerate(directories)
         )
         for i in range(self.count):
-            self._properties_file(i + 1).write_text(self._properties(i))
-            arguments = ("format", "-t", cluster_id, "-c", str(self._properties_file(i + 1)))
+            self.properties_file(i + 1).write_text(self._properties(i))
+            arguments = ("format", "-t", cluster_id, "-c", str(self.properties_file(i + 1)))
             tool(self._jars, "kafka.tools.StorageTool", *arguments, "--initial-controllers", voters)
 
     def __exit__(
@@ -105,7 +105,7 @@ class ApacheKafkaCluster:
         """Start the process of a node without waiting; also again on what it left."""
         with self._log(node_id).open("ab") as log:
             self.processes[node_id] = subprocess.Popen(
-                [*self._command, "-cp", self._jars, "kafka.Kafka", self._properties_file(node_id)],
+                [*self._command, "-cp", self._jars, "kafka.Kafka", self.properties_file(node_id)],
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
@@ -120,7 +120,8 @@ class ApacheKafkaCluster:
     def _controller(self, i: int) -> str:
         return f"127.0.0.1:{self._ports[2 * i + 1]}"
 
-    def _properties_file(self, node_id: int) -> Path:
+    def properties_file(self, node_id: int) -> Path:
+        """The configuration of a node."""
         return self._directory / f"node{node_id}.properties"
 
     def _properties(self, i: int) -> str:

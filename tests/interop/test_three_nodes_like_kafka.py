@@ -7,9 +7,11 @@ the same runs with both; their output is compared as in `test_command_line_tools
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -20,6 +22,9 @@ from interop.differential.peer import Peer, common_versions
 from interop.differential.scripts import three_nodes
 from interop.test_command_line_tools import FEWER_FEATURES, TOOLS, WORDING, readable
 from interop.tool_runner import ToolRunner
+from odradek import Admin
+from odradek.client.admin.results import Quorum
+from odradek.model.topics import uuid_text
 
 pytestmark = pytest.mark.interop
 
@@ -95,8 +100,9 @@ SHOWN = 30
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """Three processes of `odradek up -n 3`."""
-    given = [word for item in SETTINGS.items() for word in ("--set", "=".join(item))]
+    """Three processes of `odradek up -n 3`, which join the quorum only when they are told to."""
+    settings = SETTINGS | {"controller.quorum.auto.join.enable": "false"}
+    given = [word for item in settings.items() for word in ("--set", "=".join(item))]
     directory = data_dir(tmp_path_factory.mktemp("three-nodes"))
     words = ("-n", "3", "--port", "0", "--http", "none", "--data-dir", directory, *given)
     with Up(*words) as running:
@@ -167,3 +173,95 @@ def test_kafkas_tools_print_the_same_with_both_clusters(
             different.append(f"{number} {label}\n  ours  {results[0]}\n  kafka {results[1]}")
     assert not different, "\n".join(different)
     assert not stale, "known differences that no longer occur"
+
+
+class Voter(NamedTuple):
+    """A voter of a cluster, as the tool of the quorum names it."""
+
+    server: str
+    properties: Path
+    """The configuration of the node, which the tool reads when it adds it."""
+    directory_id: str
+
+
+def quorum_of(server: str) -> Quorum:
+    with Admin(brokers=server) as admin:
+        return admin.quorum()
+
+
+def voter_of(server: str, node_id: int, properties: Path) -> Voter:
+    """Return a voter of a cluster."""
+    voters = {each.node_id: each for each in quorum_of(server).voters}
+    return Voter(server, properties, uuid_text(voters[node_id].directory_id))
+
+
+def write_properties(cluster: Up, node_id: int, properties: Path) -> Path:
+    """Write the configuration of a node of ours as one of Kafka has it."""
+    (directory,) = [each["data_dir"] for each in cluster.ready["nodes"] if each["id"] == node_id]
+    ((name, address),) = quorum_of(cluster.bootstrap).listeners[node_id].items()
+    lines = (
+        "process.roles=broker,controller",
+        f"node.id={node_id}",
+        f"log.dirs={directory}",
+        f"listeners={name}://{address}",
+        f"controller.listener.names={name}",
+    )
+    properties.write_text("\n".join(lines))
+    return properties
+
+
+def runs_of(node: Voter, node_id: int) -> dict[str, tuple[str, ...]]:
+    """Return the runs that take a voter out of the quorum and into it again, by what they do."""
+    remove = ("remove-controller", "-i", str(node_id), "-d")
+    add = ("--command-config", str(node.properties), "add-controller")
+    return {
+        "remove, dry run": (*remove, node.directory_id, "--dry-run"),
+        "add a voter": add,
+        "remove another directory": (*remove, "AAAAAAAAAAAAAAAAAAAABQ"),
+        "remove": (*remove, node.directory_id),
+        "remove again": (*remove, node.directory_id),
+        "describe two": ("describe", "--status"),
+        "add, dry run": (*add, "--dry-run"),
+        "add": add,
+        "add again": add,
+        "describe three": ("describe", "--status"),
+    }
+
+
+REFUSED = ["add a voter", "remove another directory", "remove again", "add again"]
+
+
+def error_of(text: str) -> str:
+    """Return the name of the error that a tool prints; its text is in each broker's words."""
+    return text.partition(": ")[0]
+
+
+def voters_in(text: str) -> list[str]:
+    """Return the lines of an output without the ids of directories."""
+    return readable(re.sub(r"(directory id )[\w-]{22}", r"\1<id>", text))
+
+
+def test_kafkas_tool_takes_a_voter_out_of_the_quorum_and_adds_it_again(
+    tools: ToolRunner, tmp_path: Path, ours: Up, three_kafkas: ApacheKafkaCluster
+) -> None:
+    leaders = {quorum_of(each.bootstrap).leader for each in (ours, three_kafkas)}
+    node_id = min({1, 2, 3} - leaders)
+    written = write_properties(ours, node_id, tmp_path / "node.properties")
+    nodes = (
+        voter_of(ours.bootstrap, node_id, written),
+        voter_of(three_kafkas.bootstrap, node_id, three_kafkas.properties_file(node_id)),
+    )
+    mine, theirs = (
+        {
+            what: tools.run(
+                TOOLS["kafka-metadata-quorum"], "--bootstrap-server", node.server, *words
+            )
+            for what, words in runs_of(node, node_id).items()
+        }
+        for node in nodes
+    )
+    for what, own in mine.items():
+        assert own.code == theirs[what].code, (what, own, theirs[what])
+        assert readable(error_of(own.err)) == readable(error_of(theirs[what].err)), what
+        assert voters_in(own.out) == voters_in(theirs[what].out), what
+    assert [what for what, own in mine.items() if own.code] == REFUSED
