@@ -1,16 +1,13 @@
 """`odradek cluster`: brokers and quorum of any Kafka cluster, and moves of replicas between them.
 
-`grow`, `drain` and `topic alter --replicas` follow a plan of `replica_plan`: a bounded number of
-partitions is copied at a time. Interrupted, what is under way goes on in the cluster, and the same
-command goes on with the rest.
+`grow`, `drain` and `topic alter --replicas` follow a plan of `replica_plan`, which `replica_moves`
+carries out.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
@@ -27,30 +24,22 @@ from odradek.cli.options import (
     watch_option,
 )
 from odradek.cli.output import Listing, plural, print_stderr, report_done, show
-from odradek.cli.replica_plan import Placement, Plan, PlanError, Planner
+from odradek.cli.replica_moves import (
+    AT_ONCE_OPTION,
+    carry_out,
+    cordoned_among,
+    planner,
+    present_placements,
+)
+from odradek.cli.replica_plan import PlanError
 from odradek.client.admin.results import LogDirectory, Quorum, Reassignment, Topic
-from odradek.client.errors import KafkaError
 from odradek.model.topics import TopicPartition
-
-if TYPE_CHECKING:
-    from odradek import Admin
 
 DEFAULT_REPLICAS = 3
 LEAST_VOTERS = 2
 """The number of voters that must all run for one to be removed. Of more, it is stopped first."""
-AT_ONCE = 50
-LOOK_EVERY_S = 0.5
-SAY_EVERY_S = 5.0
 ADDRESS_UNKNOWN = "runs"
 """In the place of the address of a node that runs."""
-
-AT_ONCE_OPTION = click.option(
-    "--at-once",
-    type=click.IntRange(1, 10_000),
-    default=AT_ONCE,
-    show_default=True,
-    help="How many partitions are copied at a time.",
-)
 
 
 @click.group(cls=AliasedGroup, aliases={"describe": "status", "info": "status"})
@@ -155,15 +144,6 @@ def sizes_of(found: Mapping[int, Sequence[LogDirectory]]) -> dict[int, int]:
     }
 
 
-def cordoned_among(found: Mapping[int, Sequence[LogDirectory]]) -> set[int]:
-    """Return the brokers that take no new partitions, from their data directories."""
-    return {
-        broker
-        for broker, directories in found.items()
-        if directories and all(each.is_cordoned for each in directories)
-    }
-
-
 def partition_summary(
     topics: Iterable[Topic], moving: Mapping[TopicPartition, Reassignment]
 ) -> Listing:
@@ -241,11 +221,13 @@ def drain(
 def remove(ctx: click.Context, broker: int, yes: bool, dry_run: bool, as_json: bool) -> None:
     """Remove a drained broker: from the quorum's voters, and, once it is stopped, for good."""
     with admin(cluster_settings(ctx)) as client:
-        holding = [key for key, p in present_placements(client).items() if broker in p.replicas]
+        holding = [p for p in present_placements(client).values() if broker in p.holders]
         if holding:
+            leaving = sum(broker in each.removing for each in holding)
+            text = f" ({leaving:,} being moved away)" if leaving else ""
             raise click.ClickException(
-                f"broker {broker} has replicas of {plural(len(holding), 'partition')}. What to do: "
-                f"odradek cluster drain {broker}"
+                f"broker {broker} has replicas of {plural(len(holding), 'partition')}{text}. What "
+                f"to do: odradek cluster drain {broker}, which goes on until it has none"
             )
         quorum = client.quorum()
         voter = next((each for each in quorum.voters if each.node_id == broker), None)
@@ -285,173 +267,6 @@ def remove(ctx: click.Context, broker: int, yes: bool, dry_run: bool, as_json: b
         if is_registered or voter is None:
             client.unregister_broker(broker)
         report_done(f"broker {broker}: removed", as_json=as_json, broker=broker, removed=True)
-
-
-def present_placements(client: Admin) -> dict[TopicPartition, Placement]:
-    """Return where all replicas are, or will be when the moves that are under way are done."""
-    moving = client.reassignments()
-    placements = {}
-    for topic in client.topics(internal=True):
-        for each in topic.partitions:
-            key = TopicPartition(topic.name, each.partition)
-            replicas = each.replicas
-            if key in moving:
-                replicas = tuple(r for r in moving[key].replicas if r not in moving[key].removing)
-            placements[key] = Placement(replicas, each.leader, each.isr)
-    return placements
-
-
-def planner(client: Admin, placements: Mapping[TopicPartition, Placement]) -> Planner:
-    """Return a planner over the brokers that run and are not cordoned."""
-    cordoned = cordoned_among(client.log_dirs())
-    racks = {node.id: node.rack for node in client.cluster().nodes if node.id not in cordoned}
-    return Planner(racks, placements)
-
-
-def carry_out(
-    client: Admin,
-    plan: Plan,
-    placements: Mapping[TopicPartition, Placement],
-    at_once: int,
-    *,
-    yes: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Show a plan, ask, and carry it out; then wait for what is under way and elect the preferred
-    leaders. Exits with an error if a partition could not be moved."""
-    listing = Listing(("topic", "partition", "replicas", "new_replicas"))
-    for key, replicas in plan.items():
-        listing.add(key.topic, key.partition, list(placements[key].replicas), list(replicas))
-    if plan and not confirm(listing, "Move", yes=yes, dry_run=dry_run, as_json=as_json):
-        return
-    if not plan:
-        print_stderr("odradek: every partition is where it should be")
-    if dry_run:
-        return
-    moves = Moves(client, plan, at_once, as_json)
-    moves.run()
-    elect_preferred(client, as_json)
-    if moves.failed:
-        raise click.ClickException(
-            f"{plural(moves.failed, 'partition')} could not be moved. What to do: see above, then "
-            "run the command again"
-        )
-    if moves.moved:
-        print_stderr(f"odradek: {plural(moves.moved, 'partition')} moved")
-
-
-class Moves:
-    """Carries out a plan, `at_once` partitions at a time, and tells what is done."""
-
-    def __init__(self, client: Admin, plan: Plan, at_once: int, as_json: bool) -> None:
-        self.moved = self.failed = 0
-        self._client = client
-        self._left = dict(plan)
-        self._total = len(plan)
-        self._at_once = at_once
-        self._as_json = as_json
-        self._plan = plan
-        self._moving: set[TopicPartition] = set()
-        self._said_s = time.monotonic()
-
-    def run(self) -> None:
-        """Move everything, and wait for moves of others that are under way."""
-        while True:
-            under_way = self._client.reassignments()
-            for key in sorted(self._moving.difference(under_way)):
-                self._done(key)
-            self._moving &= set(under_way)
-            self._begin(self._at_once - len(under_way))
-            if not self._left and not self._moving and not under_way:
-                return
-            self._say(under_way)
-            time.sleep(LOOK_EVERY_S)
-
-    def _begin(self, room: int) -> None:
-        batch = dict(list(self._left.items())[: max(0, room)])
-        if not batch:
-            return
-        for key, error in self._client.alter_reassignments(batch).items():
-            del self._left[key]
-            if error is None:
-                self._moving.add(key)
-            else:
-                self._refused(key, error)
-
-    def _done(self, key: TopicPartition) -> None:
-        self.moved += 1
-        replicas = list(self._plan[key])
-        if self._as_json:
-            report_done(
-                "", as_json=True, topic=key.topic, partition=key.partition, replicas=replicas
-            )
-
-    def _refused(self, key: TopicPartition, error: KafkaError) -> None:
-        self.failed += 1
-        print_stderr(f"odradek: {error}")
-        if self._as_json:
-            report_done(
-                "", as_json=True, topic=key.topic, partition=key.partition, error=str(error)
-            )
-
-    def _say(self, under_way: Mapping[TopicPartition, Reassignment]) -> None:
-        now = time.monotonic()
-        if now - self._said_s >= SAY_EVERY_S:
-            self._said_s = now
-            print_stderr(
-                f"odradek: {self.moved:,} of {plural(self._total, 'partition')} moved, "
-                f"{len(under_way):,} under way{self._copied_text(under_way)} "
-                "(Ctrl-C leaves those to the cluster)"
-            )
-
-    def _copied_text(self, under_way: Mapping[TopicPartition, Reassignment]) -> str:
-        try:
-            directories = self._client.log_dirs()
-        except KafkaError:
-            return ""  # A broker that restarts; only the progress would need it.
-        sizes = {
-            broker_id: {key: size for each in found for key, size in each.replicas.items()}
-            for broker_id, found in directories.items()
-        }
-        copied, whole = copied_bytes(under_way, sizes)
-        return f", {copied / 1e6:,.0f} of {whole / 1e6:,.0f} MB copied" if whole else ""
-
-
-def copied_bytes(
-    under_way: Mapping[TopicPartition, Reassignment],
-    sizes: Mapping[int, Mapping[TopicPartition, int]],
-) -> tuple[int, int]:
-    """The bytes that new replicas have, and those that they will have. `sizes`: of the replicas of
-    each broker.
-    """
-    copied = whole = 0
-    for key, move in under_way.items():
-        known = {broker_id: sizes.get(broker_id, {}).get(key, 0) for broker_id in move.replicas}
-        most = max(known.values(), default=0)
-        whole += most * len(move.adding)
-        copied += sum(known.get(broker_id, 0) for broker_id in move.adding)
-    return copied, whole
-
-
-def elect_preferred(client: Admin, as_json: bool) -> None:
-    """Elect the preferred leader of each partition that another one leads."""
-    wrong = [
-        TopicPartition(topic.name, each.partition)
-        for topic in client.topics(internal=True)
-        for each in topic.partitions
-        if each.leader != each.replicas[0] and each.replicas[0] in each.isr
-    ]
-    if not wrong:
-        return
-    errors = [error for error in client.elect_leaders(wrong).values() if error is not None]
-    for error in errors:
-        print_stderr(f"odradek: {error}")
-    report_done(
-        f"preferred leaders elected of {plural(len(wrong) - len(errors), 'partition')}",
-        as_json=as_json,
-        elected=len(wrong) - len(errors),
-    )
 
 
 def ids(brokers: Iterable[int]) -> str:

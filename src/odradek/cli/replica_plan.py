@@ -6,13 +6,15 @@
 
 A plan moves no more than it must. A new replica goes to a broker in a rack that the partition is
 not in, if there is one, and of those to the broker with the fewest replicas. What is being moved
-already counts as moved, so a plan that was interrupted is made again and goes on.
+already counts as moved, so a plan that was interrupted is made again and goes on. A replica that is
+being copied to a broker which stopped meanwhile, or was cordoned, gets another broker if there is
+one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.model.topics import TopicPartition
@@ -28,15 +30,28 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a partition's replicas are, or will be when its move is done; the leader's broker."""
+    """Where a partition's replicas are, or will be when its move is done; the leader's broker.
+
+    `adding`: those of `replicas` to which its records are still copied. `removing`: the brokers
+    that have a replica until then.
+    """
 
     replicas: Replicas
     leader: int
     in_sync: Replicas
+    adding: Replicas = ()
+    removing: Replicas = ()
+
+    @property
+    def holders(self) -> Replicas:
+        """The brokers that have a replica now or will have one."""
+        return (*self.replicas, *self.removing)
 
 
 class Planner:
-    """Plans over the live brokers, given with their racks, and all partitions of the cluster."""
+    """Plans over the brokers that run and are not cordoned, given with their racks, and all
+    partitions of the cluster.
+    """
 
     def __init__(
         self,
@@ -56,7 +71,7 @@ class Planner:
         spread the preferred leaders."""
         wanted = min(count, len(self._racks))
         plan = {
-            key: self._with_more(placement.replicas, wanted)
+            key: self._with_more(self._reachable(placement, self._racks), wanted)
             for key, placement in sorted(self._placements.items())
         }
         return self._changes(self._spread_leaders(plan))
@@ -72,35 +87,61 @@ class Planner:
         plan: Plan = {}
         for key in sorted(partitions):
             placement = self._placements[key]
-            replicas = self._with_more(placement.replicas, count)
+            replicas = self._with_more(self._reachable(placement, self._racks), count)
             plan[key] = self._with_fewer(placement, replicas, count)
         return self._changes(plan)
 
     def drain(self, broker: int) -> Plan:
         """Move all replicas from this broker to others. Raises `PlanError` if a partition is on
-        all of them already."""
+        all of them already; a replica that is still being copied to the broker is given up then."""
         plan: Plan = {}
         others = {each for each in self._racks if each != broker}
         for key, placement in sorted(self._placements.items()):
-            if broker not in placement.replicas:
-                continue
-            kept = tuple(each for each in placement.replicas if each != broker)
-            if not others:
-                raise PlanError(
-                    f"there is no other broker to move {key} to. What to do: start one first"
-                )
-            if not others.difference(kept):
-                raise PlanError(
-                    f"{key} has {len(placement.replicas)} replicas, and without broker {broker} "
-                    f"there are {len(others)} brokers. What to do: start another one first, or "
-                    f"give the topic fewer replicas (odradek topic alter {key.topic} --replicas "
-                    f"{len(others)})"
-                )
+            if broker in placement.holders:
+                replicas = self._reachable(placement, others)
+                plan[key] = self._without(broker, key, placement, replicas, others)
+        return self._changes(plan)
+
+    def _without(
+        self,
+        broker: int,
+        key: TopicPartition,
+        placement: Placement,
+        replicas: Replicas,
+        others: Collection[int],
+    ) -> Replicas:
+        """Return `replicas` with one of the others in the place of this broker."""
+        if broker not in replicas:
+            return replicas
+        kept = tuple(each for each in replicas if each != broker)
+        if not others:
+            raise PlanError(
+                f"there is no other broker to move {key} to. What to do: start one first"
+            )
+        if set(others).difference(kept):
             self._replicas[broker] -= 1
             added = self._best(kept, others)
-            position = placement.replicas.index(broker)
-            plan[key] = (*kept[:position], added, *kept[position:])
-        return plan
+            return tuple(added if each == broker else each for each in replicas)
+        if broker in placement.adding:
+            return (*kept, *placement.removing)[: len(replicas)]
+        raise PlanError(
+            f"{key} has {len(replicas)} replicas, and without broker {broker} "
+            f"there are {len(others)} brokers. What to do: start another one first, or "
+            f"give the topic fewer replicas (odradek topic alter {key.topic} --replicas "
+            f"{len(others)})"
+        )
+
+    def _reachable(self, placement: Placement, among: Collection[int]) -> Replicas:
+        """Return the replicas, with others of these brokers in the place of those that are being
+        copied to a broker which is none of them, as far as there are others."""
+        replicas = placement.replicas
+        for lost in placement.adding:
+            if lost not in among and set(among).difference(replicas):
+                self._replicas[lost] -= 1
+                kept = tuple(each for each in replicas if each != lost)
+                instead = self._best(kept, among)
+                replicas = tuple(instead if each == lost else each for each in replicas)
+        return replicas
 
     def _best(self, replicas: Sequence[int], among: Iterable[int]) -> int:
         """Choose a broker for a further replica, and count it."""

@@ -9,7 +9,6 @@ import click
 
 from odradek.cli import exits
 from odradek.cli.clients import admin, broker_options, cluster_settings
-from odradek.cli.cluster import AT_ONCE_OPTION, carry_out, planner, present_placements
 from odradek.cli.failures import HINTS, SomeFailed, for_each
 from odradek.cli.options import (
     DRY_RUN,
@@ -30,6 +29,7 @@ from odradek.cli.positions import (
     position,
     select_partitions,
 )
+from odradek.cli.replica_moves import AT_ONCE_OPTION, carry_out, planner, present_placements
 from odradek.cli.replica_plan import PlanError
 from odradek.client.admin.results import ConfigEntry, Topic
 from odradek.client.errors import UnknownTopicOrPartition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.cli.cluster import copied_bytes
+from odradek.cli.replica_moves import copied_bytes
 from odradek.client.admin.results import Reassignment
 from odradek.model.topics import TopicPartition
 

@@ -84,6 +84,42 @@ def test_draining_is_refused_where_no_broker_is_left_for_a_replica() -> None:
         Planner(brokers(1), placed((1,))).drain(1)
 
 
+def moving(
+    replicas: Replicas, *, adding: Replicas = (), removing: Replicas = ()
+) -> dict[TopicPartition, Placement]:
+    """Partition 0, which is being moved to these replicas."""
+    return {partition(0): Placement(replicas, replicas[0], (), adding, removing)}
+
+
+def test_a_move_under_way_is_planned_again_only_where_its_broker_is_gone() -> None:
+    at = moving((1, 4, 3), adding=(4,), removing=(2,))
+    assert Planner(brokers(1, 2, 3, 4), at).drain(2) == {}
+    assert Planner(brokers(1, 2, 3, 5), at).drain(2) == {partition(0): (1, 5, 3)}
+    assert Planner(brokers(1, 2, 3), at).drain(2) == {}  # There is no other: it goes on waiting.
+
+    at = moving((1, 3), adding=(3,))
+    assert Planner(brokers(1, 2, 3), at).grow(2) == {}
+    assert Planner(brokers(1, 2), at).grow(2) == {partition(0): (1, 2)}
+    assert Planner(brokers(1), at).grow(2) == {}
+    assert Planner(brokers(1, 2, 4), at).grow(3) == {partition(0): (1, 2, 4)}
+    assert Planner(brokers(1, 2), at).resize([partition(0)], 2) == {partition(0): (1, 2)}
+
+
+def test_a_broker_that_was_stopped_keeps_the_replicas_that_it_has() -> None:
+    at = {partition(0): Placement((1, 2, 3), 1, (1, 2))}
+    assert Planner(brokers(1, 2, 4), at).grow(3) == {}
+
+
+def test_draining_a_broker_that_only_copies_gives_up_what_no_other_can_have() -> None:
+    assert Planner(brokers(1, 2, 3), moving((1, 2, 3), adding=(2, 3))).drain(3) == {
+        partition(0): (1, 2)
+    }
+    assert Planner(brokers(1, 3), moving((1, 3), adding=(3,), removing=(2,))).drain(3) == {
+        partition(0): (1, 2)
+    }
+    assert Planner(brokers(1, 3, 4), moving((1, 3), adding=(3,))).drain(3) == {partition(0): (1, 4)}
+
+
 def test_fewer_replicas_keep_the_leader_and_those_in_sync() -> None:
     at = {partition(0): Placement((1, 2, 3), leader=3, in_sync=(1, 3))}
     assert Planner(brokers(1, 2, 3), at).resize([partition(0)], 2) == {partition(0): (1, 3)}
