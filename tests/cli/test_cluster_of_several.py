@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
-from cli.processes import run
+from cli.processes import ODRADEK, run
 from cli.test_up_nodes import until
 from odradek import Admin, Producer
+from odradek.cli.exits import REFUSED
 from odradek.testing import Cluster
 
 
@@ -61,3 +63,60 @@ def test_a_cordoned_broker_gets_no_replicas_and_is_shown_as_cordoned() -> None:
         grown = run("cluster", "grow", "-r", "2", "--yes", *at)
         assert grown.returncode == 0, grown.stderr
         assert holders(admin) == {1, 2}
+
+
+def test_a_drained_broker_gets_no_replicas_also_from_another_controller() -> None:
+    """Topics are made while it is drained, after that, and after a failover and a restart."""
+    least = {"min.insync.replicas": 1}
+    with Cluster(4) as cluster, Admin(brokers=cluster.bootstrap) as admin:
+        at = ("-b", cluster.bootstrap)
+        admin.create_topic("t", partitions=6, replication=1, config=least)
+        command = [*ODRADEK, "cluster", "drain", "4", "--yes", "--json", "--at-once", "1", *at]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as drain:
+            assert drain.stdout is not None
+            drain.stdout.readline()
+            admin.create_topic("meanwhile", partitions=8, replication=1, config=least)
+            lines = drain.communicate(timeout=60)[0].splitlines()
+        assert drain.returncode == 0
+        assert json.loads(lines[-1]) == {"broker": 4, "drained": True, "cordoned": True}
+        assert 4 not in holders(admin)
+
+        cluster.kill(cluster.controller())
+        cluster.controller()
+        cluster.kill(4)
+        cluster.start(4)
+        until(lambda: 4 in {node.id for node in admin.cluster().nodes})
+        admin.create_topic("later", partitions=8, replication=2, config=least)
+        assert 4 not in holders(admin)
+
+        refused = run("topic", "create", "wider", "-p", "1", "-r", "4", *at)
+        assert refused.returncode == REFUSED
+        again = run("cluster", "uncordon", "4", "--json", *at)
+        assert json.loads(again.stdout) == {"broker": 4, "cordoned": False}
+        admin.create_topic("wider", partitions=1, replication=4)
+        assert 4 in holders(admin)
+
+
+def test_a_stopped_broker_is_drained_and_is_said_not_to_be_cordoned() -> None:
+    with Cluster(4) as cluster, Admin(brokers=cluster.bootstrap) as admin:
+        at = ("-b", cluster.bootstrap)
+        admin.create_topic("t", partitions=4)
+        cluster.kill(4)
+        until(lambda: {node.id for node in admin.cluster().nodes} == {1, 2, 3})
+        drained = run("cluster", "drain", "4", "--yes", *at)
+        assert drained.returncode == 0, drained.stderr
+        assert "broker 4 is not cordoned: it does not run." in drained.stderr
+        until(lambda: 4 not in holders(admin))
+        assert "uncordon" not in drained.stderr
+
+
+def test_a_drain_that_is_refused_or_only_tried_cordons_nobody() -> None:
+    with Cluster(3) as cluster, Admin(brokers=cluster.bootstrap) as admin:
+        at = ("-b", cluster.bootstrap)
+        admin.create_topic("t", partitions=1)
+        assert run("cluster", "drain", "3", "--yes", *at).returncode == 1
+        assert run("topic", "alter", "t", "-r", "2", "--yes", *at).returncode == 0
+        until(lambda: len(admin.topic("t").partitions[0].replicas) == 2)
+        for node in cluster.ids:
+            assert run("cluster", "drain", str(node), "--dry-run", *at).returncode == 0
+            assert not admin.log_dirs(node)[node][0].is_cordoned

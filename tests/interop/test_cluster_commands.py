@@ -84,7 +84,8 @@ def test_a_cluster_grows_drains_a_broker_and_removes_it(
     odradek(kafka, "cluster", "drain", "3", "--yes", code=1)  # there is nowhere to move it
     odradek(kafka, "topic", "alter", "orders", "--replicas", "2", "--yes")
     until(lambda: all(len(each) == 2 for each in replicas(admin, "orders")), "two replicas")
-    odradek(kafka, "cluster", "drain", "3", "--yes")
+    drained = odradek(kafka, "cluster", "drain", "3", "--yes")
+    assert drained[-1] == {"broker": 3, "drained": True, "cordoned": True}
     until(lambda: replicas(admin, "orders") == [[1, 2]] * 6, "they are told of")
 
     *brokers, summary = odradek(kafka, "cluster", "status")

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from odradek.cli import exits
 from odradek.cli.clients import admin, broker_options, cluster_settings
+from odradek.cli.cordon import cordon, uncordon
 from odradek.cli.options import (
     DRY_RUN,
     YES,
@@ -26,14 +28,19 @@ from odradek.cli.options import (
 from odradek.cli.output import Listing, plural, print_stderr, report_done, show
 from odradek.cli.replica_moves import (
     AT_ONCE_OPTION,
+    Moves,
     carry_out,
     cordoned_among,
+    is_confirmed,
     planner,
     present_placements,
 )
-from odradek.cli.replica_plan import PlanError
+from odradek.cli.replica_plan import Placement, Plan, PlanError
 from odradek.client.admin.results import LogDirectory, Quorum, Reassignment, Topic
 from odradek.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek import Admin
 
 DEFAULT_REPLICAS = 3
 LEAST_VOTERS = 2
@@ -44,7 +51,7 @@ ADDRESS_UNKNOWN = "runs"
 
 @click.group(cls=AliasedGroup, aliases={"describe": "status", "info": "status"})
 def cluster() -> None:
-    """The cluster: status, grow, drain, remove."""
+    """The cluster: status, grow, drain, uncordon, remove."""
 
 
 @cluster.command("status")
@@ -197,18 +204,60 @@ def grow(
 def drain(
     ctx: click.Context, broker: int, at_once: int, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Move all replicas from one broker to the others, so that it can be removed."""
+    """Cordon a broker and move all its replicas to the others, so that it can be removed."""
     with admin(cluster_settings(ctx)) as client:
         placements = present_placements(client)
         known = {node.id for node in client.cluster().nodes}
-        if broker not in known and not any(broker in p.replicas for p in placements.values()):
+        if broker not in known and not any(broker in p.holders for p in placements.values()):
             print_stderr(f"odradek: there is no broker {broker}; there are {ids(known)}")
             ctx.exit(exits.NOT_FOUND)
-        try:
-            plan = planner(client, placements).drain(broker)
-        except PlanError as error:
-            raise click.ClickException(str(error)) from error
-        carry_out(client, plan, placements, at_once, yes=yes, dry_run=dry_run, as_json=as_json)
+        plan = planned_drain(client, placements, broker)
+        if not is_confirmed(plan, placements, yes=yes, dry_run=dry_run, as_json=as_json):
+            return
+        uncordoned = cordon(client, broker)
+        if uncordoned:
+            print_stderr(
+                f"odradek: broker {broker} is not cordoned: {uncordoned}. New partitions may be "
+                "placed there until it is removed; those that are made meanwhile are moved, too"
+            )
+        moves = Moves(client, at_once, as_json)
+        moves.run_until_empty(
+            plan, lambda: planned_drain(client, present_placements(client), broker)
+        )
+        moves.end()
+        report_done(
+            f"odradek: broker {broker} has no replicas{'' if uncordoned else ' and gets none'}. "
+            f"Next: stop it, then odradek cluster remove {broker}"
+            + ("" if uncordoned else f"; to keep it, odradek cluster uncordon {broker}"),
+            as_json=as_json,
+            broker=broker,
+            drained=True,
+            cordoned=not uncordoned,
+        )
+
+
+def planned_drain(
+    client: Admin, placements: Mapping[TopicPartition, Placement], broker: int
+) -> Plan:
+    """Return the moves that leave nothing on a broker. Raises `ClickException`."""
+    try:
+        return planner(client, placements).drain(broker)
+    except PlanError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@cluster.command("uncordon")
+@click.argument("broker", metavar="BROKER", type=click.IntRange(0))
+@json_flag()
+@broker_options
+@click.pass_context
+def uncordon_broker(ctx: click.Context, broker: int, as_json: bool) -> None:
+    """Let a drained or cordoned broker get new replicas again."""
+    with admin(cluster_settings(ctx)) as client:
+        uncordon(client, broker)
+        report_done(
+            f"broker {broker}: gets new replicas", as_json=as_json, broker=broker, cordoned=False
+        )
 
 
 @cluster.command("remove")

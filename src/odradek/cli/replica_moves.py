@@ -159,6 +159,17 @@ class Moves:
                 )
             raise
 
+    def run_until_empty(self, plan: Plan, again: Callable[[], Plan]) -> None:
+        """Carry out a plan, and what `again` plans then, until that is nothing twice in a row:
+        partitions that were being made at the first look are there at the second. Ends with what
+        is refused."""
+        nothing = 0
+        while nothing < 2 and not self.failed:
+            self.run(plan)
+            self._sleep(LOOK_EVERY_S)
+            plan = again()
+            nothing = 0 if plan else nothing + 1
+
     def end(self) -> None:
         """Elect the preferred leaders. Exits with an error if a partition could not be moved."""
         elect_preferred(self._client, self._as_json)

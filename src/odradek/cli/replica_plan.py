@@ -81,8 +81,9 @@ class Planner:
         brokers with most replicas; the leader stays. Raises `PlanError`."""
         if count > len(self._racks):
             raise PlanError(
-                f"{count} replicas need {count} brokers, and {len(self._racks)} are running. What "
-                f"to do: start more, or ask for at most {len(self._racks)}"
+                f"{count} replicas need {count} brokers, and {len(self._racks)} are running that "
+                "are not cordoned. What to do: start more, or odradek cluster uncordon, or ask for "
+                f"at most {len(self._racks)}"
             )
         plan: Plan = {}
         for key in sorted(partitions):
@@ -126,9 +127,9 @@ class Planner:
             return (*kept, *placement.removing)[: len(replicas)]
         raise PlanError(
             f"{key} has {len(replicas)} replicas, and without broker {broker} "
-            f"there are {len(others)} brokers. What to do: start another one first, or "
-            f"give the topic fewer replicas (odradek topic alter {key.topic} --replicas "
-            f"{len(others)})"
+            f"there are {len(others)} brokers that run and are not cordoned. What to do: start "
+            f"another one first, or give the topic fewer replicas (odradek topic alter {key.topic} "
+            f"--replicas {len(others)})"
         )
 
     def _reachable(self, placement: Placement, among: Collection[int]) -> Replicas:

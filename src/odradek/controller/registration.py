@@ -17,7 +17,8 @@ incarnation may register again, to change what it told.
 
 A registration is removed only if no partition needs the broker: its in-sync replicas stay at least
 `min.insync.replicas`, and somebody else may lead it. Kafka removes any, and the records that only
-this broker has are lost to the cluster.
+this broker has are lost to the cluster. Its cordon (`cordoned.log.dirs`) is removed with it, unlike
+in Kafka: a new node gets the lowest free id, and would be cordoned from its first start on.
 
 The second broker of a cluster starts the keeping of eligible leader replicas, if all support it:
 one broker alone has no use for them.
@@ -37,6 +38,7 @@ from odradek.controller.image import (
     Endpoint,
     MetadataImage,
     PartitionRegistration,
+    ResourceType,
     TopicImage,
 )
 from odradek.controller.partition_change import ElectionRules
@@ -47,6 +49,7 @@ from odradek.protocol.api.broker_registration import BrokerRegistrationRequest
 from odradek.protocol.api.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from odradek.protocol.metadata_records import (
     BrokerRegistrationChangeRecord,
+    ConfigRecord,
     FeatureLevelRecord,
     UnregisterBrokerRecord,
 )
@@ -227,7 +230,7 @@ def unregister(
     yield from leaving(image, Departure(broker.id, clean=False, log_dirs=None), config)
     present = image.brokers.get(broker.id)
     if present is not None and present.epoch == broker.epoch:
-        yield [unregistered_record(broker)]
+        yield [*uncordoned_records(image, broker.id), unregistered_record(broker)]
     return UnregisterBrokerResponse(error_code=ErrorCode.NONE)
 
 
@@ -270,3 +273,15 @@ def fenced_record(broker: BrokerRegistration) -> BrokerRegistrationChangeRecord:
 def unregistered_record(broker: BrokerRegistration) -> UnregisterBrokerRecord:
     """Return the record that removes a registration."""
     return UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
+
+
+def uncordoned_records(image: MetadataImage, broker_id: int) -> list[object]:
+    """Return the record by which the next broker with this id is not cordoned, if this one is."""
+    name = BrokerConfig.cordoned_log_dirs.name
+    if name not in image.broker_config(broker_id):
+        return []
+    return [
+        ConfigRecord(
+            resource_type=ResourceType.BROKER, resource_name=str(broker_id), name=name, value=None
+        )
+    ]

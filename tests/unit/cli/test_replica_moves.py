@@ -172,6 +172,31 @@ def test_a_refused_partition_is_told_and_the_others_are_moved(
     assert "odradek: no such partition\n" in capsys.readouterr().err
 
 
+def test_a_drain_goes_on_until_two_looks_in_a_row_find_nothing() -> None:
+    cluster = cluster_of(1, {1, 2})
+    plans: list[Plan] = [{key(1): (2,)}, {}, {key(2): (2,)}, {}, {}]
+    late = iter(plans)
+
+    def again() -> Plan:
+        plan = next(late)
+        cluster.replicas |= dict.fromkeys(plan, (1,))  # It was made when nobody looked.
+        return plan
+
+    moves = cluster.moves(1)
+    moves.run_until_empty({key(0): (2,)}, again)
+    assert next(late, None) is None
+    assert set(cluster.replicas.values()) == {(2,)}
+    assert moves.moved == 3
+
+
+def test_a_drain_ends_with_the_partition_that_is_refused() -> None:
+    cluster = cluster_of(1, {1, 2})
+    cluster.refused[key(0)] = KafkaError("not allowed")
+    moves = cluster.moves(1)
+    moves.run_until_empty({key(0): (2,)}, lambda: {key(0): (2,)})
+    assert (moves.moved, moves.failed) == (0, 1)
+
+
 def test_an_empty_plan_says_what_is_still_under_way(capsys: pytest.CaptureFixture[str]) -> None:
     at = {key(0): Placement((1, 2), 1, (1,), adding=(2,)), key(1): Placement((1, 2), 1, (1, 2))}
     how = {"yes": False, "as_json": False}

@@ -507,6 +507,22 @@ def test_an_unregistered_broker_leads_nothing_and_is_in_no_isr_and_no_elr() -> N
     assert (after.leader, after.isr, after.elr, after.replicas) == (2, (2,), (), (1, 2))
 
 
+def test_the_next_broker_with_the_id_of_an_unregistered_one_is_not_cordoned() -> None:
+    cluster = ControlledCluster(1, 2, 3)
+    for broker_id in (2, 3):
+        for name, value in (("cordoned.log.dirs", "*"), ("num.io.threads", "4")):
+            cluster.submit(
+                [
+                    ConfigRecord(
+                        resource_type=4, resource_name=str(broker_id), name=name, value=value
+                    )
+                ]
+            )
+    assert cluster.unregister(2) == 0
+    assert cluster.image.broker_config(2) == {"num.io.threads": "4"}
+    assert cluster.image.broker_config(3) == {"cordoned.log.dirs": "*", "num.io.threads": "4"}
+
+
 def test_unregistering_an_unknown_broker_says_so() -> None:
     assert ControlledCluster(1).unregister(7) == ErrorCode.BROKER_ID_NOT_REGISTERED
 
