@@ -8,7 +8,13 @@ import pytest
 
 from cli.piping import Run, lines
 from odradek import Admin
-from odradek.cli.cluster import controllers_alone, partition_summary, quorum_roles
+from odradek.cli.cluster import (
+    controllers_alone,
+    partition_summary,
+    quorum_ages,
+    quorum_roles,
+    unheard_voters,
+)
 from odradek.cli.exits import FAILED, NOT_FOUND
 from odradek.client.admin.results import Partition, Quorum, QuorumReplica, Reassignment, Topic
 from odradek.model.topics import ZERO_UUID, TopicPartition
@@ -27,6 +33,8 @@ def test_the_status_has_a_row_for_each_broker_and_one_for_all_partitions(
         "bytes": 0,
         "quorum": "leader",
         "behind": 0,
+        "fetched_ms_ago": 0,
+        "caught_up_ms_ago": 0,
         "cordoned": False,
     }
     assert partitions == {
@@ -113,7 +121,52 @@ def test_a_voter_that_is_no_broker_and_fetches_is_shown_with_its_address() -> No
     addresses = {number: {"CLUSTER": f"ctl{number}:19092"} for number in (1, 2, 3, 4)}
     quorum = Quorum(1, 5, 90, voters, (), addresses)
     assert quorum.silent_voters() == {3}
-    assert controllers_alone(quorum, {4}) == {1: "ctl1:19092", 2: "ctl2:19092"}
+    assert controllers_alone(quorum, {4}) == {
+        1: "ctl1:19092",
+        2: "ctl2:19092",
+        3: "not answering",
+    }
+    assert unheard_voters(quorum) == [
+        "odradek: voter 3 does not answer: it has not fetched the metadata log for 11.0 s. "
+        "3 of 4 voters answer, 3 must"
+    ]
+
+
+@pytest.mark.parametrize(("ago_ms", "answers"), [(2_000, True), (2_001, False)])
+def test_a_voter_answers_while_its_last_fetch_is_within_the_fetch_timeout(
+    ago_ms: int, answers: bool
+) -> None:
+    """The leader fetches nothing; its own times are those of its clock, also in Apache Kafka."""
+    at_ms = 1_700_000_000_000
+    voters = (
+        QuorumReplica(1, ZERO_UUID, 90, at_ms, at_ms),
+        QuorumReplica(2, ZERO_UUID, 90, at_ms - ago_ms, at_ms - ago_ms - 30),
+        QuorumReplica(3, ZERO_UUID, 90, at_ms - 450, at_ms - 450),
+    )
+    quorum = Quorum(1, 5, 90, voters, (), {2: {"CLUSTER": "ctl2:19092"}})
+    assert quorum_ages(quorum) == {1: (0, 0), 2: (ago_ms, ago_ms + 30), 3: (450, 450)}
+    assert (unheard_voters(quorum) == []) is answers
+    assert controllers_alone(quorum, {1, 3}) == {2: "ctl2:19092" if answers else "not answering"}
+    assert quorum.silent_voters() == set()  # Too early to say that it does not run.
+
+
+def test_a_voter_that_a_new_leader_has_never_heard_does_not_answer() -> None:
+    voters = (
+        QuorumReplica(1, ZERO_UUID, 90, 20_000, 20_000),
+        QuorumReplica(2, ZERO_UUID, -1, -1, -1),
+    )
+    quorum = Quorum(1, 5, 90, voters, ())
+    assert quorum_ages(quorum)[2] == (None, None)
+    assert unheard_voters(quorum) == [
+        "odradek: voter 2 does not answer: it has not fetched the metadata log since leader 1 was "
+        "elected. 1 of 2 voters answer, 2 must"
+    ]
+
+
+def test_a_quorum_that_tells_no_times_has_no_silent_voters() -> None:
+    quorum = Quorum(1, 5, 90, (replica(1, 90), replica(2, 90)), ())
+    assert quorum_ages(quorum) == {1: (None, None), 2: (None, None)}
+    assert unheard_voters(quorum) == []
 
 
 def test_a_controller_that_does_not_vote_yet_is_shown_as_running_while_it_fetches() -> None:
@@ -123,7 +176,7 @@ def test_a_controller_that_does_not_vote_yet_is_shown_as_running_while_it_fetche
         for number, fetched_ms in ((2, 20_000), (3, 9_000), (11, 20_000))
     )
     quorum = Quorum(1, 5, 90, voters, observers, {1: {"CLUSTER": "ctl1:19092"}})
-    assert controllers_alone(quorum, {11}) == {1: "ctl1:19092", 2: "runs"}
+    assert controllers_alone(quorum, {11}) == {1: "ctl1:19092", 2: "runs", 3: "not answering"}
 
 
 def test_partitions_that_need_attention_are_counted() -> None:

@@ -36,7 +36,13 @@ from odradek.cli.replica_moves import (
     present_placements,
 )
 from odradek.cli.replica_plan import Placement, Plan, PlanError
-from odradek.client.admin.results import LogDirectory, Quorum, Reassignment, Topic
+from odradek.client.admin.results import (
+    QUORUM_FETCH_TIMEOUT_MS,
+    LogDirectory,
+    Quorum,
+    Reassignment,
+    Topic,
+)
 from odradek.model.topics import TopicPartition
 
 if TYPE_CHECKING:
@@ -47,6 +53,8 @@ LEAST_VOTERS = 2
 """The number of voters that must all run for one to be removed. Of more, it is stopped first."""
 ADDRESS_UNKNOWN = "runs"
 """In the place of the address of a node that runs."""
+NOT_ANSWERING = "not answering"
+"""In the place of the address of a node that has not fetched the metadata log for a while."""
 
 
 @click.group(cls=AliasedGroup, aliases={"describe": "status", "info": "status"})
@@ -81,17 +89,21 @@ def status(ctx: click.Context, pause_s: float | None, as_json: bool) -> None:
                     "bytes",
                     "quorum",
                     "behind",
+                    "fetched_ms_ago",
+                    "caught_up_ms_ago",
                     "cordoned",
                 ),
                 title=f"cluster {found.cluster_id}",
             )
             roles = {node: (role, behind) for node, role, behind in quorum_roles(quorum)}
+            ages = quorum_ages(quorum)
             nodes = {node.id: node for node in found.nodes}
             registered = {node.id for node in client.cluster(include_fenced=True).nodes}
             controllers = controllers_alone(quorum, registered)
             for node_id in sorted({*nodes, *roles, *replicas}):
                 node = nodes.get(node_id)
                 role, behind = roles.get(node_id, (None, None))
+                fetched_ms_ago, caught_up_ms_ago = ages.get(node_id, (None, None))
                 brokers.add(
                     node_id,
                     controllers.get(node_id, "down")
@@ -103,10 +115,13 @@ def status(ctx: click.Context, pause_s: float | None, as_json: bool) -> None:
                     sizes.get(node_id),
                     role,
                     behind,
+                    fetched_ms_ago,
+                    caught_up_ms_ago,
                     node_id in cordoned,
                 )
             show(brokers, as_json=as_json)
             show(partition_summary(topics, client.reassignments()), as_json=as_json)
+            print_stderr(unheard_voters(quorum))
 
         repeat(pause_s, look)
 
@@ -130,17 +145,52 @@ def quorum_roles(quorum: Quorum) -> list[tuple[int, str, int | None]]:
     ]
 
 
+def quorum_ages(quorum: Quorum) -> dict[int, tuple[int | None, int | None]]:
+    """Return for each node of the quorum how many milliseconds ago it last fetched the metadata
+    log, and last had all of it, by the leader's clock; None where the leader does not know.
+    """
+
+    def age(at_ms: int) -> int | None:
+        return None if at_ms < 0 else max(0, quorum.now_ms - at_ms)
+
+    return {
+        each.node_id: (age(each.last_fetch_ms), age(each.last_caught_up_ms))
+        for each in (*quorum.voters, *quorum.observers)
+    }
+
+
+def unheard_voters(quorum: Quorum) -> list[str]:
+    """Return a sentence for each voter that has not fetched within the fetch timeout."""
+    silent = quorum.silent_voters(QUORUM_FETCH_TIMEOUT_MS)
+    voters, needed = len(quorum.voters), len(quorum.voters) // 2 + 1
+    ages = quorum_ages(quorum)
+    sentences = []
+    for node_id in sorted(silent):
+        fetched_ms_ago, _ = ages[node_id]
+        since = (
+            f"since leader {quorum.leader} was elected"
+            if fetched_ms_ago is None
+            else f"for {fetched_ms_ago / 1000:,.1f} s"
+        )
+        sentences.append(
+            f"odradek: voter {node_id} does not answer: it has not fetched the metadata log "
+            f"{since}. {voters - len(silent)} of {plural(voters, 'voter')} answer, {needed} must"
+        )
+    return sentences
+
+
 def controllers_alone(quorum: Quorum, brokers: Collection[int]) -> dict[int, str]:
-    """Return the running nodes of the quorum that are none of the `brokers`, and where nodes reach
-    them: of those that do not vote (yet) that is not known.
+    """Return the nodes of the quorum that are none of the `brokers`, and where nodes reach them, or
+    that they do not answer: of those that do not vote (yet) the address is not known.
     """
     observers = {each.node_id for each in quorum.observers}.difference(brokers)
-    found = dict.fromkeys(observers - quorum.silent_observers(), ADDRESS_UNKNOWN)
-    elsewhere = quorum.silent_voters().union(brokers)
+    found = dict.fromkeys(observers, ADDRESS_UNKNOWN)
     for node_id, listeners in quorum.listeners.items():
-        if listeners and node_id not in elsewhere:
+        if listeners and node_id not in brokers:
             found[node_id] = next(iter(listeners.values()))
-    return found
+    silent = quorum.silent_voters(QUORUM_FETCH_TIMEOUT_MS)
+    silent |= quorum.silent_observers(QUORUM_FETCH_TIMEOUT_MS)
+    return found | dict.fromkeys(silent.difference(brokers), NOT_ANSWERING)
 
 
 def sizes_of(found: Mapping[int, Sequence[LogDirectory]]) -> dict[int, int]:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from odradek.client.admin.quorum import METADATA_LOG, replica_of
+from odradek.client.admin.results import QUORUM_FETCH_TIMEOUT_MS, Quorum
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest
+from odradek.protocol.api.describe_quorum import (
+    DescribeQuorumPartition,
+    DescribeQuorumRequest,
+    DescribeQuorumTopic,
+)
 from odradek.testing.machine import host_of
 from odradek.testing.scheduler import SECOND
 from unit.broker.cluster_nodes import CLUSTER_PORT, VOTERS, ClusterNodes
@@ -59,6 +66,36 @@ def test_a_controller_stops_at_once_and_starts_again(nodes: ClusterNodes) -> Non
     assert ended == [True]
     nodes.boot(1)
     nodes.until(nodes.all_ready)
+
+
+def described(nodes: ClusterNodes) -> Quorum:
+    """The quorum as the client of an administrator gets it from the active controller."""
+    partition = DescribeQuorumPartition(partition_index=0)
+    topics = [DescribeQuorumTopic(topic_name=METADATA_LOG, partitions=[partition])]
+    answer = nodes.ask(nodes.node(BROKER), DescribeQuorumRequest(topics=topics))
+    found = answer.topics[0].partitions[0]
+    voters = tuple(replica_of(each) for each in found.current_voters)
+    observers = tuple(replica_of(each) for each in found.observers)
+    return Quorum(found.leader_id, found.leader_epoch, found.high_watermark, voters, observers)
+
+
+def silent(nodes: ClusterNodes) -> frozenset[int]:
+    return described(nodes).silent_voters(QUORUM_FETCH_TIMEOUT_MS)
+
+
+def test_a_controller_that_is_killed_stops_to_answer_though_nothing_is_written(
+    nodes: ClusterNodes,
+) -> None:
+    """Nobody writes metadata, so it is not behind: only the time of its last fetch tells."""
+    lost = next(n for n in CONTROLLERS if n != nodes.controllers[0].config.node_id)
+    nodes.scheduler.run(nodes.scheduler.now_ns + 5 * SECOND)
+    assert silent(nodes) == set()
+    nodes.machines[lost].kill()
+    nodes.scheduler.run(nodes.scheduler.now_ns + 3 * SECOND)
+    assert silent(nodes) == {lost}
+    assert len({each.log_end_offset for each in described(nodes).voters}) == 1
+    nodes.boot(lost)
+    nodes.until(lambda: silent(nodes) == set())
 
 
 def test_clients_are_told_of_a_controller_that_they_can_reach(nodes: ClusterNodes) -> None:

@@ -13,6 +13,9 @@ from odradek.model.node import Node
 from odradek.model.topics import TopicPartition
 
 SILENT_MS = 10_000
+"""A node that fetches nothing for so long does not run."""
+QUORUM_FETCH_TIMEOUT_MS = 2_000
+"""The default of `controller.quorum.fetch.timeout.ms`. A node that runs fetches every 500 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +102,22 @@ class Quorum:
     listeners: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     """The addresses of the voters, `host:port` by the names of their listeners."""
 
-    def silent_voters(self) -> frozenset[int]:
-        """Return the voters that have not fetched the log for 10 s: they do not run."""
-        return self._silent(self.voters)
-
-    def silent_observers(self) -> frozenset[int]:
-        """Return the observers that have not fetched the log for 10 s: they do not run."""
-        return self._silent(self.observers)
-
-    def _silent(self, replicas: tuple[QuorumReplica, ...]) -> frozenset[int]:
+    @property
+    def now_ms(self) -> int:
+        """The time of the leader's clock, which its own last fetch has; -1 if it tells no times."""
         everyone = (*self.voters, *self.observers)
-        since_ms = max((each.last_fetch_ms for each in everyone), default=0) - SILENT_MS
+        return max((each.last_fetch_ms for each in everyone), default=-1)
+
+    def silent_voters(self, within_ms: int = SILENT_MS) -> frozenset[int]:
+        """Return the voters that have fetched nothing for so long; for 10 s: they do not run."""
+        return self._silent(self.voters, within_ms)
+
+    def silent_observers(self, within_ms: int = SILENT_MS) -> frozenset[int]:
+        """Return the observers that have fetched nothing for so long; see `silent_voters`."""
+        return self._silent(self.observers, within_ms)
+
+    def _silent(self, replicas: tuple[QuorumReplica, ...], within_ms: int) -> frozenset[int]:
+        since_ms = self.now_ms - within_ms
         return frozenset(
             each.node_id
             for each in replicas
