@@ -8,12 +8,23 @@ import subprocess
 from cli.processes import ODRADEK, run
 from cli.test_up_nodes import until
 from odradek import Admin, Producer
-from odradek.cli.exits import REFUSED
+from odradek.cli.exits import REFUSED, UNREACHABLE
+from odradek.client.errors import ApiTimeout
 from odradek.testing import Cluster
 
 
 def voters(admin: Admin) -> set[int]:
     return {each.node_id for each in admin.quorum().voters}
+
+
+def has_leader(address: str) -> bool:
+    """True if the broker gets an answer of the quorum within half a second."""
+    with Admin(brokers=address, default_api_timeout_ms=500) as admin:
+        try:
+            admin.quorum()
+        except ApiTimeout:
+            return False
+        return True
 
 
 def holders(admin: Admin) -> set[int]:
@@ -120,3 +131,20 @@ def test_a_drain_that_is_refused_or_only_tried_cordons_nobody() -> None:
         for node in cluster.ids:
             assert run("cluster", "drain", str(node), "--dry-run", *at).returncode == 0
             assert not admin.log_dirs(node)[node][0].is_cordoned
+
+
+def test_the_status_of_a_cluster_without_a_majority_shows_what_its_broker_knows() -> None:
+    with Cluster(3) as cluster, Admin(brokers=cluster.bootstrap) as admin:
+        until(lambda: voters(admin) == {1, 2, 3})
+        admin.create_topic("t", partitions=6)
+        at = ("-b", cluster.address_of(1), "-X", "default.api.timeout.ms=1500")
+        cluster.kill(2)
+        cluster.kill(3)
+        until(lambda: not has_leader(cluster.address_of(1)))
+        shown = run("cluster", "status", "--json", *at)
+        assert shown.returncode == UNREACHABLE, shown.stderr
+        *brokers, partitions = map(json.loads, shown.stdout.splitlines())
+        assert 1 in {row["broker"] for row in brokers if row["replicas"] == 6}
+        assert {row["quorum"] for row in brokers} == {None}
+        assert (partitions["partitions"], partitions["moving"]) == (6, None)
+        assert "the metadata quorum does not answer" in shown.stderr

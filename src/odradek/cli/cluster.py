@@ -43,6 +43,7 @@ from odradek.client.admin.results import (
     Reassignment,
     Topic,
 )
+from odradek.client.errors import ApiTimeout
 from odradek.model.topics import TopicPartition
 
 if TYPE_CHECKING:
@@ -55,6 +56,14 @@ ADDRESS_UNKNOWN = "runs"
 """In the place of the address of a node that runs."""
 NOT_ANSWERING = "not answering"
 """In the place of the address of a node that has not fetched the metadata log for a while."""
+NO_QUORUM = Quorum(-1, -1, -1, (), ())
+"""In the place of a quorum without a leader."""
+NO_LEADER = (
+    "odradek: the metadata quorum does not answer: a majority of its voters has to run for it to "
+    "have a leader. Brokers and partitions are shown as they were when it had one: some of these "
+    "brokers do not run, and no partition gets another leader. What to do: start the nodes that "
+    "are down"
+)
 
 
 @click.group(cls=AliasedGroup, aliases={"describe": "status", "info": "status"})
@@ -74,8 +83,8 @@ def status(ctx: click.Context, pause_s: float | None, as_json: bool) -> None:
         def look() -> None:
             found = client.cluster()
             topics = client.topics(internal=True)
-            quorum = client.quorum()
-            directories = client.log_dirs()
+            quorum, moving = quorum_and_moves(client)
+            directories = {} if quorum is NO_QUORUM else known_directories(client)
             sizes, cordoned = sizes_of(directories), cordoned_among(directories)
             replicas = Counter(r for t in topics for p in t.partitions for r in p.replicas)
             leaders = Counter(p.leader for t in topics for p in t.partitions)
@@ -120,10 +129,33 @@ def status(ctx: click.Context, pause_s: float | None, as_json: bool) -> None:
                     node_id in cordoned,
                 )
             show(brokers, as_json=as_json)
-            show(partition_summary(topics, client.reassignments()), as_json=as_json)
-            print_stderr(unheard_voters(quorum))
+            show(partition_summary(topics, moving), as_json=as_json)
+            print_stderr([NO_LEADER] if quorum is NO_QUORUM else unheard_voters(quorum))
+            if quorum is NO_QUORUM and pause_s is None:
+                ctx.exit(exits.UNREACHABLE)
 
         repeat(pause_s, look)
+
+
+def quorum_and_moves(
+    client: Admin,
+) -> tuple[Quorum, Mapping[TopicPartition, Reassignment] | None]:
+    """Return the quorum and what is being moved; `NO_QUORUM` and None if the quorum has no leader
+    within the time limit of a call."""
+    try:
+        return client.quorum(), client.reassignments()
+    except ApiTimeout:
+        return NO_QUORUM, None
+
+
+def known_directories(client: Admin) -> Mapping[int, Sequence[LogDirectory]]:
+    """Return the data directories of all brokers; of none, with a message, if one that is thought
+    to run does not answer: nobody fences it while the quorum has no leader."""
+    try:
+        return client.log_dirs()
+    except ApiTimeout as error:
+        print_stderr(f"odradek: bytes and cordons are not shown: {error}")
+        return {}
 
 
 def quorum_roles(quorum: Quorum) -> list[tuple[int, str, int | None]]:
@@ -202,9 +234,9 @@ def sizes_of(found: Mapping[int, Sequence[LogDirectory]]) -> dict[int, int]:
 
 
 def partition_summary(
-    topics: Iterable[Topic], moving: Mapping[TopicPartition, Reassignment]
+    topics: Iterable[Topic], moving: Mapping[TopicPartition, Reassignment] | None
 ) -> Listing:
-    """Count the partitions, and those that need attention."""
+    """Count the partitions, and those that need attention. `moving`: None if nobody knows."""
     partitions = [partition for topic in topics for partition in topic.partitions]
     columns = ("partitions", "without_leader", "under_replicated", "not_preferred", "moving")
     listing = Listing(columns)
@@ -213,7 +245,7 @@ def partition_summary(
         sum(each.leader < 0 for each in partitions),
         sum(len(each.isr) < len(each.replicas) for each in partitions),
         sum(each.leader != each.replicas[0] for each in partitions),
-        len(moving),
+        None if moving is None else len(moving),
     )
     return listing
 

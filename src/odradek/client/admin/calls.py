@@ -45,10 +45,12 @@ class Calls:
         self.api_timeout_ms = api_timeout_ms
         self.last_error: KafkaError | None = None
         """The last error that an attempt was repeated for; None if an attempt succeeded since."""
+        self._deadline_ms: int | None = None
 
     def with_time_limit(self, call: Coroutine[Waiter[Any], None, T]) -> Waiter[T]:
         """Run a call with the time limit `default.api.timeout.ms`."""
         name = getattr(call, "__name__", "the call")
+        self._deadline_ms = self.engine.now_ms + self.api_timeout_ms
 
         def late() -> KafkaError:
             last = self.engine.metadata.last_error or self.last_error
@@ -75,16 +77,25 @@ class Calls:
             await self.engine.sleep(self.engine.backoff.backoff_ms(attempts))
             attempts += 1
 
+    def call(self, node_id: int, request: Any, response_type: type[R]) -> Waiter[R]:
+        """Send a request; see `Engine.call`. If the time of the whole call ends before the answer
+        comes, the connection is closed, as in Java: later calls would wait behind that answer.
+        """
+        timeout_ms = self.engine.config.request_timeout_ms
+        if self._deadline_ms is not None:
+            timeout_ms = min(timeout_ms, max(1, self._deadline_ms - self.engine.now_ms))
+        return self.engine.call(node_id, request, response_type, timeout_ms)
+
     async def ask_any(self, request: Any, response_type: type[R]) -> R:
         """Send a request that any broker can answer. One attempt."""
-        return await self.engine.call(await self.engine.any_node(), request, response_type)
+        return await self.call(await self.engine.any_node(), request, response_type)
 
     async def ask_controller(self, request: Any, response_type: type[R]) -> R:
         """Send a request to the controller; to any broker, which forwards it, if none is known."""
         image = await self.engine.cluster_image()
         known = image.controller_id in image.nodes
         node_id = image.controller_id if known else await self.engine.any_node()
-        return await self.engine.call(node_id, request, response_type)
+        return await self.call(node_id, request, response_type)
 
     async def ask_coordinator(
         self, group_id: str, request: Any | RequestBuilder, response_type: type[R]
@@ -107,14 +118,14 @@ class Calls:
         broker's id too. One attempt."""
         found = await located(self.engine, key, key_type)
         raise_for_code(found.error, f"finding the coordinator of {name}", found.broker_text)
-        return found.broker_id, await self.engine.call(found.node_id, request, response_type)
+        return found.broker_id, await self.call(found.node_id, request, response_type)
 
     async def ask_each(
         self, requests: Mapping[int, Any], response_type: type[R]
     ) -> list[tuple[int, R]]:
         """Send one request to each of several nodes, all at once. Raises the first error."""
         waiters = [
-            (node_id, self.engine.call(node_id, request, response_type))
+            (node_id, self.call(node_id, request, response_type))
             for node_id, request in requests.items()
         ]
         return [(node_id, await waiter) for node_id, waiter in waiters]
@@ -155,7 +166,7 @@ class Calls:
     async def _listed_by(self, node_id: int, sizes: Mapping[str, int]) -> None:
         attempts = 0
         while True:
-            answer = await self.engine.call(node_id, metadata_request(sizes), MetadataResponse)
+            answer = await self.call(node_id, metadata_request(sizes), MetadataResponse)
             if not any(
                 topic.error_code in NOT_THERE
                 or (not topic.error_code and len(topic.partitions) < sizes[topic.name or ""])

@@ -55,7 +55,7 @@ class ConfigCalls(Calls):
 
         async def attempt() -> DescribeConfigsResponse:
             node_id = await self._node_for(kind, name)
-            answer = await self.engine.call(node_id, request, DescribeConfigsResponse)
+            answer = await self.call(node_id, request, DescribeConfigsResponse)
             for each in answer.results:
                 raise_for_code(each.error_code, resource_text(kind, name), each.error_message)
             return answer
@@ -96,7 +96,7 @@ class ConfigCalls(Calls):
 
         async def attempt() -> None:
             node_id = await self._node_for(kind, name)
-            answer = await self.engine.call(node_id, request, IncrementalAlterConfigsResponse)
+            answer = await self.call(node_id, request, IncrementalAlterConfigsResponse)
             for each in answer.responses:
                 what = f"changing {', '.join(changes)} of {resource_text(kind, name)}"
                 raise_for_code(each.error_code, what, each.error_message)

@@ -76,7 +76,7 @@ class ObservationCalls(Calls):
         )
 
         async def ask(broker_id: int) -> WaitingReport:
-            answer = await self.engine.call(broker_id, request, DescribeWaitingResponse)
+            answer = await self.call(broker_id, request, DescribeWaitingResponse)
             what = f"what waits in broker {broker_id}"
             raise_for_code(answer.error_code, what, answer.error_message)
             return waiting_of(answer)
@@ -102,7 +102,7 @@ class ObservationCalls(Calls):
 
         async def ask(broker_id: int, cursor: MetricCursor | None) -> DescribeMetricsResponse:
             request = DescribeMetricsRequest(names=wanted, partitions=partitions, cursor=cursor)
-            answer = await self.engine.call(broker_id, request, DescribeMetricsResponse)
+            answer = await self.call(broker_id, request, DescribeMetricsResponse)
             raise_for_code(
                 answer.error_code, f"metrics of broker {broker_id}", answer.error_message
             )

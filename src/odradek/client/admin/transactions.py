@@ -268,7 +268,7 @@ class TransactionCalls(Calls):
         async def attempt() -> None:
             (leader,) = await self.by_leader([where])
             request = WriteTxnMarkersRequest(markers=[marker])
-            answer = await self.engine.call(leader, request, WriteTxnMarkersResponse)
+            answer = await self.call(leader, request, WriteTxnMarkersResponse)
             for topic in answer.markers[0].topics:
                 for each in topic.partitions:
                     raise_for_code(
