@@ -145,6 +145,8 @@ def test_the_status_of_a_cluster_without_a_majority_shows_what_its_broker_knows(
         assert shown.returncode == UNREACHABLE, shown.stderr
         *brokers, partitions = map(json.loads, shown.stdout.splitlines())
         assert 1 in {row["broker"] for row in brokers if row["replicas"] == 6}
-        assert {row["quorum"] for row in brokers} == {None}
+        assert [row["broker"] for row in brokers] == [1, 2, 3]
+        unknown = {(row["quorum"], row["bytes"], row["cordoned"]) for row in brokers}
+        assert unknown == {(None, None, None)}
         assert (partitions["partitions"], partitions["moving"]) == (6, None)
         assert "the metadata quorum does not answer" in shown.stderr

@@ -61,8 +61,8 @@ NO_QUORUM = Quorum(-1, -1, -1, (), ())
 NO_LEADER = (
     "odradek: the metadata quorum does not answer: a majority of its voters has to run for it to "
     "have a leader. Brokers and partitions are shown as they were when it had one: some of these "
-    "brokers do not run, and no partition gets another leader. What to do: start the nodes that "
-    "are down"
+    "brokers do not run, and no partition gets another leader. Bytes and cordons are not known. "
+    "What to do: start the nodes that are down"
 )
 
 
@@ -109,7 +109,7 @@ def status(ctx: click.Context, pause_s: float | None, as_json: bool) -> None:
             nodes = {node.id: node for node in found.nodes}
             registered = {node.id for node in client.cluster(include_fenced=True).nodes}
             controllers = controllers_alone(quorum, registered)
-            for node_id in sorted({*nodes, *roles, *replicas}):
+            for node_id in sorted({*registered, *nodes, *roles, *replicas}):
                 node = nodes.get(node_id)
                 role, behind = roles.get(node_id, (None, None))
                 fetched_ms_ago, caught_up_ms_ago = ages.get(node_id, (None, None))
@@ -126,7 +126,7 @@ def status(ctx: click.Context, pause_s: float | None, as_json: bool) -> None:
                     behind,
                     fetched_ms_ago,
                     caught_up_ms_ago,
-                    node_id in cordoned,
+                    node_id in cordoned if node_id in directories else None,
                 )
             show(brokers, as_json=as_json)
             show(partition_summary(topics, moving), as_json=as_json)
@@ -149,8 +149,8 @@ def quorum_and_moves(
 
 
 def known_directories(client: Admin) -> Mapping[int, Sequence[LogDirectory]]:
-    """Return the data directories of all brokers; of none, with a message, if one that is thought
-    to run does not answer: nobody fences it while the quorum has no leader."""
+    """Return the data directories of all brokers; of none, with a message, if a broker that counts
+    as running does not answer."""
     try:
         return client.log_dirs()
     except ApiTimeout as error:

@@ -56,8 +56,8 @@ from odradek.cli.cluster_place import (
 )
 from odradek.config.addresses import (
     BROKER_VARIABLES,
-    DEFAULT_BROKER,
     address_text,
+    default_brokers,
     parse_address,
 )
 from odradek.config.http import HttpSettings, parse_http
@@ -420,10 +420,12 @@ def nodes_ready_line(told: list[dict[str, Any]], as_json: bool) -> str:
 
 def other_port_lines(address: str) -> list[str]:
     """Return how other commands find a broker that is not where they look by default."""
-    if address.rpartition(":")[2] == DEFAULT_BROKER.rpartition(":")[2]:
+    known = default_brokers(os.environ)
+    ports = {each.rpartition(":")[2] for each in known.split(",")}
+    if address.rpartition(":")[2] in ports:
         return []
     return [
-        f"Other odradek commands look at {DEFAULT_BROKER}: give them  -b {address}  or set  "
+        f"Other odradek commands look at {known}: give them  -b {address}  or set  "
         f"{BROKER_VARIABLES[0]}={address}"
     ]
 

@@ -61,11 +61,13 @@ def coordinator_answer(response: FindCoordinatorResponse) -> CoordinatorAnswer:
     return CoordinatorAnswer(node, ErrorCode.NONE, None)
 
 
-async def located(engine: Engine, key: str, key_type: int = GROUP) -> LocatedCoordinator:
-    """Ask any broker for the coordinator of a key. Raises the `KafkaError` of the connection."""
-    response = await engine.call(
-        await engine.any_node(), find_coordinator(key, key_type), FindCoordinatorResponse
-    )
+async def located(
+    engine: Engine, key: str, key_type: int = GROUP, timeout_ms: int | None = None
+) -> LocatedCoordinator:
+    """Ask any broker for the coordinator of a key. Raises the `KafkaError` of the connection.
+    `timeout_ms`: as for `Engine.call`."""
+    node_id, request = await engine.any_node(), find_coordinator(key, key_type)
+    response = await engine.call(node_id, request, FindCoordinatorResponse, timeout_ms)
     node, error, broker_text = coordinator_answer(response)
     if node is None:
         return LocatedCoordinator(NO_NODE, NO_NODE, error, broker_text)

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from odradek.coordinator.operation import OperationResult
-from odradek.coordinator.transaction.ids_by_change import LEAST_STEP_MS, IdsByChange
+from odradek.coordinator.transaction.ids_by_change import LEAST_STEP_MS, ChangeRun, IdsByChange
 from odradek.coordinator.transaction.transaction_metadata import TransactionMetadata
 from odradek.coordinator.transaction.transaction_records import TransactionLogKey
 from odradek.coordinator.transaction.transaction_shard import EXPIRE, TransactionShard
@@ -74,18 +74,9 @@ def test_whatever_the_clock_does_exactly_the_ids_that_were_not_used_for_so_long_
 
 
 def test_a_look_stops_at_the_first_ids_that_have_not_expired() -> None:
-    looked_at: list[int] = []
-
-    class Noted(int):
-        def __sub__(self, other: int) -> int:
-            looked_at.append(int(self))
-            return int(self) - other
-
-    ids = IdsByChange()
-    ids.put(changed("ahead", Noted(START_MS + 8 * WEEK_MS)))
+    run = ChangeRun()
     for number in range(1_000):
-        ids.put(changed(f"id-{number}", Noted(START_MS + 2 * number * 60_000)))
-    looked_at.clear()
-    found = list(ids.changed_until(START_MS + 20 * 60_000))
-    assert len(found) == 11
-    assert len(looked_at) < 20
+        run.by_id[f"id-{number}"] = changed(f"id-{number}", START_MS + 2 * number * 60_000)
+    run.by_id["behind them"] = changed("behind them", START_MS)  # No clock puts one here.
+    found = [each.transactional_id for each in run.changed_until(START_MS + 20 * 60_000)]
+    assert found == [f"id-{number}" for number in range(11)]

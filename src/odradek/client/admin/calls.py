@@ -81,10 +81,13 @@ class Calls:
         """Send a request; see `Engine.call`. If the time of the whole call ends before the answer
         comes, the connection is closed, as in Java: later calls would wait behind that answer.
         """
+        return self.engine.call(node_id, request, response_type, self._request_timeout_ms())
+
+    def _request_timeout_ms(self) -> int:
         timeout_ms = self.engine.config.request_timeout_ms
-        if self._deadline_ms is not None:
-            timeout_ms = min(timeout_ms, max(1, self._deadline_ms - self.engine.now_ms))
-        return self.engine.call(node_id, request, response_type, timeout_ms)
+        if self._deadline_ms is None:
+            return timeout_ms
+        return min(timeout_ms, max(1, self._deadline_ms - self.engine.now_ms))
 
     async def ask_any(self, request: Any, response_type: type[R]) -> R:
         """Send a request that any broker can answer. One attempt."""
@@ -116,7 +119,7 @@ class Calls:
     ) -> tuple[int, R]:
         """Send a request to the coordinator of a key, which `name` calls for errors; return its
         broker's id too. One attempt."""
-        found = await located(self.engine, key, key_type)
+        found = await located(self.engine, key, key_type, self._request_timeout_ms())
         raise_for_code(found.error, f"finding the coordinator of {name}", found.broker_text)
         return found.broker_id, await self.call(found.node_id, request, response_type)
 

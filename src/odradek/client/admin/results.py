@@ -77,8 +77,8 @@ class Reassignment:
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
-    """One node of the metadata quorum, as the leader sees it. Times are milliseconds since 1970, -1
-    if they are unknown or the leader's own."""
+    """One node of the metadata quorum, as the leader sees it. Times are milliseconds since 1970 by
+    the leader's clock, -1 if they are unknown; the leader's own are the present."""
 
     node_id: int
     directory_id: UUID
