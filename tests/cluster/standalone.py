@@ -4,6 +4,9 @@ Started from the installed PySpark, as `sbin/start-all.sh` of a Spark distributi
 free ports of the loopback interface. Each application gets an executor of its own, a JVM, on both
 workers, which remove the directory of an application soon after its end. Nothing of the environment
 of the tests reaches a worker but `PATH`, `HOME`, the place of Java and that of temporary files.
+
+`SPARK_HOME` is the home that local sessions have, for the archive of classes fits its class path
+only. It lacks the Python of the distribution, which executors get by `PYTHONPATH` instead.
 """
 
 from __future__ import annotations
@@ -20,10 +23,14 @@ from pathlib import Path
 
 import pyspark
 
+from odradek.spark.home import spark_home
 from odradek.spark.java import java_home
 
 HOST = "127.0.0.1"
-SPARK_HOME = Path(pyspark.__file__).parent
+DISTRIBUTION = Path(pyspark.__file__).parent
+SPARK_HOME = spark_home()
+PYTHON_ZIPS = sorted((DISTRIBUTION / "python" / "lib").glob("*.zip"))
+"""PySpark and Py4J, as a Spark distribution has them for executors without either."""
 READY_SECONDS = 300
 STOP_SECONDS = 20
 KEPT = ("PATH", "HOME", "TMPDIR", "SPARK_LOCAL_DIRS", "JDK_JAVA_OPTIONS")
@@ -104,6 +111,7 @@ class Cluster:
                     **kept,
                     "JAVA_HOME": str(java_home()),
                     "SPARK_HOME": str(SPARK_HOME),
+                    "PYTHONPATH": os.pathsep.join(map(str, PYTHON_ZIPS)),
                     "SPARK_LOCAL_IP": "127.0.0.1",
                     "SPARK_DAEMON_MEMORY": "256m",
                     "SPARK_DAEMON_JAVA_OPTS": DAEMON_OPTIONS,

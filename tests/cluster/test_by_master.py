@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from cluster.jobs import Records, round_trips
 from cluster.packed import Packed, linked_environment
-from cluster.standalone import EXECUTORS, Cluster
+from cluster.standalone import EXECUTORS, SPARK_HOME, Cluster
 from odradek import leaves
 from odradek.demo import flights, pipeline, reference, replay
 from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC, REJECTED_TOPIC, Locations
@@ -37,6 +37,7 @@ def spark(cluster: Cluster, packed: Packed, home: Path) -> Iterator[SparkSession
         archives.append(f"{poor_environment(home, name, packages)}#{name}")
         (home / name).symlink_to(sys.prefix)
     config = {**EXECUTORS, "spark.archives": ",".join(archives)}
+    os.environ["SPARK_HOME"] = str(SPARK_HOME)  # `home` sets it back.
     session = cluster_session(cluster.url, "tests", archive=packed.archive, config=config)
     yield session
     session.stop()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cluster.jobs import Records
 from cluster.packed import Packed
-from cluster.standalone import EXECUTORS, SPARK_HOME, Cluster
+from cluster.standalone import DISTRIBUTION, EXECUTORS, Cluster
 from odradek.spark.java import java_home
 
 JOB = """\
@@ -44,9 +44,9 @@ def test_a_submitted_job_runs_out_of_the_archive(
         text=True,
         cwd=tmp_path,
         env={
-            "PATH": f"{SPARK_HOME / 'bin'}:{os.environ['PATH']}",
+            "PATH": f"{DISTRIBUTION / 'bin'}:{os.environ['PATH']}",
             "JAVA_HOME": str(java_home()),
-            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_HOME": str(DISTRIBUTION),
             "SPARK_LOCAL_IP": "127.0.0.1",
         },
         check=False,
