@@ -140,8 +140,9 @@ def test_a_command_is_imported_without_the_garbage_collector_which_then_goes_on(
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-BLOCK = "import sys; sys.modules.update(dict.fromkeys({missing!r}))\n"
-"""Importing a module whose entry is None raises `ModuleNotFoundError`."""
+BLOCK = "import logging, sys; logging.disable(); sys.modules.update(dict.fromkeys({missing!r}))\n"
+"""Importing a module whose entry is None raises `ModuleNotFoundError`. A client's thread would log
+into the middle of the line with that error."""
 ANY = "brokers='127.0.0.1:1'"
 
 
