@@ -3,12 +3,14 @@ nulls. `tests/spark/test_value_format.py` compares the results with Spark's `fro
 """
 
 import random
+import zoneinfo
 from datetime import UTC
 
 import pyarrow as pa
 import pytest
 
 from odradek.demo.pipeline import FLIGHT
+from odradek.spark.json import times
 from odradek.spark.json.columns import JsonColumns
 from odradek.spark.json.records import RecordParser
 from odradek.spark.json.schema import SchemaError, parse_schema
@@ -154,3 +156,18 @@ def test_bytes_that_are_not_utf_8_are_an_error():
         "there is '\ufffd' where a value should be (character 1); "
         "byte 0 is 0xff, not UTF-8: read as U+FFFD",
     ]
+
+
+def test_the_names_of_zones_are_read_once_however_many_are_unknown(monkeypatch):
+    reads = []
+
+    def available_timezones():
+        reads.append(1)
+        return zoneinfo.available_timezones()
+
+    monkeypatch.setattr(times, "available_timezones", available_timezones)
+    times.known_zones.cache_clear()
+    values = [f'{{"t": "2020-01-02 03:04:05 X{n}/Y"}}'.encode() for n in range(3)]
+    structs, _ = decoded("t timestamp", *values, b'{"t": "2020-01-02 03:04:05 Asia/Tokyo"}')
+    assert [each["t"] is None for each in structs] == [True, True, True, False]
+    assert len(reads) == 1
