@@ -3,16 +3,18 @@
 There are lines of parts, which run at the same time, so that one computes while the others wait for
 processes and timers:
 
-    what computes: units, properties, the simulator; then the leaves' own tests once more
-    interpreted, if they ran compiled
+    what computes, two lines that share their parts: the simulator, properties, units; the leaves'
+    own tests once more interpreted, if they ran compiled
     real clients
     the command
     Spark on this machine
     Spark on a standalone cluster of processes, with an archive of `odradek spark pack`
 
-The first line gets the processors that the others leave: its tests have simulated time, and those
-of the others do not wait longer than they must. Its output appears as it comes, and that of the
-others after it. The last lines name the parts that failed.
+What computes gets the processors that the others leave: its tests have simulated time, and those
+of the others do not wait longer than they must. The output of the first line appears as it comes,
+and that of the others after it. The last lines name the parts that failed.
+
+A part is one process. Workers of pytest-xdist would each collect all tests, and report each one.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,11 +39,9 @@ from odradek import leaves
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTEST = (sys.executable, "-m", "pytest", "-q")
-TWO_WORKERS = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
-"""The order is that of the directories: the small files of `tests/unit` end at the same time."""
 WITHOUT_SPARK = "not interop and not spark and not cluster"
 OF_OTHER_LINES = ("cli", "clients", "cluster", "interop", "spark")
-"""The directories of tests that the first line leaves out."""
+"""The directories of tests that the computing lines leave out."""
 NICE = 5
 NO_LEAVES = tuple(
     f"tests/property/test_{name}.py"
@@ -69,19 +70,31 @@ class Part:
 
 
 def computing_parts() -> list[Part]:
-    left_out = [f"--ignore=tests/{name}" for name in OF_OTHER_LINES]
+    """Return the parts without processes and timers to wait for, the longest ones first, so that
+    the lines that share them end at about the same time."""
+    packages = leaves_packages()
+    elsewhere = ("property", "sim", "unit", *OF_OTHER_LINES)
     parts = [
-        Part(
-            "units, properties, the simulator",
-            (*TWO_WORKERS, "-m", WITHOUT_SPARK, *left_out, "tests"),
-        )
+        computing("the simulator", "tests/sim"),
+        computing("properties", "tests/property"),
+        computing("units of the leaves' packages", *packages),
+        computing("other units", *ignored(packages), "tests/unit"),
+        computing("other tests", *ignored(f"tests/{name}" for name in elsewhere), "tests"),
     ]
     if leaves.is_compiled_from_these_sources():
+        arguments = (*packages, "tests/property", *BROKEN_LEAVES, *ignored(NO_LEAVES))
         interpreted = {"ODRADEK_INTERPRETED": "1"}
-        no_leaves = [f"--ignore={path}" for path in NO_LEAVES]
-        arguments = (*TWO_WORKERS, *leaves_tests(), *BROKEN_LEAVES, *no_leaves)
-        parts.append(Part("the leaves once more, interpreted", arguments, interpreted))
+        parts.insert(1, Part("the leaves once more, interpreted", arguments, interpreted))
     return parts
+
+
+def computing(name: str, *arguments: str) -> Part:
+    return Part(name, ("-m", WITHOUT_SPARK, *arguments))
+
+
+def ignored(paths: Iterable[str]) -> list[str]:
+    """Return the options that leave out tests."""
+    return [f"--ignore={path}" for path in paths]
 
 
 WAITING_PARTS = (
@@ -92,18 +105,17 @@ WAITING_PARTS = (
 )
 
 
-def leaves_tests() -> list[str]:
-    """Return the tests that reach the leaves in this process, by the leaves' packages."""
-    packages = sorted({leaf.split(".")[1] for leaf in leaves.LEAVES})
-    return [*(f"tests/unit/{package}" for package in packages), "tests/property"]
+def leaves_packages() -> list[str]:
+    """Return the directories of the unit tests of all packages with leaves."""
+    return sorted({f"tests/unit/{leaf.split('.')[1]}" for leaf in leaves.LEAVES})
 
 
 class Line(Thread):
-    """Runs its parts one after the other. `output`, if given, gets what they print; `nice` is how
-    far behind other processes they stand.
+    """Takes a part after the other from `parts`, which other lines may share, and runs it.
+    `output`, if given, gets what they print; `nice` is how far behind other processes they stand.
     """
 
-    def __init__(self, parts: Sequence[Part], output: IO[bytes] | None, nice: int = 0) -> None:
+    def __init__(self, parts: deque[Part], output: IO[bytes] | None, nice: int = 0) -> None:
         super().__init__()
         self.parts = parts
         self.output = output
@@ -113,8 +125,10 @@ class Line(Thread):
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self) -> None:
-        for part in self.parts:
-            if self.stopped:
+        while self.parts and not self.stopped:
+            try:
+                part = self.parts.popleft()
+            except IndexError:  # Another line took the last one just now.
                 return
             say(part.name)
             started = time.monotonic()
@@ -171,10 +185,13 @@ def run_all(lines: Sequence[Line]) -> None:
 def main() -> int:
     started = time.monotonic()
     with ExitStack() as stack:
-        lines = [Line(computing_parts(), None, NICE)]
-        lines += [
-            Line([part], stack.enter_context(tempfile.TemporaryFile())) for part in WAITING_PARTS
-        ]
+
+        def output() -> IO[bytes]:
+            return stack.enter_context(tempfile.TemporaryFile())
+
+        parts = deque(computing_parts())
+        lines = [Line(parts, None, NICE), Line(parts, output(), NICE)]
+        lines += [Line(deque([part]), output()) for part in WAITING_PARTS]
         try:
             run_all(lines)
         except KeyboardInterrupt:

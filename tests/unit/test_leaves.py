@@ -12,7 +12,7 @@ import pytest
 
 import odradek
 from odradek import leaves
-from scripts.all_tests import NO_LEAVES, ROOT, leaves_tests
+from scripts.all_tests import NO_LEAVES, ROOT, leaves_packages
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_every_leaf_has_a_source() -> None:
 
 
 def test_every_package_with_leaves_is_also_tested_interpreted() -> None:
-    directories = [ROOT / name for name in leaves_tests()]
+    directories = [ROOT / name for name in leaves_packages()]
     assert [directory for directory in directories if not directory.is_dir()] == []
     packages = {leaf.split(".")[1] for leaf in leaves.LEAVES}
     assert {ROOT / "tests" / "unit" / name for name in packages} <= set(directories)
