@@ -8,7 +8,8 @@ A plan moves no more than it must. A new replica goes to a broker in a rack that
 not in, if there is one, and of those to the broker with the fewest replicas. What is being moved
 already counts as moved, so a plan that was interrupted is made again and goes on. A replica that is
 being copied to a broker which stopped meanwhile, or was cordoned, gets another broker if there is
-one.
+one. Where there is none, a drain takes back a replica that was to be removed rather than wait for a
+broker that is stopped.
 """
 
 from __future__ import annotations
@@ -50,15 +51,17 @@ class Placement:
 
 class Planner:
     """Plans over the brokers that run and are not cordoned, given with their racks, and all
-    partitions of the cluster.
+    partitions of the cluster. `cordoned`: the brokers that run, too, and get no new replicas.
     """
 
     def __init__(
         self,
         racks: Mapping[int, str | None],
         placements: Mapping[TopicPartition, Placement],
+        cordoned: Collection[int] = (),
     ) -> None:
         self._racks = racks
+        self._cordoned = frozenset(cordoned)
         self._placements = placements
         self._replicas: Counter[int] = Counter()
         self._leaders: Counter[int] = Counter()
@@ -77,13 +80,14 @@ class Planner:
         return self._changes(self._spread_leaders(plan))
 
     def resize(self, partitions: Iterable[TopicPartition], count: int) -> Plan:
-        """Give these partitions `count` replicas. Those that go are out of sync, or else on the
-        brokers with most replicas; the leader stays. Raises `PlanError`."""
+        """Give these partitions `count` replicas. Those that go are out of sync, or else on brokers
+        that are cordoned or do not run, or else on the brokers with most replicas; the leader
+        stays. Raises `PlanError`."""
         if count > len(self._racks):
             raise PlanError(
                 f"{count} replicas need {count} brokers, and {len(self._racks)} are running that "
-                "are not cordoned. What to do: start more, or odradek cluster uncordon, or ask for "
-                f"at most {len(self._racks)}"
+                f"are not cordoned. What to do: {self._uncordon()}start more, or ask for at most "
+                f"{len(self._racks)}"
             )
         plan: Plan = {}
         for key in sorted(partitions):
@@ -100,7 +104,9 @@ class Planner:
         for key, placement in sorted(self._placements.items()):
             if broker in placement.holders:
                 replicas = self._reachable(placement, others)
-                plan[key] = self._without(broker, key, placement, replicas, others)
+                if broker in replicas:
+                    replicas = self._without(broker, key, placement, replicas, others)
+                plan[key] = self._without_lost_copies(broker, placement, replicas)
         return self._changes(plan)
 
     def _without(
@@ -112,25 +118,67 @@ class Planner:
         others: Collection[int],
     ) -> Replicas:
         """Return `replicas` with one of the others in the place of this broker."""
-        if broker not in replicas:
-            return replicas
         kept = tuple(each for each in replicas if each != broker)
-        if not others:
-            raise PlanError(
-                f"there is no other broker to move {key} to. What to do: start one first"
-            )
         if set(others).difference(kept):
             self._replicas[broker] -= 1
             added = self._best(kept, others)
             return tuple(added if each == broker else each for each in replicas)
         if broker in placement.adding:
-            return (*kept, *placement.removing)[: len(replicas)]
+            return self._given_up(broker, placement, kept)
+        uncordon = self._uncordon(without=(broker, *kept))
+        if not others:
+            which = "that is not cordoned " if uncordon else ""
+            raise PlanError(
+                f"there is no other broker {which}to move {key} to. What to do: {uncordon}start "
+                "another one first"
+            )
         raise PlanError(
             f"{key} has {len(replicas)} replicas, and without broker {broker} "
-            f"there are {len(others)} brokers that run and are not cordoned. What to do: start "
-            f"another one first, or give the topic fewer replicas (odradek topic alter {key.topic} "
-            f"--replicas {len(others)})"
+            f"there are {len(others)} brokers that run and are not cordoned. What to do: "
+            f"{uncordon}start another one first, or give the topic fewer replicas (odradek topic "
+            f"alter {key.topic} --replicas {len(others)})"
         )
+
+    def _given_up(self, broker: int, placement: Placement, kept: Replicas) -> Replicas:
+        """Return the replicas without the one that is being copied to this broker: those that were
+        to be removed stay in its place, and in that of copies to brokers that do not run."""
+        lost = {each for each in placement.adding if not self._runs(each)}
+        there = tuple(each for each in kept if each not in lost)
+        return (*there, *self._holding(placement, broker))[: len(placement.replicas)]
+
+    def _without_lost_copies(
+        self, broker: int, placement: Placement, replicas: Replicas
+    ) -> Replicas:
+        """Return the replicas, with brokers that run and have the records, and were to be removed,
+        in the place of copies to brokers that do not run, as far as there are such."""
+        for lost in placement.adding:
+            if lost in replicas and not self._runs(lost):
+                instead = [
+                    each
+                    for each in self._holding(placement, broker)
+                    if each not in replicas and (self._runs(each) or each in placement.in_sync)
+                ]
+                if instead:
+                    replicas = tuple(instead[0] if each == lost else each for each in replicas)
+        return replicas
+
+    def _holding(self, placement: Placement, broker: int) -> Sequence[int]:
+        """Return the other brokers that are to remove the partition, those in sync first."""
+        return sorted(
+            (each for each in placement.removing if each != broker),
+            key=lambda each: (each not in placement.in_sync, not self._runs(each)),
+        )
+
+    def _runs(self, broker: int) -> bool:
+        return broker in self._racks or broker in self._cordoned
+
+    def _uncordon(self, without: Collection[int] = ()) -> str:
+        """Return the advice to uncordon one of the cordoned brokers; nothing if there is none."""
+        found = [str(each) for each in sorted(self._cordoned.difference(without))]
+        if not found:
+            return ""
+        one_of = "" if len(found) == 1 else f" (one of {', '.join(found)})"
+        return f"odradek cluster uncordon {'BROKER' if one_of else found[0]}{one_of}, or "
 
     def _reachable(self, placement: Placement, among: Collection[int]) -> Replicas:
         """Return the replicas, with others of these brokers in the place of those that are being
@@ -164,8 +212,8 @@ class Planner:
             goes = max(
                 (each for each in replicas if each != placement.leader),
                 key=lambda each: (
-                    each not in self._racks,
                     each not in placement.in_sync,
+                    each not in self._racks,
                     self._replicas[each],
                     replicas.index(each),
                 ),

@@ -120,6 +120,51 @@ def test_draining_a_broker_that_only_copies_gives_up_what_no_other_can_have() ->
     assert Planner(brokers(1, 3, 4), moving((1, 3), adding=(3,))).drain(3) == {partition(0): (1, 4)}
 
 
+def test_draining_takes_back_what_has_the_records_rather_than_wait_for_a_stopped_broker() -> None:
+    to_others = Placement((3, 4), 1, (1, 2), adding=(3, 4), removing=(1, 2))
+    assert Planner(brokers(1, 3), {partition(0): to_others}).drain(3) == {partition(0): (1, 2)}
+    more = Placement((1, 3, 4), 1, (1, 2), adding=(3, 4), removing=(2,))
+    assert Planner(brokers(1, 3), {partition(0): more}).drain(3) == {partition(0): (1, 2)}
+    away = Placement((1, 4), 1, (1, 3), adding=(4,), removing=(2, 3))
+    assert Planner(brokers(1), {partition(0): away}, cordoned=[2, 3]).drain(3) == {
+        partition(0): (1, 2)
+    }
+    # A cordoned broker that runs goes on copying.
+    assert Planner(brokers(1), {partition(0): away}, cordoned=[2, 3, 4]).drain(3) == {}
+
+
+def test_a_copy_to_the_only_open_broker_is_given_up_where_its_source_is_cordoned() -> None:
+    at = {partition(0): Placement((3,), 1, (1,), adding=(3,), removing=(1,))}
+    assert Planner(brokers(3), at, cordoned=[1]).drain(3) == {partition(0): (1,)}
+
+
+def test_a_refused_plan_names_the_cordoned_brokers_that_could_take_the_replicas() -> None:
+    none_open = "no other broker that is not cordoned .*: odradek cluster uncordon 2, or start"
+    with pytest.raises(PlanError, match=none_open):
+        Planner(brokers(1), placed((1,)), cordoned=[2]).drain(1)
+    with pytest.raises(PlanError, match=r"uncordon BROKER \(one of 2, 3\), or start"):
+        Planner(brokers(1), placed((1,)), cordoned=[2, 3]).drain(1)
+    with pytest.raises(PlanError, match="What to do: odradek cluster uncordon 4, or start another"):
+        Planner(brokers(1, 2), placed((1, 2, 3)), cordoned=[3, 4]).drain(1)
+    with pytest.raises(PlanError, match="What to do: start another one first"):
+        Planner(brokers(1, 2), placed((1, 2, 3)), cordoned=[3]).drain(1)
+    with pytest.raises(PlanError, match="What to do: odradek cluster uncordon 2, or start more"):
+        Planner(brokers(1), placed((1,)), cordoned=[2]).resize([partition(0)], 2)
+    with pytest.raises(PlanError, match="What to do: start more"):
+        Planner(brokers(1), placed((1,))).resize([partition(0)], 2)
+
+
+def test_fewer_replicas_leave_one_out_of_sync_before_one_on_a_cordoned_broker() -> None:
+    at = {partition(0): Placement((1, 2, 3), 1, in_sync=(1, 2))}
+    assert Planner(brokers(1, 3), at, cordoned=[2]).resize([partition(0)], 2) == {
+        partition(0): (1, 2)
+    }
+    in_sync = placed((1, 2, 3))
+    assert Planner(brokers(1, 3), in_sync, cordoned=[2]).resize([partition(0)], 2) == {
+        partition(0): (1, 3)
+    }
+
+
 def test_fewer_replicas_keep_the_leader_and_those_in_sync() -> None:
     at = {partition(0): Placement((1, 2, 3), leader=3, in_sync=(1, 3))}
     assert Planner(brokers(1, 2, 3), at).resize([partition(0)], 2) == {partition(0): (1, 3)}
