@@ -8,7 +8,7 @@ import subprocess
 from cli.processes import ODRADEK, run
 from cli.test_up_nodes import until
 from odradek import Admin, Producer
-from odradek.cli.exits import REFUSED, UNREACHABLE
+from odradek.cli.exits import FAILED, NOT_FOUND, REFUSED, UNREACHABLE, USAGE
 from odradek.client.errors import ApiTimeout
 from odradek.testing import Cluster
 
@@ -131,6 +131,46 @@ def test_a_drain_that_is_refused_or_only_tried_cordons_nobody() -> None:
         for node in cluster.ids:
             assert run("cluster", "drain", str(node), "--dry-run", *at).returncode == 0
             assert not admin.log_dirs(node)[node][0].is_cordoned
+
+
+def test_a_broker_without_replicas_is_cordoned_only_when_that_is_confirmed() -> None:
+    with Cluster(3) as cluster, Admin(brokers=cluster.bootstrap) as admin:
+        drain = ("cluster", "drain", "3", "-b", cluster.bootstrap)
+        assert 3 not in holders(admin)
+        tried = run(*drain, "--dry-run", "--json")
+        assert json.loads(tried.stdout) == {"step": "cordon", "broker": 3}
+        refused = run(*drain)
+        assert refused.returncode == USAGE
+        assert "confirm with --yes" in refused.stderr
+        assert not admin.log_dirs(3)[3][0].is_cordoned
+
+        drained = run(*drain, "--yes", "--json")
+        assert drained.returncode == 0, drained.stderr
+        assert json.loads(drained.stdout) == {"broker": 3, "drained": True, "cordoned": True}
+        said = "odradek: broker 3 is cordoned; `odradek cluster uncordon 3` undoes it\n"
+        assert drained.stderr == said
+        again = run(*drain)  # Nothing is left to confirm.
+        assert again.returncode == 0, again.stderr
+        assert said not in again.stderr
+
+
+def test_a_broker_is_not_uncordoned_before_it_is_started() -> None:
+    with Cluster(3) as cluster, Admin(brokers=cluster.bootstrap) as admin:
+        at = ("-b", cluster.address_of(1))
+        admin.set_config({"cordoned.log.dirs": "*"}, broker=3)
+        cluster.kill(3)
+        until(lambda: {node.id for node in admin.cluster().nodes} == {1, 2})
+        refused = run("cluster", "uncordon", "3", *at)
+        assert refused.returncode == FAILED
+        assert "broker 3 does not run. What to do: start it, then uncordon it" in refused.stderr
+        missing = run("cluster", "uncordon", "9", *at)
+        assert missing.returncode == NOT_FOUND
+        assert missing.stderr == "odradek: there is no broker 9; there are 1, 2, 3\n"
+        cluster.start(3)
+        until(lambda: {node.id for node in admin.cluster().nodes} == {1, 2, 3})
+        done = run("cluster", "uncordon", "3", *at)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == "odradek: broker 3 gets new replicas\n"
 
 
 def test_the_status_of_a_cluster_without_a_majority_shows_what_its_broker_knows() -> None:

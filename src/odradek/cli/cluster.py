@@ -14,7 +14,7 @@ import click
 
 from odradek.cli import exits
 from odradek.cli.clients import admin, broker_options, cluster_settings
-from odradek.cli.cordon import cordon, uncordon
+from odradek.cli.cordon import Effect, cordon, cordon_of, is_running, uncordon
 from odradek.cli.options import (
     DRY_RUN,
     YES,
@@ -272,7 +272,16 @@ def grow(
     with admin(cluster_settings(ctx)) as client:
         placements = present_placements(client)
         plan = planner(client, placements).grow(replicas)
-        carry_out(client, plan, placements, at_once, yes=yes, dry_run=dry_run, as_json=as_json)
+        carry_out(
+            client,
+            plan,
+            placements,
+            lambda *_: True,  # Any copy to a broker that stopped is planned again.
+            at_once,
+            yes=yes,
+            dry_run=dry_run,
+            as_json=as_json,
+        )
 
 
 @cluster.command("drain")
@@ -293,39 +302,64 @@ def drain(
         if broker not in known and not any(broker in p.holders for p in placements.values()):
             print_stderr(f"odradek: there is no broker {broker}; there are {ids(known)}")
             ctx.exit(exits.NOT_FOUND)
+        before = cordon_of(client, broker)
         plan = planned_drain(client, placements, broker)
-        if not is_confirmed(plan, placements, yes=yes, dry_run=dry_run, as_json=as_json):
+
+        def covers(_: TopicPartition, holders: Collection[int]) -> bool:
+            return broker in holders
+
+        if not is_confirmed(
+            plan,
+            placements,
+            covers,
+            yes=yes,
+            dry_run=dry_run,
+            as_json=as_json,
+            cordons=broker if before.can_be_made else None,
+        ):
             return
-        uncordoned = cordon(client, broker)
-        if uncordoned:
-            print_stderr(
-                f"odradek: broker {broker} is not cordoned: {uncordoned}. New partitions may be "
-                "placed there until it is removed; those that are made meanwhile are moved, too"
-            )
-        moves = Moves(client, at_once, as_json)
+        is_agreed = yes or before.can_be_made or bool(plan)
+        made = cordon(client, broker) if before.can_be_made else before
+        if before.effect is Effect.IMPOSSIBLE:
+            print_stderr(before.sentences(broker))
+        moves = Moves(client, at_once, as_json, covers)
         moves.run_until_empty(
-            plan, lambda: planned_drain(client, present_placements(client), broker)
+            plan,
+            lambda: planned_drain(client, present_placements(client), broker, is_agreed=is_agreed),
         )
         moves.end()
+        gets_none = made.effect is Effect.IN_FORCE
+        is_set = made.effect is not Effect.IMPOSSIBLE
         report_done(
-            f"odradek: broker {broker} has no replicas{'' if uncordoned else ' and gets none'}. "
+            f"odradek: broker {broker} has no replicas{' and gets none' if gets_none else ''}. "
             f"Next: stop it, then odradek cluster remove {broker}"
-            + ("" if uncordoned else f"; to keep it, odradek cluster uncordon {broker}"),
+            + (f"; to keep it, odradek cluster uncordon {broker}" if is_set else ""),
             as_json=as_json,
             broker=broker,
             drained=True,
-            cordoned=not uncordoned,
+            cordoned=gets_none,
         )
 
 
 def planned_drain(
-    client: Admin, placements: Mapping[TopicPartition, Placement], broker: int
+    client: Admin,
+    placements: Mapping[TopicPartition, Placement],
+    broker: int,
+    *,
+    is_agreed: bool = True,
 ) -> Plan:
-    """Return the moves that leave nothing on a broker. Raises `ClickException`."""
+    """Return the moves that leave nothing on a broker. Raises `ClickException` if there are too few
+    others, or if nobody has agreed to any moves (`is_agreed`)."""
     try:
-        return planner(client, placements).drain(broker)
+        plan = planner(client, placements).drain(broker)
     except PlanError as error:
         raise click.ClickException(str(error)) from error
+    if plan and not is_agreed:
+        raise click.ClickException(
+            f"broker {broker} has replicas of {plural(len(plan), 'partition')} now. What to do: "
+            "run the command again, which asks for their moves"
+        )
+    return plan
 
 
 @cluster.command("uncordon")
@@ -336,9 +370,17 @@ def planned_drain(
 def uncordon_broker(ctx: click.Context, broker: int, as_json: bool) -> None:
     """Let a drained or cordoned broker get new replicas again."""
     with admin(cluster_settings(ctx)) as client:
+        if not is_running(client, broker):
+            known = {node.id for node in client.cluster(include_fenced=True).nodes}
+            if broker not in known:
+                print_stderr(f"odradek: there is no broker {broker}; there are {ids(known)}")
+                ctx.exit(exits.NOT_FOUND)
         uncordon(client, broker)
         report_done(
-            f"broker {broker}: gets new replicas", as_json=as_json, broker=broker, cordoned=False
+            f"odradek: broker {broker} gets new replicas",
+            as_json=as_json,
+            broker=broker,
+            cordoned=False,
         )
 
 
@@ -388,7 +430,10 @@ def remove(ctx: click.Context, broker: int, yes: bool, dry_run: bool, as_json: b
         if voter is not None:
             client.remove_voter(broker, voter.directory_id)
             report_done(
-                f"broker {broker}: no voter any more", as_json=as_json, broker=broker, voter=False
+                f"odradek: broker {broker} is no voter any more",
+                as_json=as_json,
+                broker=broker,
+                voter=False,
             )
         if runs:
             raise click.ClickException(
@@ -397,7 +442,9 @@ def remove(ctx: click.Context, broker: int, yes: bool, dry_run: bool, as_json: b
             )
         if is_registered or voter is None:
             client.unregister_broker(broker)
-        report_done(f"broker {broker}: removed", as_json=as_json, broker=broker, removed=True)
+        report_done(
+            f"odradek: broker {broker} is removed", as_json=as_json, broker=broker, removed=True
+        )
 
 
 def ids(brokers: Iterable[int]) -> str:

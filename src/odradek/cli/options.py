@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -124,13 +124,22 @@ class AliasedGroup(click.Group):
         return super().get_command(ctx, self.aliases.get(cmd_name, cmd_name))
 
 
-def confirm(plan: Listing, verb: str, *, yes: bool, dry_run: bool, as_json: bool = False) -> bool:
+def confirm(
+    plan: Listing | Sequence[Listing],
+    verb: str,
+    *,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool = False,
+) -> bool:
     """Show the plan and ask for confirmation on a terminal; otherwise require `--yes`.
 
     With `--dry-run` the plan is the output, on stdout; before a question it goes to stderr.
     """
+    parts = [plan] if isinstance(plan, Listing) else plan
     if dry_run:
-        show(plan, as_json=as_json)
+        for each in parts:
+            show(each, as_json=as_json)
         print_stderr("Nothing was done (--dry-run).")
         return False
     if yes:
@@ -139,8 +148,9 @@ def confirm(plan: Listing, verb: str, *, yes: bool, dry_run: bool, as_json: bool
         raise click.UsageError(
             f"{verb}: stdin is not a terminal: confirm with --yes, or try --dry-run"
         )
-    if sys.stderr.isatty():
-        show_table(plan, on_stderr=True)
-    else:
-        print_stderr(lines(plan))
+    for each in parts:
+        if sys.stderr.isatty():
+            show_table(each, on_stderr=True)
+        else:
+            print_stderr(lines(each))
     return click.confirm(f"{verb}?", err=True)

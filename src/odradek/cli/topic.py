@@ -197,7 +197,16 @@ def alter(
             plan = planner(cluster, placements).resize(wanted, replicas)
         except PlanError as error:
             raise click.ClickException(str(error)) from error
-        carry_out(cluster, plan, placements, at_once, yes=yes, dry_run=dry_run, as_json=as_json)
+        carry_out(
+            cluster,
+            plan,
+            placements,
+            lambda key, _: key.topic == name,
+            at_once,
+            yes=yes,
+            dry_run=dry_run,
+            as_json=as_json,
+        )
 
 
 @topic.command("elect")
