@@ -32,6 +32,7 @@ import pytest
 if __name__ == "__main__":
     os.environ["ODRADEK_INTERPRETED"] = "1"
 
+from odradek import leaves
 from odradek.log import recovery, scan
 from odradek.model.env import File
 from odradek.testing.machine import Wiring, real_broker
@@ -57,6 +58,11 @@ from sim.test_quorum_worlds import BROKEN as BROKEN_QUORUMS
 Patch = Callable[[pytest.MonkeyPatch], None]
 Make = Callable[[int], Any]
 STEPS = 30
+PATCHES_LEAVES = pytest.mark.skipif(
+    leaves.mode() == "compiled",
+    reason="compiled code cannot be replaced: `scripts.all_tests` runs this interpreted",
+)
+"""Marks tests of parts whose patches replace functions or methods of leaves."""
 MOST_SEEDS = 50
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from odradek import leaves
 from sim import broken_leaves
-from sim.broken_parts import CLUSTER_PARTS, BrokenPart, find
+from sim.broken_parts import CLUSTER_PARTS, PATCHES_LEAVES, BrokenPart, find
 
 MOST_SEEDS = 25
 LEAVES = [part for part in CLUSTER_PARTS if part.patch.__module__ == broken_leaves.__name__]
@@ -22,10 +21,7 @@ def test_a_cluster_with_a_broken_part_is_found(part: BrokenPart) -> None:
     assert find(part, part.seed, MOST_SEEDS) is not None
 
 
-@pytest.mark.skipif(
-    leaves.mode() == "compiled",
-    reason="a compiled method cannot be replaced: `scripts.all_tests` runs this interpreted, too",
-)
+@PATCHES_LEAVES
 @pytest.mark.parametrize("part", LEAVES, ids=lambda part: part.name)
 def test_a_cluster_with_a_broken_leaf_is_found(part: BrokenPart) -> None:
     assert find(part, part.seed, MOST_SEEDS) is not None

@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import pytest
 
-from odradek import leaves
 from odradek.testing.sim import explain, run_seed, summary
-from sim.broken_parts import TRANSACTION_PARTS, BrokenPart, find, nothing
+from sim.broken_parts import PATCHES_LEAVES, TRANSACTION_PARTS, BrokenPart, find, nothing
 
 MOST_SEEDS = 25
-PATCHED = pytest.mark.skipif(
-    leaves.mode() == "compiled",
-    reason="a compiled function cannot be replaced: `scripts.all_tests` runs this interpreted",
-)
 
 
 @pytest.mark.parametrize(
     "part",
     [
-        pytest.param(part, id=part.name, marks=[] if part.patch is nothing else [PATCHED])
+        pytest.param(part, id=part.name, marks=[] if part.patch is nothing else [PATCHES_LEAVES])
         for part in TRANSACTION_PARTS
     ],
 )

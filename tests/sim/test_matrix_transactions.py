@@ -73,11 +73,7 @@ def test_row_29_a_wall_clock_that_is_years_wrong_ends_no_session_and_expires_not
     skews: tuple[int, ...],
 ) -> None:
     cluster = live_cluster(**LOOKS_OFTEN)
-    done = producer_of(cluster, "done", 2)
-    assert done.write(0, b"x") is ErrorCode.NONE
-    assert done.commit_offset(5) is ErrorCode.NONE
-    assert done.end(commit=True) is ErrorCode.NONE
-    cluster.until(lambda: done.state is State.COMPLETE_COMMIT)
+    done = producer_that_committed(cluster)
     under_way = producer_of(cluster, "under-way", 2)
     assert under_way.write(0, b"y") is ErrorCode.NONE
     epochs = broker_epochs(cluster)
@@ -96,11 +92,7 @@ def test_row_29_a_wall_clock_that_is_years_wrong_ends_no_session_and_expires_not
 
 def test_row_29_nothing_expires_when_its_coordinator_is_lost_after_a_wrong_year() -> None:
     cluster = live_cluster(**LOOKS_OFTEN)
-    done = producer_of(cluster, "done", 2)
-    assert done.write(0, b"x") is ErrorCode.NONE
-    assert done.commit_offset(5) is ErrorCode.NONE
-    assert done.end(commit=True) is ErrorCode.NONE
-    cluster.until(lambda: done.state is State.COMPLETE_COMMIT)
+    done = producer_that_committed(cluster)
     for machine in cluster.world.machines:
         machine.clock.wall_skew_ms = YEARS_MS
     lost = done.coordinator
@@ -110,6 +102,16 @@ def test_row_29_nothing_expires_when_its_coordinator_is_lost_after_a_wrong_year(
     cluster.scheduler.run(cluster.scheduler.now_ns + 10 * SECOND)
     assert done.coordinator != lost
     assert done.state is State.COMPLETE_COMMIT
+
+
+def producer_that_committed(cluster: LiveCluster) -> Producer:
+    """Return a producer whose transaction of a record and an offset, 5, is complete."""
+    done = producer_of(cluster, "done", 2)
+    assert done.write(0, b"x") is ErrorCode.NONE
+    assert done.commit_offset(5) is ErrorCode.NONE
+    assert done.end(commit=True) is ErrorCode.NONE
+    cluster.until(lambda: done.state is State.COMPLETE_COMMIT)
+    return done
 
 
 def broker_epochs(cluster: LiveCluster) -> dict[int, tuple[int, bool]]:

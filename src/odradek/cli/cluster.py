@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -29,6 +29,7 @@ from odradek.cli.output import Listing, plural, print_stderr, report_done, show
 from odradek.cli.replica_moves import (
     AT_ONCE_OPTION,
     Moves,
+    brokers_text,
     carry_out,
     cordoned_among,
     is_confirmed,
@@ -36,14 +37,9 @@ from odradek.cli.replica_moves import (
     present_placements,
 )
 from odradek.cli.replica_plan import Placement, Plan, PlanError
-from odradek.client.admin.results import (
-    QUORUM_FETCH_TIMEOUT_MS,
-    LogDirectory,
-    Quorum,
-    Reassignment,
-    Topic,
-)
+from odradek.client.admin.results import LogDirectory, Quorum, Reassignment, Topic
 from odradek.client.errors import ApiTimeout
+from odradek.config.broker import BrokerConfig
 from odradek.model.topics import TopicPartition
 
 if TYPE_CHECKING:
@@ -54,6 +50,8 @@ LEAST_VOTERS = 2
 """The number of voters that must all run for one to be removed. Of more, it is stopped first."""
 ADDRESS_UNKNOWN = "runs"
 """In the place of the address of a node that runs."""
+QUORUM_FETCH_TIMEOUT_MS = BrokerConfig.controller_quorum_fetch_timeout_ms.default
+"""A node that runs fetches the metadata log every 500 ms."""
 NOT_ANSWERING = "not answering"
 """In the place of the address of a node that has not fetched the metadata log for a while."""
 NO_QUORUM = Quorum(-1, -1, -1, (), ())
@@ -300,8 +298,7 @@ def drain(
         placements = present_placements(client)
         known = {node.id for node in client.cluster().nodes}
         if broker not in known and not any(broker in p.holders for p in placements.values()):
-            print_stderr(f"odradek: there is no broker {broker}; there are {ids(known)}")
-            ctx.exit(exits.NOT_FOUND)
+            exit_not_found(ctx, broker, known)
         before = cordon_of(client, broker)
         plan = planned_drain(client, placements, broker)
 
@@ -373,8 +370,7 @@ def uncordon_broker(ctx: click.Context, broker: int, as_json: bool) -> None:
         if not is_running(client, broker):
             known = {node.id for node in client.cluster(include_fenced=True).nodes}
             if broker not in known:
-                print_stderr(f"odradek: there is no broker {broker}; there are {ids(known)}")
-                ctx.exit(exits.NOT_FOUND)
+                exit_not_found(ctx, broker, known)
         uncordon(client, broker)
         report_done(
             f"odradek: broker {broker} gets new replicas",
@@ -406,7 +402,7 @@ def remove(ctx: click.Context, broker: int, yes: bool, dry_run: bool, as_json: b
         voter = next((each for each in quorum.voters if each.node_id == broker), None)
         is_registered = any(n.id == broker for n in client.cluster(include_fenced=True).nodes)
         if is_registered or voter is None:
-            runs = any(node.id == broker for node in client.cluster().nodes)
+            runs = is_running(client, broker)
         else:
             runs = broker not in quorum.silent_voters()
         if runs and (voter is None or len(quorum.voters) > LEAST_VOTERS):
@@ -447,5 +443,7 @@ def remove(ctx: click.Context, broker: int, yes: bool, dry_run: bool, as_json: b
         )
 
 
-def ids(brokers: Iterable[int]) -> str:
-    return ", ".join(str(each) for each in sorted(brokers))
+def exit_not_found(ctx: click.Context, broker: int, known: Iterable[int]) -> NoReturn:
+    """Say that there is no such broker, and which there are."""
+    print_stderr(f"odradek: there is no broker {broker}; there are {brokers_text(sorted(known))}")
+    ctx.exit(exits.NOT_FOUND)

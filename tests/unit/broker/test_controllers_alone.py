@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.client.admin.quorum import METADATA_LOG, replica_of
-from odradek.client.admin.results import QUORUM_FETCH_TIMEOUT_MS, Quorum
+from odradek.cli.cluster import QUORUM_FETCH_TIMEOUT_MS
+from odradek.client.admin.quorum import quorum_of, quorum_request
+from odradek.client.admin.results import Quorum
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.describe_cluster import DescribeClusterRequest
-from odradek.protocol.api.describe_quorum import (
-    DescribeQuorumPartition,
-    DescribeQuorumRequest,
-    DescribeQuorumTopic,
-)
 from odradek.testing.machine import host_of
 from odradek.testing.scheduler import SECOND
 from unit.broker.cluster_nodes import CLUSTER_PORT, VOTERS, ClusterNodes
@@ -70,13 +66,7 @@ def test_a_controller_stops_at_once_and_starts_again(nodes: ClusterNodes) -> Non
 
 def described(nodes: ClusterNodes) -> Quorum:
     """The quorum as the client of an administrator gets it from the active controller."""
-    partition = DescribeQuorumPartition(partition_index=0)
-    topics = [DescribeQuorumTopic(topic_name=METADATA_LOG, partitions=[partition])]
-    answer = nodes.ask(nodes.node(BROKER), DescribeQuorumRequest(topics=topics))
-    found = answer.topics[0].partitions[0]
-    voters = tuple(replica_of(each) for each in found.current_voters)
-    observers = tuple(replica_of(each) for each in found.observers)
-    return Quorum(found.leader_id, found.leader_epoch, found.high_watermark, voters, observers)
+    return quorum_of(nodes.ask(nodes.node(BROKER), quorum_request()))
 
 
 def silent(nodes: ClusterNodes) -> frozenset[int]:

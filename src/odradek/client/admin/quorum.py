@@ -25,29 +25,11 @@ class QuorumCalls(Calls):
 
     async def quorum(self) -> Quorum:
         """Return the leader, the voters and the observers of the metadata quorum."""
-        partition = DescribeQuorumPartition(partition_index=0)
-        request = DescribeQuorumRequest(
-            topics=[DescribeQuorumTopic(topic_name=METADATA_LOG, partitions=[partition])]
-        )
+        request = quorum_request()
 
         async def attempt() -> Quorum:
             answer = await self.ask_controller(request, DescribeQuorumResponse)
-            raise_for_code(answer.error_code, "describing the quorum", answer.error_message)
-            found = answer.topics[0].partitions[0]
-            raise_for_code(found.error_code, "describing the quorum", found.error_message)
-            return Quorum(
-                found.leader_id,
-                found.leader_epoch,
-                found.high_watermark,
-                tuple(replica_of(each) for each in found.current_voters),
-                tuple(replica_of(each) for each in found.observers),
-                {
-                    node.node_id: {
-                        each.name: address_text(each.host, each.port) for each in node.listeners
-                    }
-                    for node in answer.nodes
-                },
-            )
+            return quorum_of(answer)
 
         return await self.retry(attempt)
 
@@ -74,6 +56,31 @@ class QuorumCalls(Calls):
             )
 
         await self.retry(attempt)
+
+
+def quorum_request() -> DescribeQuorumRequest:
+    """Return the request for the quorum of the metadata log."""
+    partition = DescribeQuorumPartition(partition_index=0)
+    topic = DescribeQuorumTopic(topic_name=METADATA_LOG, partitions=[partition])
+    return DescribeQuorumRequest(topics=[topic])
+
+
+def quorum_of(answer: DescribeQuorumResponse) -> Quorum:
+    """Return the quorum of a response. Raises the `KafkaError` in it."""
+    raise_for_code(answer.error_code, "describing the quorum", answer.error_message)
+    found = answer.topics[0].partitions[0]
+    raise_for_code(found.error_code, "describing the quorum", found.error_message)
+    return Quorum(
+        found.leader_id,
+        found.leader_epoch,
+        found.high_watermark,
+        tuple(replica_of(each) for each in found.current_voters),
+        tuple(replica_of(each) for each in found.observers),
+        {
+            node.node_id: {each.name: address_text(each.host, each.port) for each in node.listeners}
+            for node in answer.nodes
+        },
+    )
 
 
 def replica_of(state: ReplicaState) -> QuorumReplica:

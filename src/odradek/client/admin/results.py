@@ -14,8 +14,6 @@ from odradek.model.topics import TopicPartition
 
 SILENT_MS = 10_000
 """A node that fetches nothing for so long does not run."""
-QUORUM_FETCH_TIMEOUT_MS = 2_000
-"""The default of `controller.quorum.fetch.timeout.ms`. A node that runs fetches every 500 ms."""
 
 
 @dataclass(frozen=True, slots=True)

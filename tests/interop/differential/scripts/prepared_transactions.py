@@ -214,6 +214,10 @@ class HeldTransaction:
             "partitions": sorted((topic.topic, list(topic.partitions)) for topic in one.topics),
         }
 
+    def is_complete(self) -> bool:
+        """True if all markers are written."""
+        return str(self.description()["state"]).startswith("Complete")
+
     def until_held(self, state: str) -> Producer:
         """Wait until only the marker that is held is missing; the producer of then."""
         expected = [state, [(REFUSING, [0])]]
@@ -393,6 +397,6 @@ def prepared(peer: Peer, ports: dict[int, int], cluster: PausableCluster) -> Non
         transactions.append((WITHOUT_LEADER, commit_without_leader(nodes, lost)))
         nodes.release()
         for state, held in transactions:
-            wait(lambda held=held: held.description()["state"].startswith("Complete"))  # type: ignore[misc]
+            wait(held.is_complete)
             peer.note(f"{state}, released", held.description())
         peer.note(f"{WITHOUT_LEADER}, stable offset", nodes.stable_offset())
