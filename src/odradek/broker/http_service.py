@@ -14,7 +14,7 @@ reads, and appends as soon as there is room.
 
 from __future__ import annotations
 
-from odradek.broker.metrics.exposition import CONTENT_TYPE, PartitionLabels, exposition
+from odradek.broker.metrics.exposition import CONTENT_TYPE, exposition
 from odradek.broker.metrics.metric import View
 from odradek.broker.node import Node, StartFailed
 from odradek.config.addresses import address_text
@@ -107,10 +107,9 @@ class HttpService:
 
 def node_routes(node: Node) -> dict[str, Route]:
     """The paths of a node that has started."""
-    labels = PartitionLabels()
     return {
-        "/metrics": lambda: metrics_page(node, View.BROKER, labels),
-        "/metrics/partitions": lambda: metrics_page(node, View.PARTITIONS, labels),
+        "/metrics": lambda: metrics_page(node, View.BROKER),
+        "/metrics/partitions": lambda: metrics_page(node, View.PARTITIONS),
         "/livez": live,
         "/readyz": lambda: health(why_not_ready(node)),
     }
@@ -127,8 +126,8 @@ def starting_routes() -> dict[str, Route]:
     }
 
 
-def metrics_page(node: Node, view: View, labels: PartitionLabels) -> HttpResponse:
-    return HttpResponse(200, exposition(node, view, labels), CONTENT_TYPE)
+def metrics_page(node: Node, view: View) -> HttpResponse:
+    return HttpResponse(200, exposition(node, view), CONTENT_TYPE)
 
 
 def live() -> HttpResponse:

@@ -12,8 +12,8 @@ the loop between steps delays nobody, whatever the number of partitions. Only th
 memory: a reader that is slow should stop taking parts. Call it on the owner thread only; a started
 exposition may be dropped at any step.
 
-Two thirds of the lines of single partitions are the same from scrape to scrape: name and labels.
-The labels are prepared once (`PartitionLabels`), and the lines of a `Column` joined in one step.
+The columns of single partitions differ in names and values only. What else is in their lines is
+prepared once a scrape (`column_lines`), and a `Column` is formatted in one step.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from odradek.broker.metrics.metric import (
     Kind,
     LabelValues,
     Metric,
-    PartitionKey,
+    PartitionKeys,
     Value,
     View,
 )
@@ -41,53 +41,22 @@ if TYPE_CHECKING:
     from odradek.broker.node import Node
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-FORGOTTEN_PER_STEP: Final = 1_000
+BEGIN_MARK: Final = "\0"
+"""Stands for the name and the first labels in prepared lines. No topic's name has this character,
+nor a percent sign."""
 
 
-class PartitionLabels(dict[PartitionKey, str]):
-    """The end of the labels of each partition, made once: `topic="t",partition="0"}`.
-
-    Kept between the scrapes of a broker. When most are of partitions that are gone, `forget` lets
-    them go.
-    """
-
-    def __missing__(self, partition: PartitionKey) -> str:
-        text = f'topic="{escaped(partition[0])}",partition="{partition[1]}"}}'
-        self[partition] = text
-        return text
-
-    def forget(self, present: int) -> Iterator[None]:
-        """Remove labels in steps until they are not many more than those of `present` partitions.
-
-        Some may be of partitions that are still there: those are made again.
-        """
-        most = 2 * present + FORGOTTEN_PER_STEP
-        while len(self) > most:
-            for _ in range(FORGOTTEN_PER_STEP):
-                self.popitem()
-            yield
-
-
-def exposition(
-    node: Node, view: View = View.BROKER, partition_labels: PartitionLabels | None = None
-) -> Iterator[bytes]:
-    """Yield a view's page in parts; b"" is a pause. See the module for how to take them.
-
-    `partition_labels`: those of the scrapes before, to be used again.
-    """
-    ends = PartitionLabels() if partition_labels is None else partition_labels
+def exposition(node: Node, view: View = View.BROKER) -> Iterator[bytes]:
+    """Yield a view's page in parts; b"" is a pause. See the module for how to take them."""
     turn = TurnBudget(node.env.clock.monotonic_ns)
     scrape = Scrape(node)
     lines: list[str] = []
-    most_partitions = 0
     for metric in metrics_of(view):
-        partitions = 0
         is_first = True
         for found in metric.read(scrape):
             text = ""
             if isinstance(found, Column):
-                text = column_text(metric, found, ends)
-                partitions += len(found.partitions)
+                text = column_text(metric, found)
             elif found is not None:
                 text = sample_text(metric, *found)
             if is_first and text:
@@ -98,9 +67,6 @@ def exposition(
                 yield "".join(lines).encode()
                 lines.clear()
                 turn.begin()
-        most_partitions = max(most_partitions, partitions)
-    for _ in ends.forget(most_partitions):
-        yield b""
     yield "".join(lines).encode()
 
 
@@ -109,15 +75,21 @@ def head(metric: Metric) -> str:
     return f"# HELP {metric.name} {escaped_help(metric.help)}\n# TYPE {metric.name} {metric.kind}\n"
 
 
-def column_text(metric: Metric, column: Column, ends: PartitionLabels) -> str:
+def column_text(metric: Metric, column: Column) -> str:
     """The lines of a column."""
+    partitions = column.partitions
+    if not partitions.lines:
+        partitions.lines = column_lines(partitions)
     common = label_text(metric.labels[:-2], column.common)
     begin = f"{metric.name}{common[:-1]}," if common else f"{metric.name}{{"
+    # In this order, since a group's id may have a percent sign.
+    return (partitions.lines % tuple(column.values)).replace(BEGIN_MARK, begin)
+
+
+def column_lines(partitions: PartitionKeys) -> str:
+    """The lines of a column, each with `BEGIN_MARK` and a place for the value."""
     return "".join(
-        [
-            f"{begin}{ends[partition]} {value}\n"
-            for partition, value in zip(column.partitions, column.values)
-        ]
+        [f'{BEGIN_MARK}topic="{topic}",partition="{number}"}} %d\n' for topic, number in partitions]
     )
 
 

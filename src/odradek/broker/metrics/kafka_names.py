@@ -33,6 +33,7 @@ from odradek.broker.metrics.metric import (
     Found,
     Kind,
     Metric,
+    PartitionKeys,
     Read,
     ReadSamples,
     Sample,
@@ -318,7 +319,7 @@ def consumer_group_offsets(value: ValueOfCommitted) -> Read:
                 for offsets in scrape.committed_offsets(shard, group_id):
                     values = {key: value(offset, end) for key, offset, end in offsets}
                     known = {key: each for key, each in values.items() if each is not None}
-                    yield Column(list(known), list(known.values()), (group_id,))
+                    yield Column(PartitionKeys(known), list(known.values()), (group_id,))
 
     return read
 

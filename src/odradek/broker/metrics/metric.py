@@ -14,7 +14,7 @@ that it gets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -53,10 +53,21 @@ PartitionKey = tuple[str, int]
 """The name of a topic and the number of a partition; a `TopicPartition` is one."""
 
 
+class PartitionKeys(list[PartitionKey]):
+    """Partitions of which several rows have a column, and what their lines have in common."""
+
+    __slots__ = ("lines",)
+
+    def __init__(self, keys: Iterable[PartitionKey]) -> None:
+        super().__init__(keys)
+        self.lines = ""
+        """For the writer of the page: the lines of any column, but for names and values."""
+
+
 class Column(NamedTuple):
     """One sample of each of many partitions. The last labels of its row are topic and partition."""
 
-    partitions: Sequence[PartitionKey]
+    partitions: PartitionKeys
     values: Sequence[int]
     common: tuple[str, ...] = ()
     """The values of the labels before those two."""

@@ -23,8 +23,8 @@ def of_open_logs(values: Callable[[list[Partition]], list[int]]) -> Read:
 
     def read(scrape: Scrape) -> Iterator[Found]:
         for block in scrape.blocks():
-            online = [partition for partition in block if not partition.failure]
-            yield Column([partition.topic_partition for partition in online], values(online))
+            online = [partition for partition in block.partitions if not partition.failure]
+            yield Column(block.keys_of(online), values(online))
 
     return read
 
@@ -34,8 +34,8 @@ def of_served(values: Callable[[list[Partition]], list[int]]) -> Read:
 
     def read(scrape: Scrape) -> Iterator[Found]:
         for block in scrape.blocks():
-            served = [partition for partition in block if not partition.availability()]
-            yield Column([partition.topic_partition for partition in served], values(served))
+            served = [partition for partition in block.partitions if not partition.leader_error]
+            yield Column(block.keys_of(served), values(served))
 
     return read
 
@@ -45,7 +45,7 @@ def of_partitions(values: Callable[[list[Partition]], list[int]]) -> Read:
 
     def read(scrape: Scrape) -> Iterator[Found]:
         for block in scrape.blocks():
-            yield Column([partition.topic_partition for partition in block], values(block))
+            yield Column(block.keys, values(block.partitions))
 
     return read
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from itertools import compress, islice
 from typing import TYPE_CHECKING, Final
 
-from odradek.broker.metrics.metric import PAUSE, PartitionKey, Sample
+from odradek.broker.metrics.metric import PAUSE, PartitionKey, PartitionKeys, Sample
 from odradek.controller.image import NO_LEADER, PartitionRegistration, TopicImage
 from odradek.replication.partition import Partition, PartitionTotals
 
@@ -36,6 +36,10 @@ MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 
 Committed = tuple[PartitionKey, int, int | None]
 """A partition, the offset that a group has committed, and the end if that is known."""
+
+
+NamedRegistrations = tuple[PartitionKeys, list[PartitionRegistration]]
+"""Some partitions, and the registration of each."""
 
 
 class TopicTotals:
@@ -72,6 +76,29 @@ class TopicTotals:
         self.leading += other.leading
         self.size_bytes += other.size_bytes
         self.segments += other.segments
+
+
+class PartitionBlock:
+    """Some partitions of this broker, which are read in one step."""
+
+    __slots__ = ("_keys", "partitions")
+
+    def __init__(self, partitions: list[Partition]) -> None:
+        self.partitions = partitions
+        self._keys: PartitionKeys | None = None
+
+    @property
+    def keys(self) -> PartitionKeys:
+        """Their keys: the same object each time."""
+        if self._keys is None:
+            self._keys = PartitionKeys(partition.topic_partition for partition in self.partitions)
+        return self._keys
+
+    def keys_of(self, some: list[Partition]) -> PartitionKeys:
+        """The keys of all of them, as mostly, or of some."""
+        if len(some) == len(self.partitions):
+            return self.keys
+        return PartitionKeys(partition.topic_partition for partition in some)
 
 
 class ClusterTotals:
@@ -121,6 +148,8 @@ class Scrape:
         self.all_groups = GroupTotals()
         """Numbers of all groups, after `count_groups`."""
         self.groups_counted = False
+        self._blocks: list[PartitionBlock] = []
+        self._told_registrations: list[NamedRegistrations] | None = None
         self._min_isr = ("", 0)
         self._usage: ProcessUsage | None = None
 
@@ -132,10 +161,12 @@ class Scrape:
 
     # -- topics ------------------------------------------------------------------------------------
 
-    def blocks(self) -> Iterator[list[Partition]]:
-        """Yield the partitions of this broker, `BLOCK` at a time."""
-        for begin in range(0, len(self.partitions), BLOCK):
-            yield self.partitions[begin : begin + BLOCK]
+    def blocks(self) -> Iterator[PartitionBlock]:
+        """Yield the partitions of this broker, `BLOCK` at a time: the same blocks each time."""
+        for number, begin in enumerate(range(0, len(self.partitions), BLOCK)):
+            if number == len(self._blocks):
+                self._blocks.append(PartitionBlock(self.partitions[begin : begin + BLOCK]))
+            yield self._blocks[number]
 
     def count_topics(self) -> Iterator[Sample]:
         """Sum the partitions of this broker by topic."""
@@ -143,7 +174,7 @@ class Scrape:
             return
         self.topics_counted = True
         for block in self.blocks():
-            for partition in block:
+            for partition in block.partitions:
                 self._totals_of(partition.topic_partition.topic).add(partition)
             yield PAUSE
         for number, totals in enumerate(self.topics.values(), 1):
@@ -180,14 +211,18 @@ class Scrape:
                     keys, found = [], []
         yield keys, found
 
-    def told_registrations(
-        self,
-    ) -> Iterator[tuple[list[PartitionKey], list[PartitionRegistration]]]:
-        """Yield the same of the partitions that this broker tells."""
+    def told_registrations(self) -> Iterator[NamedRegistrations]:
+        """Yield the same of the partitions that this broker tells, as the first call found them."""
+        if self._told_registrations is not None:
+            yield from self._told_registrations
+            return
+        found: list[NamedRegistrations] = []
         tells = self.teller()
         for keys, registrations in self.registrations():
             told = [tells(each) for each in registrations]
-            yield list(compress(keys, told)), list(compress(registrations, told))
+            found.append((PartitionKeys(compress(keys, told)), list(compress(registrations, told))))
+            yield found[-1]
+        self._told_registrations = found
 
     def teller(self) -> Callable[[PartitionRegistration], bool]:
         """Find the partitions of the cluster of which this broker has samples: those that it leads,

@@ -7,17 +7,25 @@ import math
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from odradek.broker.metrics import exposition as exposition_module
 from odradek.broker.metrics import reading
 from odradek.broker.metrics.exposition import (
-    PartitionLabels,
+    column_text,
     exposition,
     histogram_text,
     label_text,
 )
-from odradek.broker.metrics.metric import NO_LABELS, Kind, View, histogram
+from odradek.broker.metrics.metric import (
+    NO_LABELS,
+    Column,
+    Kind,
+    PartitionKeys,
+    View,
+    gauge,
+    histogram,
+)
+from odradek.broker.metrics.partition_metrics import of_open_logs
 from odradek.broker.metrics.reading import TURN_NS
-from odradek.broker.metrics.scrape import BLOCK
+from odradek.broker.metrics.scrape import BLOCK, Scrape
 from odradek.broker.metrics.table import METRICS
 from odradek.model.histogram import Histogram
 from unit.broker.memory_broker import MemoryBroker
@@ -89,27 +97,42 @@ def test_page_comes_in_parts_although_the_clock_stands_still(monkeypatch):
     assert sum(1 for _ in exposition(broker.node)) > 20
 
 
-def test_labels_of_a_partition_are_made_once():
+def test_columns_of_the_same_partitions_share_their_keys():
     broker = MemoryBroker()
     broker.create("t", 3)
-    labels = PartitionLabels()
-    first = b"".join(exposition(broker.node, View.PARTITIONS, labels))
-    assert set(labels) == {("t", 0), ("t", 1), ("t", 2)}
-    kept = dict(labels)
-    assert b"".join(exposition(broker.node, View.PARTITIONS, labels)) == first
-    assert all(labels[key] is text for key, text in kept.items())
+    scrape = Scrape(broker.node)
+    columns = [
+        found
+        for metric in METRICS
+        if metric.view is View.PARTITIONS
+        for found in metric.read(scrape)
+        if isinstance(found, Column) and found.partitions
+    ]
+    assert len(columns) > 20
+    assert len({id(column.partitions) for column in columns}) == 2  # of logs, of the metadata
 
 
-def test_labels_of_partitions_that_are_gone_are_forgotten(monkeypatch):
-    monkeypatch.setattr(exposition_module, "FORGOTTEN_PER_STEP", 10)
+def test_column_of_a_partition_that_fails_during_the_scrape_is_without_it():
     broker = MemoryBroker()
     broker.create("t", 3)
-    labels = PartitionLabels()
-    for number in range(500):
-        labels["deleted", number]
-    page = b"".join(exposition(broker.node, View.PARTITIONS, labels))
-    assert len(labels) <= 2 * 3 + 10
-    assert b"".join(exposition(broker.node, View.PARTITIONS, labels)) == page
+    scrape = Scrape(broker.node)
+    read = of_open_logs(lambda partitions: [each.high_watermark for each in partitions])
+
+    def partitions():
+        return [list(found.partitions) for found in read(scrape) if isinstance(found, Column)]
+
+    assert partitions() == [[("t", 0), ("t", 1), ("t", 2)]]
+    broker.node.replicas.by_name["t", 1].fail(ValueError("damaged"))
+    assert partitions() == [[("t", 0), ("t", 2)]]
+
+
+def test_label_of_a_column_may_have_a_percent_sign():
+    metric = gauge("m", "offset", "m", lambda _: iter(()), ("group", "topic", "partition"))
+    column = Column(PartitionKeys([("t", 0), ("t", 1)]), [5, 6], ("100%d\0",))
+    assert column_text(metric, column) == (
+        'm{group="100%d\0",topic="t",partition="0"} 5\n'
+        'm{group="100%d\0",topic="t",partition="1"} 6\n'
+    )
 
 
 def test_row_without_an_open_log_has_no_head():
