@@ -1,7 +1,8 @@
 """Measurements of transactions at one running broker: each function drives it and returns figures.
 
 The client follows `transaction.version` 2, as Java's does: Produce 12 adds partitions, EndTxn 5
-answers the next epoch. It is encoded by our codec and costs both brokers' measurements the same.
+answers the next epoch. Its requests are encoded by our codec, those of single commits before the
+clock starts.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ GROUP_KEY, TRANSACTION_KEY = 0, 1
 LATEST = -1
 PATIENCE_S = 60
 TIMEOUT_MS = 60_000
+RETRY_S = 0.001
 PIPELINE = 200
 RETRIED = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -93,7 +95,12 @@ def new_topic(node: Node, partitions: int = 1) -> str:
 
 def ask(client: socket.socket, request: object, response: type[Any], version: int) -> Any:
     """Send one request; return its answer."""
-    client.sendall(raw_client.frame(request, version))
+    return ask_frame(client, raw_client.frame(request, version), response, version)
+
+
+def ask_frame(client: socket.socket, frame: bytes, response: type[Any], version: int) -> Any:
+    """Send an encoded request; return its answer."""
+    client.sendall(frame)
     return raw_client.answer(client, response, version)
 
 
@@ -138,6 +145,17 @@ class TransactionalClient:
 
     def produce(self, topic: str, batches: Sequence[tuple[int, int]], size: int = 100) -> None:
         """Send so many records of `size` bytes to each of these partitions, and await the ack."""
+        request = self.produce_request(topic, batches, size)
+        expect_appended(
+            until_done(
+                lambda: self.ask_leader(request, ProduceResponse, PRODUCE), append_errors, RETRY_S
+            )
+        )
+
+    def produce_request(
+        self, topic: str, batches: Sequence[tuple[int, int]], size: int = 100
+    ) -> ProduceRequest:
+        """The request for so many records of each partition, with the next sequence numbers."""
         now_ms = int(time.time() * 1000)
         data = []
         for partition, records in batches:
@@ -151,21 +169,12 @@ class TransactionalClient:
                 transactional=True,
             )
             data.append(PartitionProduceData(index=partition, records=batch))
-        request = ProduceRequest(
+        return ProduceRequest(
             transactional_id=self.transactional_id,
             acks=-1,
             timeout_ms=30_000,
             topic_data=[TopicProduceData(name=topic, partition_data=data)],
         )
-
-        def errors(answer: ProduceResponse) -> set[int]:
-            return {each.error_code for each in answer.responses[0].partition_responses}
-
-        answer = until_done(
-            lambda: self.ask_leader(request, ProduceResponse, PRODUCE), errors, 0.001
-        )
-        for error in errors(answer) - {ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
-            expect_none(error, "Produce")
 
     def commit_offsets(self, topic: str, partitions: int, group: str) -> None:
         """Add offsets of a group to the transaction."""
@@ -194,17 +203,45 @@ class TransactionalClient:
 
     def end(self, *, committed: bool = True) -> None:
         """Commit or abort, and take the next epoch."""
-        request = EndTxnRequest(
+        request = self.end_request(committed)
+        self._ended(
+            until_done(
+                lambda: self.ask_coordinator(request, EndTxnResponse, END), error_of, RETRY_S
+            )
+        )
+
+    def end_request(self, committed: bool = True) -> EndTxnRequest:
+        return EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             committed=committed,
         )
-        answer = until_done(
-            lambda: self.ask_coordinator(request, EndTxnResponse, END), error_of, 0.001
-        )
+
+    def _ended(self, answer: EndTxnResponse) -> None:
         expect_none(answer.error_code, "EndTxn")
         self._take(answer.producer_id, answer.producer_epoch)
+
+    def commit_one(self, topic: str) -> float:
+        """Send one record to partition 0, and commit it. Both requests are encoded before; return
+        when the first one was sent (`time.perf_counter`).
+        """
+        produce = raw_client.frame(self.produce_request(topic, [(0, 1)]), PRODUCE)
+        end = raw_client.frame(self.end_request(), END)
+        began = time.perf_counter()
+        expect_appended(
+            until_done(
+                partial(ask_frame, self.connection, produce, ProduceResponse, PRODUCE),
+                append_errors,
+                RETRY_S,
+            )
+        )
+        self._ended(
+            until_done(
+                partial(ask_frame, self.connection, end, EndTxnResponse, END), error_of, RETRY_S
+            )
+        )
+        return began
 
     def close(self) -> None:
         self.connection.close()
@@ -220,6 +257,15 @@ def until_done(
         if time.monotonic() > end or not errors(answer).intersection(RETRIED):
             return answer
         time.sleep(pause_s)
+
+
+def append_errors(answer: ProduceResponse) -> set[int]:
+    return {each.error_code for each in answer.responses[0].partition_responses}
+
+
+def expect_appended(answer: ProduceResponse) -> None:
+    for error in append_errors(answer) - {ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
+        expect_none(error, "Produce")
 
 
 def error_of(answer: InitProducerIdResponse | EndTxnResponse) -> set[int]:
@@ -252,13 +298,10 @@ def commits(node: Node, count: int) -> Figures:
     """One record and its commit, one after the other."""
     topic, client = new_topic(node), TransactionalClient(node)
     for _ in range(max(10, count // 10)):
-        client.produce(topic, [(0, 1)])
-        client.end()
+        client.commit_one(topic)
     took, cpu = [], cpu_s(node.pid)
     for _ in range(count):
-        began = time.perf_counter()
-        client.produce(topic, [(0, 1)])
-        client.end()
+        began = client.commit_one(topic)
         took.append(time.perf_counter() - began)
     cpu = cpu_s(node.pid) - cpu
     client.close()
@@ -306,9 +349,7 @@ def reads(node: Node, count: int) -> Figures:
         for number in range(count):
             reader.sendall(fetch_frame(topic, offset, READ_COMMITTED, 10_000, 1 << 20))
             time.sleep(0.002)
-            began = time.perf_counter()
-            client.produce(topic, [(0, 1)])
-            client.end()
+            began = client.commit_one(topic)
             raw_client.receive(reader)
             if number >= count // 10:
                 took.append(time.perf_counter() - began)
@@ -351,26 +392,33 @@ def abort_many(node: Node, topic: str, count: int) -> None:
         client.close()
 
 
-def fetch_cost(node: Node, aborted: int, fetches: int) -> Figures:
-    """Fetch the last committed record after so many aborted transactions."""
-    topic = new_topic(node)
-    abort_many(node, topic, aborted)
-    client = TransactionalClient(node)
-    client.produce(topic, [(0, 1)])
-    client.end()
-    took = []
-    with raw_client.connect(node.port) as reader:
-        end = await_stable(reader, topic)
-        request = fetch_frame(topic, end - 2, READ_COMMITTED, 0, 1 << 20)
-        cpu = cpu_s(node.pid)
-        for _ in range(fetches):
-            began = time.perf_counter()
-            reader.sendall(request)
-            raw_client.receive(reader)
-            took.append(time.perf_counter() - began)
-        cpu = cpu_s(node.pid) - cpu
-    client.close()
-    return {"cpu_us": cpu / fetches * 1e6, "p50_us": percentile(took, 50) * 1e6}
+class AbortedTopic:
+    """A topic with so many aborted transactions of one record, and a committed one at its end."""
+
+    def __init__(self, node: Node, aborted: int) -> None:
+        self.node = node
+        topic = new_topic(node)
+        abort_many(node, topic, aborted)
+        client = TransactionalClient(node)
+        client.produce(topic, [(0, 1)])
+        client.end()
+        client.close()
+        with raw_client.connect(node.port) as reader:
+            end = await_stable(reader, topic)
+        self.request = fetch_frame(topic, end - 2, READ_COMMITTED, 0, 1 << 20)
+
+    def fetch_cost(self, fetches: int) -> Figures:
+        """Fetch the committed record again and again."""
+        took = []
+        with raw_client.connect(self.node.port) as reader:
+            cpu = cpu_s(self.node.pid)
+            for _ in range(fetches):
+                began = time.perf_counter()
+                reader.sendall(self.request)
+                raw_client.receive(reader)
+                took.append(time.perf_counter() - began)
+            cpu = cpu_s(self.node.pid) - cpu
+        return {"cpu_us": cpu / fetches * 1e6, "p50_us": percentile(took, 50) * 1e6}
 
 
 def await_stable(client: socket.socket, topic: str) -> int:

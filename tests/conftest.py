@@ -17,6 +17,7 @@ import odradek
 from temporary_files import TemporaryFiles, temporary_root
 
 settings.register_profile("odradek", deadline=None, derandomize=True)
+settings.register_profile("few", settings.get_profile("odradek"), max_examples=30)
 settings.load_profile("odradek")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -18,7 +18,7 @@ import click
 from odradek.cli.output import print_stderr
 from odradek.cli.replica_moves import LOOK_EVERY_S, cordoned_among
 from odradek.client.admin.results import Source
-from odradek.client.errors import KafkaError
+from odradek.client.errors import KafkaError, KafkaTimeout
 from odradek.config.broker import ALL_DIRECTORIES, BrokerConfig
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ class Effect(Enum):
     IN_FORCE = auto()
     PENDING = auto()
     """The setting is made; the broker does not say yet that it is cordoned."""
+    UNKNOWN = auto()
+    """The request for the setting was not answered in time."""
     OPEN = auto()
     """Nobody has cordoned the broker."""
     IMPOSSIBLE = auto()
@@ -44,7 +46,7 @@ class Effect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cordon:
-    """A broker's cordon. `reason`: why it is impossible or pending."""
+    """A broker's cordon. `reason`: why it is impossible, pending or unknown."""
 
     effect: Effect
     reason: str = ""
@@ -65,6 +67,11 @@ class Cordon:
                 f"odradek: the setting {NAME} of broker {broker_id} is made and will have its "
                 f"effect ({reason}); {undone}. Until then new partitions may be placed there; "
                 f"{placed}"
+            )
+        if self.effect is Effect.UNKNOWN:
+            return (
+                f"odradek: it is not known whether broker {broker_id} is cordoned: {reason}; if it "
+                f"is, {undone}. If not, new partitions may be placed there; {placed}"
             )
         return (
             f"odradek: broker {broker_id} is not cordoned: {reason}. New partitions may be placed "
@@ -94,6 +101,8 @@ def cordon(client: Admin, broker_id: int, sleep: Callable[[float], None] = time.
     too."""
     try:
         client.set_config({NAME: ALL_DIRECTORIES[0]}, broker=broker_id)
+    except KafkaTimeout as error:
+        made = Cordon(Effect.UNKNOWN, str(error))
     except KafkaError as error:
         made = Cordon(Effect.IMPOSSIBLE, str(error))
     else:

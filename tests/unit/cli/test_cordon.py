@@ -11,7 +11,7 @@ import pytest
 
 from odradek.cli.cordon import LOOKS, Cordon, Effect, cordon, cordon_of, uncordon
 from odradek.client.admin.results import Cluster, ConfigEntry, LogDirectory, Source
-from odradek.client.errors import InvalidConfig, KafkaError
+from odradek.client.errors import ApiTimeout, InvalidConfig, KafkaError
 from odradek.model.node import Node
 
 if TYPE_CHECKING:
@@ -115,6 +115,18 @@ def test_a_cordon_that_is_refused_is_said_in_whole_sentences(
     assert "broker 2 is not cordoned: metadata.version is too old" in told
     assert ".." not in told
     assert "uncordon" not in told
+
+
+def test_a_cordon_whose_request_was_not_answered_in_time_may_be_made(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    late = cordoned(ScriptedBroker(error=ApiTimeout("no answer within 5 s.")))
+    assert late.effect is Effect.UNKNOWN
+    assert capsys.readouterr().err == (
+        "odradek: it is not known whether broker 2 is cordoned: no answer within 5 s; if it is, "
+        "`odradek cluster uncordon 2` undoes it. If not, new partitions may be placed there; those "
+        "that are made meanwhile are moved, too\n"
+    )
 
 
 def test_a_setting_without_effect_yet_is_said_to_be_made(
