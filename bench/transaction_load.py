@@ -222,7 +222,7 @@ class TransactionalClient:
         expect_none(answer.error_code, "EndTxn")
         self._take(answer.producer_id, answer.producer_epoch)
 
-    def commit_one(self, topic: str) -> float:
+    def timed_commit(self, topic: str) -> float:
         """Send one record to partition 0, and commit it. Both requests are encoded before; return
         when the first one was sent (`time.perf_counter`).
         """
@@ -298,10 +298,10 @@ def commits(node: Node, count: int) -> Figures:
     """One record and its commit, one after the other."""
     topic, client = new_topic(node), TransactionalClient(node)
     for _ in range(max(10, count // 10)):
-        client.commit_one(topic)
+        client.timed_commit(topic)
     took, cpu = [], cpu_s(node.pid)
     for _ in range(count):
-        began = client.commit_one(topic)
+        began = client.timed_commit(topic)
         took.append(time.perf_counter() - began)
     cpu = cpu_s(node.pid) - cpu
     client.close()
@@ -349,7 +349,7 @@ def reads(node: Node, count: int) -> Figures:
         for number in range(count):
             reader.sendall(fetch_frame(topic, offset, READ_COMMITTED, 10_000, 1 << 20))
             time.sleep(0.002)
-            began = client.commit_one(topic)
+            began = client.timed_commit(topic)
             raw_client.receive(reader)
             if number >= count // 10:
                 took.append(time.perf_counter() - began)

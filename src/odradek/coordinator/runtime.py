@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 from mypy_extensions import mypyc_attr
@@ -99,7 +100,7 @@ class CoordinatorRuntime(PartitionListener, Generic[M]):
         if error is not NONE:
             refuse(error)
             return
-        shard.run(lambda result: operation(state_machine, result))
+        shard.run(partial(operation, state_machine))
 
     def error_of(self, key: str) -> ErrorCode:
         """The error for requests of a key; NONE if they can be served now."""

@@ -306,6 +306,7 @@ class Shard:
                 replay(self.state_machine, record, producer_id)
             for step in result.steps:
                 step()
+            result.steps.clear()  # A step may hold the result: a cycle, which only a GC would free.
         self._set_timers(result)
         self._release(result.answers)
         if result.records:

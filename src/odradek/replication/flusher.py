@@ -19,10 +19,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import Final
 
 from odradek.log.fence import LogDirFailure
+from odradek.log.flush import LogFlush
 from odradek.model.env import Env
 from odradek.model.histogram import Histogram
 from odradek.replication.partition import Partition
@@ -141,25 +143,32 @@ class Flusher:
             return True
         self._in_flight.add(partition)
         self._recovered_in_flight += recovered
-        clock = self._env.clock
-        began_ns = clock.monotonic_ns()
-
-        def ended(error: BaseException | None) -> None:
-            self._in_flight.discard(partition)
-            self._recovered_in_flight -= recovered
-            self.flush_times.observe(clock.monotonic_ns() - began_ns)
-            if error is None:
-                self.flushed_bytes += flush.size
-            else:
-                self.failed_flushes += 1
-            try:
-                log.end_flush(flush)
-                assert error is None, f"flush of {partition.topic_partition}: {error!r}"
-                self._flushed(partition)
-            except LogDirFailure as failure:
-                self._failed(partition, failure)
-            finally:
-                self._start()
-
-        self._env.offload.submit(flush.run, lambda _: ended(None), ended)
+        began_ns = self._env.clock.monotonic_ns()
+        # Its result is None, as is the error of a flush that has none.
+        ended = partial(self._ended, partition, flush, recovered, began_ns)
+        self._env.offload.submit(flush.run, ended, ended)
         return True
+
+    def _ended(
+        self,
+        partition: Partition,
+        flush: LogFlush,
+        recovered: bool,
+        began_ns: int,
+        error: BaseException | None,
+    ) -> None:
+        self._in_flight.discard(partition)
+        self._recovered_in_flight -= recovered
+        self.flush_times.observe(self._env.clock.monotonic_ns() - began_ns)
+        if error is None:
+            self.flushed_bytes += flush.size
+        else:
+            self.failed_flushes += 1
+        try:
+            partition.log.end_flush(flush)
+            assert error is None, f"flush of {partition.topic_partition}: {error!r}"
+            self._flushed(partition)
+        except LogDirFailure as failure:
+            self._failed(partition, failure)
+        finally:
+            self._start()

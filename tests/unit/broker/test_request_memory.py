@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek import Producer
 from odradek.broker.context import RequestContext
 from odradek.network.connection import Exchange
 from odradek.protocol.api.create_topics import CreatableTopic, CreateTopicsRequest
@@ -91,3 +92,29 @@ def test_answered_requests_leave_no_garbage(tmp_path: Path) -> None:
             # other keys until these are purged, but nothing of the requests does.
             left = alive() - before
             assert max(left.values(), default=0) < 5, left
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("transactional_id", [None, "orders"], ids=["flushed", "transactions"])
+def test_records_leave_no_garbage_in_producer_or_broker(
+    tmp_path: Path, transactional_id: str | None
+) -> None:
+    with (
+        Broker(data_dir=tmp_path) as broker,
+        Producer(brokers=broker.bootstrap, transactional_id=transactional_id) as producer,
+    ):
+
+        def write() -> None:
+            if transactional_id is None:
+                producer.send("t", b"x")
+                producer.flush()
+            else:
+                with producer.transaction():
+                    producer.send("t", b"x")
+
+        write()  # What comes with the first one is made once.
+        gc.collect()
+        for _ in range(REQUESTS):
+            write()
+        # Less than one object for each: what ends late, such as a marker, may still be there.
+        assert gc.collect() < REQUESTS

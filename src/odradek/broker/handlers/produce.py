@@ -20,6 +20,7 @@ batches of such a request wait for them, and are appended like all others.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -133,20 +134,31 @@ def handle_transactional(
         operation_of_produce(context.version),
     )
 
-    def answered(verified: VerificationResult) -> None:
-        # A partition that came meanwhile, or came again, was not asked about: Kafka's clients give
-        # up upon INVALID_TXN_STATE, which its log would answer, but not upon this.
-        known = {partition for partition, _ in found}
-        for topic, data, _ in transactional:
-            partition = requested_partition(replicas, context.version, topic, data)
-            if partition is not None and partition not in known:
-                verified.errors[partition.topic_partition] = NOT_LEADER
-        deliver(context, append_all(broker, context, request, asked, verified))
-
+    answered = partial(append_verified, broker, context, request, asked, found)
     at_once = broker.transaction_verification.verify(batches, answered)
     if at_once is None:
         return CALLBACK_RESPONSE
     return append_all(broker, context, request, asked, at_once)
+
+
+def append_verified(
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    asked: list[RequestedPartition],
+    found: list[tuple[Partition, int]],
+    verified: VerificationResult,
+) -> None:
+    """Append all partitions of a request, and respond. `found`: those that were asked about."""
+    # A partition that came meanwhile, or came again, was not: Kafka's clients give up upon
+    # INVALID_TXN_STATE, which its log would answer, but not upon this.
+    known = {partition for partition, _ in found}
+    for topic, data in asked:
+        if is_transactional(data):
+            partition = requested_partition(broker.replicas, context.version, topic, data)
+            if partition is not None and partition not in known:
+                verified.errors[partition.topic_partition] = NOT_LEADER
+    deliver(context, append_all(broker, context, request, asked, verified))
 
 
 def deliver(

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import final
 
 from librt.threading import Lock
@@ -54,6 +55,7 @@ from odradek.client.producer.transaction_phases import ProducerTransaction
 from odradek.client.producer.transaction_steps import Transactions
 from odradek.client.waiter import Waiter, completed
 from odradek.model.errors import ErrorCode
+from odradek.timing.timer_task import TimerTask
 
 NOT_OF_THE_RECORD = (BufferFull, ClientClosed, ConfigError, IllegalState)
 """Errors of `send` after which the same record may be sent again, or none can."""
@@ -363,36 +365,24 @@ class ProducerCore:
     def flush(self, timeout_ms: int | None) -> Waiter[int]:
         """Send all present batches without lingering, and wait for their outcome. The waiter
         completes with the number of records without outcome when the time was over."""
-        began_ms = self.engine.now_ms
         batches = self.accumulator.begin_flush()
-        waiter: Waiter[int] = Waiter()
-        left = len(batches)
-
-        def end() -> None:
-            waiter.complete(undelivered_records(batches))
-
-        def one_done() -> None:
-            nonlocal left
-            left -= 1
-            if not left:
-                end()
-
-        def flushed(_: Waiter[int]) -> None:
-            self.accumulator.end_flush()
-            now_ms = self.engine.now_ms
-            self.metrics.flush_time.record(now_ms - began_ms, now_ms)
-
-        # Also when a caller that no longer waits fails the waiter.
-        waiter.add_callback(flushed)
+        flush = Flush(self, batches)
+        waiter = flush.waiter
         for batch in batches:
-            batch.result.add_callback(one_done)
+            batch.result.add_callback(flush.batch_done)
         if not batches:
-            end()
+            flush.end()
         elif timeout_ms is not None and not waiter.done:
-            task = self.engine.timer.call_later(timeout_ms, end)
-            waiter.add_callback(lambda _: task.cancel())
+            task = self.engine.timer.call_later(timeout_ms, flush.end)
+            waiter.add_callback(partial(cancel, task))
         self.sender.run_soon()
         return waiter
+
+    def flush_ended(self, began_ms: int) -> None:
+        """Let batches linger again, unless other flushes go on."""
+        self.accumulator.end_flush()
+        now_ms = self.engine.now_ms
+        self.metrics.flush_time.record(now_ms - began_ms, now_ms)
 
     def close(self, timeout_ms: int | None) -> Waiter[int]:
         """Refuse further records, send the present ones, and end; after `timeout_ms`, fail the
@@ -423,6 +413,38 @@ class ProducerCore:
             "may be written. What to do: give close() more time"
         )
         closed.complete(flushed.result())
+
+
+@final
+class Flush:
+    """The wait for the outcome of some batches."""
+
+    def __init__(self, core: ProducerCore, batches: list[ProducerBatch]) -> None:
+        self._core = core
+        self._batches = batches
+        self._left = len(batches)
+        self._began_ms = core.engine.now_ms
+        self.waiter: Waiter[int] = Waiter()
+        # Also when a caller that no longer waits fails the waiter.
+        self.waiter.add_callback(self._ended)
+
+    def batch_done(self) -> None:
+        """Count a batch that has its outcome."""
+        self._left -= 1
+        if not self._left:
+            self.end()
+
+    def end(self) -> None:
+        """Complete the waiter with the number of records without outcome."""
+        self.waiter.complete(undelivered_records(self._batches))
+
+    def _ended(self, _: Waiter[int]) -> None:
+        self._core.flush_ended(self._began_ms)
+
+
+def cancel(task: TimerTask, _: Waiter[int]) -> None:
+    """Cancel the timeout of a flush that has ended."""
+    task.cancel()
 
 
 def transaction_manager(settings: ProducerSettings) -> TransactionManager | None:

@@ -7,6 +7,7 @@ first partition. A partition takes records of the transaction when this is on di
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.coordinator.operation import OperationResult, Reply
@@ -55,23 +56,29 @@ def add_partitions(
     error = after if isinstance(after, ErrorCode) else producer_error(metadata, producer)
     if error is ErrorCode.NONE:
         newest = shard.newest_connections
-        transactional_id = producer.transactional_id
         if metadata.state is ONGOING:
-            note_connection(newest, transactional_id, connection)
+            note_connection(newest, producer.transactional_id, connection)
             if metadata.partitions.issuperset(partitions):
                 result.answer(reply, ErrorCode.NONE)
                 return
         else:
-
-            def begun() -> None:
-                result.schedule((TIMEOUT, transactional_id), metadata.timeout_ms)
-                newest.pop(transactional_id, None)
-                note_connection(newest, transactional_id, connection)
-
-            result.after_append(begun)
+            result.after_append(partial(begun, result, metadata, newest, connection))
         following = metadata.with_partitions(partitions, transaction_version, result.now_ms)
         result.write(following.record())
     result.answer(reply, error)
+
+
+def begun(
+    result: OperationResult,
+    metadata: TransactionMetadata,
+    newest: dict[str, int],
+    connection: int,
+) -> None:
+    """Begin the timeout of a transaction, and note its first connection."""
+    transactional_id = metadata.transactional_id
+    result.schedule((TIMEOUT, transactional_id), metadata.timeout_ms)
+    newest.pop(transactional_id, None)
+    note_connection(newest, transactional_id, connection)
 
 
 def note_connection(newest: dict[str, int], transactional_id: str, connection: int) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from odradek.coordinator.operation import OperationResult, Reply
 from odradek.coordinator.transaction.add_partitions import (
@@ -77,6 +77,47 @@ class DelayedEnd(DelayedOperation):
         """Nothing to do: `on_complete` has called `ended`."""
 
 
+class OperationAfterEnd(Generic[R]):
+    """An operation of a request, and the way back to it; run again after an end under way."""
+
+    def __init__(
+        self,
+        coordinator: TransactionCoordinator,
+        transactional_id: str,
+        deadline_ms: int,
+        operation: Callable[[TransactionShard, OperationResult, Reply[R]], None],
+        is_concurrent: Callable[[R], bool],
+        refusal: Callable[[ErrorCode], R],
+        respond: Callable[[R], None],
+    ) -> None:
+        self._coordinator = coordinator
+        self._transactional_id = transactional_id
+        self._deadline_ms = deadline_ms
+        self._operation = operation
+        self._is_concurrent = is_concurrent
+        self._refusal = refusal
+        self._respond = respond
+
+    def run(self) -> None:
+        reply = Reply(self._answered, self._refusal)
+        operation = partial(self._run_on, reply)
+        self._coordinator.runtime.run(self._transactional_id, operation, reply.refuse)
+
+    def _run_on(self, reply: Reply[R], shard: TransactionShard, result: OperationResult) -> None:
+        self._operation(shard, result, reply)
+
+    def _answered(self, response: R) -> None:
+        coordinator = self._coordinator
+        left_ms = self._deadline_ms - coordinator.now_ms
+        if self._is_concurrent(response) and left_ms > 0:
+            # Not at once: the answer may come from within an operation.
+            coordinator.call_soon(
+                partial(coordinator.after_end, self._transactional_id, left_ms, self.run)
+            )
+        else:
+            self._respond(response)
+
+
 class TransactionCoordinator:
     """Requests of transactional producers. All methods run on the owner thread.
 
@@ -103,10 +144,15 @@ class TransactionCoordinator:
         self.counters = TransactionCounters()
         self.purgatory = DelayedOperationPurgatory("Transaction", timer)
         self._timer = timer
-        self._call_soon = call_soon
+        self.call_soon = call_soon
         self.next_producer_id = next_producer_id
         self.transaction_version = transaction_version
         self._leader_of = leader_of
+
+    @property
+    def now_ms(self) -> int:
+        """The present time of the timer."""
+        return self._timer.now_ms
 
     def coordinator_node(self, transactional_id: str) -> int:
         """The broker that coordinates an id by the metadata; -1 if there is none now."""
@@ -128,8 +174,8 @@ class TransactionCoordinator:
         else:
             self._run_when_ended(
                 transactional_id,
-                lambda shard, result, reply: init_producer_id(shard, result, request, reply),
-                lambda response: ErrorCode(response.error_code),
+                partial(initialized, request),
+                is_concurrent_response,
                 init_error,
                 respond,
             )
@@ -151,21 +197,26 @@ class TransactionCoordinator:
             request.transactional_id, request.producer_id, request.producer_epoch
         )
         bumps_epoch = version >= FIRST_END_WITH_EPOCH_BUMP
-
-        def operation(
-            shard: TransactionShard, result: OperationResult, reply: Reply[EndTxnResponse]
-        ) -> None:
-            committed = request.committed
-            now_ms = self._timer.now_ms
-            end_txn(shard, result, producer, committed, bumps_epoch, connection, now_ms, reply)
-
         self._run_when_ended(
             request.transactional_id,
-            operation,
-            lambda response: ErrorCode(response.error_code),
+            partial(self._end, producer, request.committed, bumps_epoch, connection),
+            is_concurrent_response,
             end_error,
             respond,
         )
+
+    def _end(
+        self,
+        producer: ProducerIdentity,
+        committed: bool,
+        bumps_epoch: bool,
+        connection: int,
+        shard: TransactionShard,
+        result: OperationResult,
+        reply: Reply[EndTxnResponse],
+    ) -> None:
+        now_ms = self._timer.now_ms
+        end_txn(shard, result, producer, committed, bumps_epoch, connection, now_ms, reply)
 
     # -- partitions --------------------------------------------------------------------------------
 
@@ -185,11 +236,9 @@ class TransactionCoordinator:
             return
         self._run_when_ended(
             producer.transactional_id,
-            lambda shard, result, reply: add_partitions(
-                shard, result, producer, partitions, 0, connection, reply
-            ),
-            lambda error: error,
-            lambda error: error,
+            partial(added_by_client, producer, partitions, connection),
+            is_concurrent,
+            unchanged,
             respond,
         )
 
@@ -205,21 +254,15 @@ class TransactionCoordinator:
         """Add partitions, which exist, to a transaction for their leader, or verify that they are
         in it (KIP-890). An error is that of AddPartitionsToTxn 5, for each partition.
         """
-        reply = Reply(answer, lambda error: dict.fromkeys(partitions, error))
+        reply = Reply(answer, partial(same_of_each, partitions))
         if not transactional_id:
             reply.refuse(ErrorCode.INVALID_REQUEST)
             return
         producer = ProducerIdentity(transactional_id, producer_id, producer_epoch)
-
-        def operation(shard: TransactionShard, result: OperationResult) -> None:
-            if verify_only:
-                verify_partitions(shard, result, producer, partitions, reply)
-                return
-            added = Reply(reply.refuse, lambda error: error)  # One error, or none, for each.
-            version = EPOCH_BUMP_VERSION
-            add_partitions(shard, result, producer, partitions, version, NO_CONNECTION, added)
-
-        self.runtime.run(transactional_id, operation, reply.refuse)
+        operation = verified if verify_only else added_by_leader
+        self.runtime.run(
+            transactional_id, partial(operation, producer, partitions, reply), reply.refuse
+        )
 
     # -- waiting for an end ------------------------------------------------------------------------
 
@@ -241,30 +284,15 @@ class TransactionCoordinator:
         self,
         transactional_id: str,
         operation: Callable[[TransactionShard, OperationResult, Reply[R]], None],
-        error_of: Callable[[R], ErrorCode],
+        is_concurrent: Callable[[R], bool],
         refusal: Callable[[ErrorCode], R],
         respond: Callable[[R], None],
     ) -> None:
         """Run an operation; while its answer is CONCURRENT_TRANSACTIONS, again after the end."""
         deadline_ms = self._timer.now_ms + END_WAIT_MS
-
-        def run() -> None:
-            reply = Reply(answered, refusal)
-            self.runtime.run(
-                transactional_id,
-                lambda shard, result: operation(shard, result, reply),
-                reply.refuse,
-            )
-
-        def answered(response: R) -> None:
-            left_ms = deadline_ms - self._timer.now_ms
-            if error_of(response) is CONCURRENT and left_ms > 0:
-                # Not at once: the answer may come from within an operation.
-                self._call_soon(lambda: self.after_end(transactional_id, left_ms, run))
-            else:
-                respond(response)
-
-        run()
+        OperationAfterEnd(
+            self, transactional_id, deadline_ms, operation, is_concurrent, refusal, respond
+        ).run()
 
     # -- as the environment of the shards ----------------------------------------------------------
 
@@ -274,43 +302,19 @@ class TransactionCoordinator:
 
     def markers_written(self, end: TransactionEnd) -> None:
         """All markers of a transaction are written: note that it is complete, until it is."""
+        reply = Reply(partial(self._completed, end), unchanged)
+        self.runtime.run_on(end.shard, partial(completed, end, reply), left_to_others)
 
-        def answered(error: ErrorCode) -> None:
-            if error is not ErrorCode.NONE:
-                self._timer.call_later(RETRY_MS, run)
-
-        def refused(error: ErrorCode) -> None:
-            """Leave the rest to the leadership that loads the shard here, or elsewhere."""
-
-        def run() -> None:
-            reply = Reply(answered, lambda error: error)
-            self.runtime.run_on(
-                end.shard,
-                lambda shard, result: self._complete(shard, result, end, reply),
-                refused,
-            )
-
-        run()
-
-    def _complete(
-        self,
-        shard: TransactionShard,
-        result: OperationResult,
-        end: TransactionEnd,
-        reply: Reply[ErrorCode],
-    ) -> None:
-        if shard.coordinator_epoch != end.coordinator_epoch:
-            result.answer(reply, ErrorCode.NONE)  # Another leadership of this node goes on.
-            return
-        complete(shard, result, end, reply)
+    def _completed(self, end: TransactionEnd, error: ErrorCode) -> None:
+        if error is not ErrorCode.NONE:
+            self._timer.call_later(RETRY_MS, partial(self.markers_written, end))
 
     def ended(self, transactional_id: str) -> None:
         """Go on with requests that wait for the end of a transaction."""
+        self.call_soon(partial(self._check_waiting, transactional_id))
 
-        def check() -> None:
-            self.purgatory.check_and_complete(transactional_id)
-
-        self._call_soon(check)
+    def _check_waiting(self, transactional_id: str) -> None:
+        self.purgatory.check_and_complete(transactional_id)
 
     def shard_unloaded(self, number: int) -> None:
         """Write no markers for a shard that this node leads no more."""
@@ -385,7 +389,7 @@ class TransactionCoordinator:
                     )
                 )
             else:  # A shard that has moved away is listed by another broker.
-                self._call_soon(read_next)
+                self.call_soon(read_next)
 
         read_next()
 
@@ -396,3 +400,82 @@ class TransactionCoordinator:
             for state, count in shard.counts.items():
                 totals[state] += count
         return totals
+
+
+# -- operations, with what belongs to their request first ----------------------------------------
+
+
+def initialized(
+    request: InitProducerIdRequest,
+    shard: TransactionShard,
+    result: OperationResult,
+    reply: Reply[InitProducerIdResponse],
+) -> None:
+    init_producer_id(shard, result, request, reply)
+
+
+def added_by_client(
+    producer: ProducerIdentity,
+    partitions: Collection[TopicPartition],
+    connection: int,
+    shard: TransactionShard,
+    result: OperationResult,
+    reply: Reply[ErrorCode],
+) -> None:
+    add_partitions(shard, result, producer, partitions, 0, connection, reply)
+
+
+def added_by_leader(
+    producer: ProducerIdentity,
+    partitions: Collection[TopicPartition],
+    reply: Reply[dict[TopicPartition, ErrorCode]],
+    shard: TransactionShard,
+    result: OperationResult,
+) -> None:
+    added = Reply(reply.refuse, unchanged)  # One error, or none, for each.
+    add_partitions(shard, result, producer, partitions, EPOCH_BUMP_VERSION, NO_CONNECTION, added)
+
+
+def verified(
+    producer: ProducerIdentity,
+    partitions: Collection[TopicPartition],
+    reply: Reply[dict[TopicPartition, ErrorCode]],
+    shard: TransactionShard,
+    result: OperationResult,
+) -> None:
+    verify_partitions(shard, result, producer, partitions, reply)
+
+
+def completed(
+    end: TransactionEnd, reply: Reply[ErrorCode], shard: TransactionShard, result: OperationResult
+) -> None:
+    if shard.coordinator_epoch != end.coordinator_epoch:
+        result.answer(reply, ErrorCode.NONE)  # Another leadership of this node goes on.
+        return
+    complete(shard, result, end, reply)
+
+
+def left_to_others(error: ErrorCode) -> None:
+    """Leave the rest of an end to the leadership that loads the shard here, or elsewhere."""
+
+
+def unchanged(error: ErrorCode) -> ErrorCode:
+    """The response of a request that is answered by an error alone."""
+    return error
+
+
+def same_of_each(
+    partitions: Collection[TopicPartition], error: ErrorCode
+) -> dict[TopicPartition, ErrorCode]:
+    """The response with the same error for each partition."""
+    return dict.fromkeys(partitions, error)
+
+
+def is_concurrent(error: ErrorCode) -> bool:
+    """True if the end of a transaction is under way."""
+    return error is CONCURRENT
+
+
+def is_concurrent_response(response: EndTxnResponse | InitProducerIdResponse) -> bool:
+    """The same of a response."""
+    return response.error_code == CONCURRENT

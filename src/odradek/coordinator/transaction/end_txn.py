@@ -19,6 +19,7 @@ connections ends with its leadership, and with that the old connections to it do
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.coordinator.answered_connection import AnsweredConnection
@@ -184,16 +185,18 @@ def decided(
 
 def prepare(shard: TransactionShard, result: OperationResult, ending: TransactionMetadata) -> None:
     """Write a decision; when it is committed, write the markers."""
-    transactional_id = ending.transactional_id
-
-    def appended() -> None:
-        result.cancel((TIMEOUT, transactional_id))
-        shard.newest_connections.pop(transactional_id, None)
-        shard.answered_connections.pop(transactional_id, None)
-
     result.write(ending.record())
-    result.after_append(appended)
-    result.when_committed(lambda: resume_end(shard, ending))
+    result.after_append(partial(decision_appended, shard, result, ending.transactional_id))
+    result.when_committed(partial(resume_end, shard, ending))
+
+
+def decision_appended(
+    shard: TransactionShard, result: OperationResult, transactional_id: str
+) -> None:
+    """Forget what counts until a transaction is decided."""
+    result.cancel((TIMEOUT, transactional_id))
+    shard.newest_connections.pop(transactional_id, None)
+    shard.answered_connections.pop(transactional_id, None)
 
 
 def resume_end(shard: TransactionShard, ending: TransactionMetadata) -> None:
@@ -266,13 +269,14 @@ def complete(
         following = metadata.completed(result.now_ms)
         assert following.state is state and state in (COMPLETE_COMMIT, COMPLETE_ABORT)
         result.write(following.record())
-
-        def appended() -> None:
-            shard.environment.count_end(end.committed)
-            shard.environment.ended(end.transactional_id)
-
-        result.after_append(appended)
+        result.after_append(partial(completion_appended, shard, end))
     result.answer(reply, ErrorCode.NONE)
+
+
+def completion_appended(shard: TransactionShard, end: TransactionEnd) -> None:
+    """Count the end of a transaction, and go on with what waits for it."""
+    shard.environment.count_end(end.committed)
+    shard.environment.ended(end.transactional_id)
 
 
 def is_of(end: TransactionEnd, metadata: TransactionMetadata) -> bool:

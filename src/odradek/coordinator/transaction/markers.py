@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, NamedTuple
 
 from odradek.model.errors import ErrorCode, error_code
@@ -228,20 +229,19 @@ class TransactionMarkers:
         return batch
 
     def _transmit(self, node: int, batch: Batch) -> None:
-        answers = 0
-
-        def answered(response: WriteTxnMarkersResponse | None) -> None:
-            nonlocal answers
-            answers += 1
-            assert answers == 1, "answered twice"
-            self._in_flight[node] -= 1
-            self._answered(batch, response)
-            self._send_waiting(node)
-
         markers = [marker(opened.end, partitions) for opened, partitions in batch]
-        self._send(node, WriteTxnMarkersRequest(markers=markers), answered)
+        request = WriteTxnMarkersRequest(markers=markers)
+        self._send(node, request, partial(self._node_answered, node, batch))
 
     # -- answers -----------------------------------------------------------------------------------
+
+    def _node_answered(
+        self, node: int, batch: Batch, response: WriteTxnMarkersResponse | None
+    ) -> None:
+        self._in_flight[node] -= 1
+        assert self._in_flight[node] >= 0, "answered twice"
+        self._answered(batch, response)
+        self._send_waiting(node)
 
     def _answered(self, batch: Batch, response: WriteTxnMarkersResponse | None) -> None:
         errors = {} if response is None else errors_of(response)

@@ -92,8 +92,14 @@ class TransactionMetadata(NamedTuple):
         self, added: Iterable[TopicPartition], transaction_version: int, now_ms: int
     ) -> TransactionMetadata:
         """The state with more partitions in the transaction, which begins now if none is open."""
-        return self._replace(
+        return TransactionMetadata(
+            self.transactional_id,
+            self.producer_id,
+            self.producer_epoch,
+            self.last_producer_epoch,
             previous_producer_id=self.producer_id,
+            next_producer_id=self.next_producer_id,
+            timeout_ms=self.timeout_ms,
             state=ONGOING,
             partitions=self.partitions.union(added),
             start_ms=self.start_ms if self.state is ONGOING else now_ms,
@@ -105,19 +111,22 @@ class TransactionMetadata(NamedTuple):
         self, state: TransactionState, transaction_version: int, next_producer_id: int, now_ms: int
     ) -> TransactionMetadata:
         """The state of a transaction that is decided now: PREPARE_COMMIT or PREPARE_ABORT."""
-        following = self._replace(
+        epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
+        if transaction_version >= EPOCH_BUMP_VERSION:
+            epoch, last_epoch = min(epoch + 1, MAX_EPOCH), epoch
+        return TransactionMetadata(
+            self.transactional_id,
+            self.producer_id,
+            epoch,
+            last_epoch,
             previous_producer_id=self.producer_id,
             next_producer_id=next_producer_id,
+            timeout_ms=self.timeout_ms,
             state=state,
+            partitions=self.partitions,
             start_ms=self.start_ms if self.state is ONGOING else now_ms,
             last_update_ms=now_ms,
             transaction_version=transaction_version,
-        )
-        if transaction_version < EPOCH_BUMP_VERSION:
-            return following
-        return following._replace(
-            producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH),
-            last_producer_epoch=self.producer_epoch,
         )
 
     def fenced(self) -> TransactionMetadata:
@@ -131,14 +140,19 @@ class TransactionMetadata(NamedTuple):
             self.transaction_version >= EPOCH_BUMP_VERSION
             and self.next_producer_id != NO_PRODUCER_ID
         )
-        return self._replace(
-            producer_id=self.next_producer_id if rotates else self.producer_id,
-            producer_epoch=0 if rotates else self.producer_epoch,
+        return TransactionMetadata(
+            self.transactional_id,
+            self.next_producer_id if rotates else self.producer_id,
+            0 if rotates else self.producer_epoch,
+            self.last_producer_epoch,
             previous_producer_id=self.producer_id,
             next_producer_id=NO_PRODUCER_ID,
+            timeout_ms=self.timeout_ms,
             state=COMPLETE_COMMIT if self.state is PREPARE_COMMIT else COMPLETE_ABORT,
             partitions=NO_PARTITIONS,
+            start_ms=self.start_ms,
             last_update_ms=now_ms,
+            transaction_version=self.transaction_version,
         )
 
     # -- records -----------------------------------------------------------------------------------
