@@ -146,11 +146,7 @@ class TransactionalClient:
     def produce(self, topic: str, batches: Sequence[tuple[int, int]], size: int = 100) -> None:
         """Send so many records of `size` bytes to each of these partitions, and await the ack."""
         request = self.produce_request(topic, batches, size)
-        expect_appended(
-            until_done(
-                lambda: self.ask_leader(request, ProduceResponse, PRODUCE), append_errors, RETRY_S
-            )
-        )
+        until_appended(lambda: self.ask_leader(request, ProduceResponse, PRODUCE))
 
     def produce_request(
         self, topic: str, batches: Sequence[tuple[int, int]], size: int = 100
@@ -204,11 +200,7 @@ class TransactionalClient:
     def end(self, *, committed: bool = True) -> None:
         """Commit or abort, and take the next epoch."""
         request = self.end_request(committed)
-        self._ended(
-            until_done(
-                lambda: self.ask_coordinator(request, EndTxnResponse, END), error_of, RETRY_S
-            )
-        )
+        self._until_ended(lambda: self.ask_coordinator(request, EndTxnResponse, END))
 
     def end_request(self, committed: bool = True) -> EndTxnRequest:
         return EndTxnRequest(
@@ -218,7 +210,8 @@ class TransactionalClient:
             committed=committed,
         )
 
-    def _ended(self, answer: EndTxnResponse) -> None:
+    def _until_ended(self, once: Callable[[], EndTxnResponse]) -> None:
+        answer = until_done(once, error_of, RETRY_S)
         expect_none(answer.error_code, "EndTxn")
         self._take(answer.producer_id, answer.producer_epoch)
 
@@ -229,18 +222,8 @@ class TransactionalClient:
         produce = raw_client.frame(self.produce_request(topic, [(0, 1)]), PRODUCE)
         end = raw_client.frame(self.end_request(), END)
         began = time.perf_counter()
-        expect_appended(
-            until_done(
-                partial(ask_frame, self.connection, produce, ProduceResponse, PRODUCE),
-                append_errors,
-                RETRY_S,
-            )
-        )
-        self._ended(
-            until_done(
-                partial(ask_frame, self.connection, end, EndTxnResponse, END), error_of, RETRY_S
-            )
-        )
+        until_appended(partial(ask_frame, self.connection, produce, ProduceResponse, PRODUCE))
+        self._until_ended(partial(ask_frame, self.connection, end, EndTxnResponse, END))
         return began
 
     def close(self) -> None:
@@ -263,7 +246,9 @@ def append_errors(answer: ProduceResponse) -> set[int]:
     return {each.error_code for each in answer.responses[0].partition_responses}
 
 
-def expect_appended(answer: ProduceResponse) -> None:
+def until_appended(once: Callable[[], ProduceResponse]) -> None:
+    """Ask until the batches are appended."""
+    answer = until_done(once, append_errors, RETRY_S)
     for error in append_errors(answer) - {ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
         expect_none(error, "Produce")
 

@@ -209,6 +209,16 @@ def test_markers_that_wait_for_a_node_go_in_one_request() -> None:
     assert len(sending.written) == IN_FLIGHT + 10
 
 
+def test_a_request_that_is_answered_twice_while_others_are_in_flight_is_a_bug() -> None:
+    sending = Sending()
+    for number in range(1, IN_FLIGHT + 1):
+        sending.write(A, name=f"id{number}")
+    _, _, answered = sending.sent[0]
+    answered(None)
+    with pytest.raises(AssertionError, match="answered twice"):
+        answered(None)
+
+
 def test_a_large_transaction_goes_in_several_requests() -> None:
     sending = Sending()
     partitions = [TopicPartition("large", number) for number in range(PARTITIONS_AT_ONCE + 1)]

@@ -78,13 +78,12 @@ class DelayedEnd(DelayedOperation):
 
 
 class OperationAfterEnd(Generic[R]):
-    """An operation of a request, and the way back to it; run again after an end under way."""
+    """An operation of a request; run again after the end of a transaction that is under way."""
 
     def __init__(
         self,
         coordinator: TransactionCoordinator,
         transactional_id: str,
-        deadline_ms: int,
         operation: Callable[[TransactionShard, OperationResult, Reply[R]], None],
         is_concurrent: Callable[[R], bool],
         refusal: Callable[[ErrorCode], R],
@@ -92,13 +91,14 @@ class OperationAfterEnd(Generic[R]):
     ) -> None:
         self._coordinator = coordinator
         self._transactional_id = transactional_id
-        self._deadline_ms = deadline_ms
+        self._deadline_ms = coordinator.now_ms + END_WAIT_MS
         self._operation = operation
         self._is_concurrent = is_concurrent
         self._refusal = refusal
         self._respond = respond
 
     def run(self) -> None:
+        """Run it now."""
         reply = Reply(self._answered, self._refusal)
         operation = partial(self._run_on, reply)
         self._coordinator.runtime.run(self._transactional_id, operation, reply.refuse)
@@ -172,13 +172,14 @@ class TransactionCoordinator:
         elif not 0 < request.transaction_timeout_ms <= self.config.transaction_max_timeout_ms:
             respond(init_error(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
         else:
-            self._run_when_ended(
+            OperationAfterEnd(
+                self,
                 transactional_id,
                 partial(initialized, request),
                 is_concurrent_response,
                 init_error,
                 respond,
-            )
+            ).run()
 
     def end_txn(
         self,
@@ -197,13 +198,14 @@ class TransactionCoordinator:
             request.transactional_id, request.producer_id, request.producer_epoch
         )
         bumps_epoch = version >= FIRST_END_WITH_EPOCH_BUMP
-        self._run_when_ended(
+        OperationAfterEnd(
+            self,
             request.transactional_id,
             partial(self._end, producer, request.committed, bumps_epoch, connection),
             is_concurrent_response,
             end_error,
             respond,
-        )
+        ).run()
 
     def _end(
         self,
@@ -234,13 +236,14 @@ class TransactionCoordinator:
         if not producer.transactional_id:
             respond(ErrorCode.INVALID_REQUEST)
             return
-        self._run_when_ended(
+        OperationAfterEnd(
+            self,
             producer.transactional_id,
             partial(added_by_client, producer, partitions, connection),
             is_concurrent,
             unchanged,
             respond,
-        )
+        ).run()
 
     def add_partitions_to_transaction(
         self,
@@ -279,20 +282,6 @@ class TransactionCoordinator:
         shard = self.runtime.state_machine(transactional_id)
         metadata = None if shard is None else shard.get(transactional_id)
         return metadata is not None and metadata.state in ENDING
-
-    def _run_when_ended(
-        self,
-        transactional_id: str,
-        operation: Callable[[TransactionShard, OperationResult, Reply[R]], None],
-        is_concurrent: Callable[[R], bool],
-        refusal: Callable[[ErrorCode], R],
-        respond: Callable[[R], None],
-    ) -> None:
-        """Run an operation; while its answer is CONCURRENT_TRANSACTIONS, again after the end."""
-        deadline_ms = self._timer.now_ms + END_WAIT_MS
-        OperationAfterEnd(
-            self, transactional_id, deadline_ms, operation, is_concurrent, refusal, respond
-        ).run()
 
     # -- as the environment of the shards ----------------------------------------------------------
 

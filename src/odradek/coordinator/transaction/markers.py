@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Final, NamedTuple
 
 from odradek.model.errors import ErrorCode, error_code
@@ -231,15 +230,15 @@ class TransactionMarkers:
     def _transmit(self, node: int, batch: Batch) -> None:
         markers = [marker(opened.end, partitions) for opened, partitions in batch]
         request = WriteTxnMarkersRequest(markers=markers)
-        self._send(node, request, partial(self._node_answered, node, batch))
+        self._send(node, request, MarkersInFlight(self, node, batch).answered)
 
     # -- answers -----------------------------------------------------------------------------------
 
-    def _node_answered(
+    def node_answered(
         self, node: int, batch: Batch, response: WriteTxnMarkersResponse | None
     ) -> None:
+        """Take the answer of a request, and send what waits for its node."""
         self._in_flight[node] -= 1
-        assert self._in_flight[node] >= 0, "answered twice"
         self._answered(batch, response)
         self._send_waiting(node)
 
@@ -308,6 +307,23 @@ class TransactionMarkers:
     def _retry(self) -> None:
         self._retries = False
         self._route(self._waiting.pop(NO_LEADER, []))
+
+
+class MarkersInFlight:
+    """One request to a node: its answer comes once."""
+
+    __slots__ = ("_batch", "_is_answered", "_markers", "_node")
+
+    def __init__(self, markers: TransactionMarkers, node: int, batch: Batch) -> None:
+        self._markers = markers
+        self._node = node
+        self._batch = batch
+        self._is_answered = False
+
+    def answered(self, response: WriteTxnMarkersResponse | None) -> None:
+        assert not self._is_answered, "answered twice"
+        self._is_answered = True
+        self._markers.node_answered(self._node, self._batch, response)
 
 
 def log_late(opened: OpenEnd) -> None:

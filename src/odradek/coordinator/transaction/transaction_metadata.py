@@ -71,6 +71,8 @@ class TransactionMetadata(NamedTuple):
         return self.producer_epoch >= LAST_EPOCH
 
     # -- what follows ------------------------------------------------------------------------------
+    #
+    # The three states of every transaction are made whole: `_replace` costs more.
 
     def initialized(
         self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int
