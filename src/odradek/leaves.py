@@ -83,6 +83,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.coordinator.transaction.ids_by_change",
     "odradek.coordinator.transaction.markers",
     "odradek.coordinator.transaction.transaction_metadata",
+    "odradek.coordinator.transaction.transaction_record_codec",
     "odradek.coordinator.transaction.transaction_shard",
     "odradek.coordinator.transaction.transaction_state",
     "odradek.log.compaction.batch_retention",

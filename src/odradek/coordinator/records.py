@@ -5,13 +5,15 @@
 
 Each kind of coordinator has a `RecordCodec` with its types: `group.group_records` and
 `transaction.transaction_records`. Every version of a value is read. Keys of unknown types are
-skipped while loading: the log may come from a broker that supports more.
+skipped while loading: the log may come from a broker that supports more. A shard takes any
+`CoordinatorRecordCodec`: that of transactions makes records of the state itself
+(`transaction.transaction_record_codec`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from odradek.model.errors import ProtocolError
 from odradek.protocol.codec import decode, encode_bytes
@@ -21,14 +23,33 @@ TYPE_BYTES = 2
 
 
 class CoordinatorRecord(NamedTuple):
-    """A key and its value, which are messages of a `RecordCodec`; that of a tombstone is None."""
+    """A key and its value, of the types of their codec; the value of a tombstone is None."""
 
     key: Any
     value: Any
 
 
+class CoordinatorRecordCodec(Protocol):
+    """The codec of a shard's records."""
+
+    def key_bytes(self, record: CoordinatorRecord) -> bytes:
+        """The encoded key of a record."""
+        ...
+
+    def value_bytes(self, record: CoordinatorRecord) -> bytes | None:
+        """The encoded value of a record; None for a tombstone."""
+        ...
+
+    def decode(self, key: bytes | None, value: bytes | None) -> CoordinatorRecord | None:
+        """The record of a key and a value; None if its type is not known here.
+
+        Raises `ProtocolError` if the bytes are not such a record or its version is unknown.
+        """
+        ...
+
+
 class RecordCodec:
-    """The records of one kind of coordinator.
+    """The records of one kind of coordinator, as declared messages.
 
     `keys`: the class of each type of keys. `values`: the class of the values of each class of keys.
     `written_version`: the version in which a value is written.

@@ -41,7 +41,7 @@ from odradek.coordinator.operation import (
     Reply,
     TimerKey,
 )
-from odradek.coordinator.records import CoordinatorRecord, RecordCodec
+from odradek.coordinator.records import CoordinatorRecord, CoordinatorRecordCodec
 from odradek.coordinator.timers import KeyedTimers
 from odradek.log.producer_state import TransactionMarker, marker_of
 from odradek.log.retention import RetentionClock
@@ -172,7 +172,7 @@ class StateMachine(Protocol):
     """The state of a shard. The coordinator passes operations on it to `Shard.run`."""
 
     @property
-    def codec(self) -> RecordCodec:
+    def codec(self) -> CoordinatorRecordCodec:
         """The codec of its records."""
         ...
 

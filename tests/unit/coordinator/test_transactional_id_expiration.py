@@ -9,7 +9,6 @@ import pytest
 from odradek.coordinator.operation import OperationResult
 from odradek.coordinator.transaction.ids_by_change import LEAST_STEP_MS, ChangeRun, IdsByChange
 from odradek.coordinator.transaction.transaction_metadata import TransactionMetadata
-from odradek.coordinator.transaction.transaction_records import TransactionLogKey
 from odradek.coordinator.transaction.transaction_shard import EXPIRE, TransactionShard
 from unit.coordinator.transaction_surroundings import Surroundings
 
@@ -34,8 +33,7 @@ def expired(shard: TransactionShard, after_ms: int) -> list[str]:
     """Return the ids that are deleted by a look at a time after the start."""
     result = OperationResult(START_MS + after_ms)
     shard.expired((EXPIRE,), result)
-    keys = [key for key, value in result.records if value is None]
-    return [key.transactional_id for key in keys if isinstance(key, TransactionLogKey)]
+    return [key for key, value in result.records if value is None]
 
 
 def test_an_id_that_was_used_while_the_clock_was_ahead_holds_no_other_one_back() -> None:

@@ -18,21 +18,14 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from odradek.coordinator.records import CoordinatorRecord
-from odradek.coordinator.transaction.transaction_records import (
-    TransactionLogKey,
-    TransactionLogValue,
-    TransactionPartitions,
-)
 from odradek.coordinator.transaction.transaction_state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     EMPTY,
-    KEPT,
     ONGOING,
     PREPARE_COMMIT,
     TransactionState,
 )
-from odradek.model.errors import ProtocolError
 from odradek.model.topics import TopicPartition
 
 NO_PRODUCER_ID: Final = -1
@@ -157,63 +150,11 @@ class TransactionMetadata(NamedTuple):
             transaction_version=self.transaction_version,
         )
 
-    # -- records -----------------------------------------------------------------------------------
-
     def record(self) -> CoordinatorRecord:
         """The record that makes this state."""
-        topics: list[TransactionPartitions] | None = None
-        if self.state is not EMPTY:
-            by_topic: dict[str, list[int]] = {}
-            for topic, partition in sorted(self.partitions):
-                by_topic.setdefault(topic, []).append(partition)
-            topics = [
-                TransactionPartitions(topic=topic, partition_ids=ids)
-                for topic, ids in by_topic.items()
-            ]
-        return CoordinatorRecord(
-            TransactionLogKey(transactional_id=self.transactional_id),
-            TransactionLogValue(
-                producer_id=self.producer_id,
-                previous_producer_id=self.previous_producer_id,
-                next_producer_id=self.next_producer_id,
-                producer_epoch=self.producer_epoch,
-                last_producer_epoch=self.last_producer_epoch,
-                transaction_timeout_ms=self.timeout_ms,
-                transaction_status=self.state,
-                transaction_partitions=topics,
-                transaction_last_update_timestamp_ms=self.last_update_ms,
-                transaction_start_timestamp_ms=self.start_ms,
-                client_transaction_version=self.transaction_version,
-            ),
-        )
+        return CoordinatorRecord(self.transactional_id, self)
 
 
 def tombstone(transactional_id: str) -> CoordinatorRecord:
     """The record that deletes an id."""
-    return CoordinatorRecord(TransactionLogKey(transactional_id=transactional_id), None)
-
-
-def metadata_of(key: TransactionLogKey, value: TransactionLogValue) -> TransactionMetadata:
-    """The state that a record makes. Raises `ProtocolError` for a state that no id can have."""
-    status = value.transaction_status
-    if status not in KEPT:
-        raise ProtocolError(f"transactional id {key.transactional_id!r} is in state {status}")
-    partitions = frozenset(
-        TopicPartition(topic.topic, number)
-        for topic in value.transaction_partitions or ()
-        for number in topic.partition_ids
-    )
-    return TransactionMetadata(
-        transactional_id=key.transactional_id,
-        producer_id=value.producer_id,
-        producer_epoch=value.producer_epoch,
-        last_producer_epoch=value.last_producer_epoch,
-        previous_producer_id=value.previous_producer_id,
-        next_producer_id=value.next_producer_id,
-        timeout_ms=value.transaction_timeout_ms,
-        state=TransactionState(status),
-        partitions=partitions or NO_PARTITIONS,
-        start_ms=value.transaction_start_timestamp_ms,
-        last_update_ms=value.transaction_last_update_timestamp_ms,
-        transaction_version=value.client_transaction_version,
-    )
+    return CoordinatorRecord(transactional_id, None)

@@ -22,14 +22,9 @@ from odradek.coordinator.transaction.end_txn import resume_end, timed_out
 from odradek.coordinator.transaction.ids_by_change import IdsByChange
 from odradek.coordinator.transaction.transaction_metadata import (
     TransactionMetadata,
-    metadata_of,
     tombstone,
 )
-from odradek.coordinator.transaction.transaction_records import (
-    TRANSACTION_RECORDS,
-    TransactionLogKey,
-    TransactionLogValue,
-)
+from odradek.coordinator.transaction.transaction_record_codec import TransactionRecordCodec
 from odradek.coordinator.transaction.transaction_state import (
     DEAD,
     ENDING,
@@ -91,7 +86,7 @@ class TransactionShard:
     def __init__(
         self, environment: TransactionEnvironment, number: int, coordinator_epoch: int
     ) -> None:
-        self.codec = TRANSACTION_RECORDS
+        self.codec = TransactionRecordCodec()
         self.environment = environment
         self.number = number
         self.coordinator_epoch = coordinator_epoch
@@ -118,15 +113,12 @@ class TransactionShard:
 
     def replay(self, record: CoordinatorRecord) -> None:
         """Apply a record: the only code that changes the state of an id."""
-        key, value = record
-        assert isinstance(key, TransactionLogKey)
-        transactional_id = key.transactional_id
-        before = self._ids.remove(transactional_id)
+        before = self._ids.remove(record.key)
         if before is not None:
             self.counts[before.state] -= 1
-        if value is not None:
-            assert isinstance(value, TransactionLogValue)
-            after = metadata_of(key, value)
+        after = record.value
+        if after is not None:
+            assert isinstance(after, TransactionMetadata)
             self._ids.put(after)
             self.counts[after.state] += 1
 
