@@ -19,7 +19,6 @@ import os
 import shutil
 import sys
 import sysconfig
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,6 +100,8 @@ def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
         needed: list[str] = build_meta.get_requires_for_build_wheel(config_settings)
     if pure:
         return needed
+    import tomllib  # Python 3.10 has none, and pip is to say that Odradek needs 3.11.
+
     # mypy reads the types of what the leaves import.
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
     return [*needed, MYPY, *project["dependencies"]]

@@ -9,7 +9,8 @@ from typing import Any
 import odradek
 from odradek.testing import Broker
 
-ORDERS = 1_000
+COUNT = 1_000
+ORDERS, ENRICHED = "example-orders", "example-enriched"
 
 
 class PowerFailure(Exception):
@@ -18,22 +19,22 @@ class PowerFailure(Exception):
 
 def enrich_all(brokers: str) -> None:
     with odradek.Producer(brokers=brokers, value="json") as producer:
-        producer.send_many("orders", [{"id": number} for number in range(ORDERS)])
+        producer.send_many(ORDERS, [{"id": number} for number in range(COUNT)])
 
     calls = 0
 
     def enrich(order: Any) -> Any:
         nonlocal calls
         calls += 1
-        if calls == ORDERS // 2:
+        if calls == COUNT // 2:
             raise PowerFailure
         return {**order.value, "price": order.value["id"] * 3}
 
     def run(stop: threading.Event) -> None:
         odradek.process(
-            "orders",
+            ORDERS,
             enrich,
-            to="enriched",
+            to=ENRICHED,
             group="enricher",
             brokers=brokers,
             value="json",
@@ -52,12 +53,12 @@ def enrich_all(brokers: str) -> None:
     # A reader of committed records, that stops when it has as many as there are orders.
     seen = []
     with odradek.Consumer(
-        "enriched", brokers=brokers, value="json", auto_offset_reset="earliest"
+        ENRICHED, brokers=brokers, value="json", auto_offset_reset="earliest"
     ) as reader:
         for record in reader:
             order: Any = record.value
             seen.append(order["id"])
-            if len(seen) == ORDERS:
+            if len(seen) == COUNT:
                 break
     stop.set()
     again.join()

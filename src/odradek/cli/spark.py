@@ -35,7 +35,7 @@ def prepare_command(as_json: bool) -> None:
     """Make local Spark sessions start in half the time.
 
     Runs a few small queries and writes an archive of the classes they load, some 200 MB, to the
-    cache directory (ODRADEK_CACHE_DIR, else the user's cache). It takes half a minute, once for
+    cache directory (ODRADEK_CACHE_DIR, else the user's cache). It takes up to a minute, once for
     each Java and PySpark.
     """
     from odradek.spark import class_archive
@@ -48,6 +48,10 @@ def prepare_command(as_json: bool) -> None:
         path = class_archive.make_archive()
     except (class_archive.ArchiveFailed, JavaNotFound) as failed:
         raise click.ClickException(str(failed)) from None
+    except ModuleNotFoundError as missing:
+        raise click.ClickException(
+            f"preparing needs {missing.name}: pip install 'odradek[spark]'"
+        ) from None
     listing = Listing(("archive", "state"), [(str(path), "was there" if there else "made")])
     show(listing, as_json=as_json)
 

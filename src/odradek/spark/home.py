@@ -32,7 +32,9 @@ def spark_home() -> Path:
         return Path(given)
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("pipelines on Spark need PySpark: pip install 'odradek[spark]'")
+        raise ModuleNotFoundError(
+            "pipelines on Spark need PySpark: pip install 'odradek[spark]'", name="pyspark"
+        )
     installed = Path(spec.origin).resolve().parent
     if not (installed / "python" / "lib").is_dir():
         return installed

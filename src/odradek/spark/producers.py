@@ -24,6 +24,7 @@ MAX_REQUEST_BYTES = 16 * 1024 * 1024
 """Large: the broker's limit decides how large a record may be."""
 CREATION_WAIT_MS = 10_000
 """How long to wait for the brokers to create a missing topic."""
+ANNOUNCEMENT_PAUSE_S = 0.02
 COUNT_MAX_AGE_S = 10.0
 """How long the number of a topic's partitions is cached, so that short micro-batches need not ask.
 """
@@ -145,7 +146,6 @@ def made_by_brokers(client: ClientOptions, topic: str) -> Topic:
             max_block_ms=min(CREATION_WAIT_MS, client.api_timeout_ms),
         ) as producer:
             producer.partitions_for(topic)
-        return admin_of(client).topic(topic)
     except UnknownTopicOrPartition as error:
         raise UnknownTopicOrPartition(
             f"{topic}: UNKNOWN_TOPIC_OR_PARTITION: the topic does not exist, and brokers create "
@@ -153,3 +153,17 @@ def made_by_brokers(client: ClientOptions, topic: str) -> Topic:
             f"-b {client.bootstrap_servers}",
             error.code,
         ) from None
+    return announced_topic(client, topic)
+
+
+def announced_topic(client: ClientOptions, topic: str) -> Topic:
+    """Return a topic that was just created. The broker that is asked may not know it yet: a broker
+    learns of a topic from the controller's log."""
+    deadline = time.monotonic() + client.api_timeout_ms / 1000
+    while True:
+        try:
+            return admin_of(client).topic(topic)
+        except UnknownTopicOrPartition:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(ANNOUNCEMENT_PAUSE_S)

@@ -82,8 +82,7 @@ def check(admin: LogAdmin, options: WriteOptions) -> LedgerTopic:
             "Nothing was written. What to do: write to newer brokers, or set delivery to "
             "at_least_once"
         ) from None
-    topic = existing_or_created(admin, name)
-    policy = admin.describe_config(topic=name)["cleanup.policy"].value
+    topic, policy = existing_or_created(admin, name)
     if policy != "compact":
         raise LedgerNotCompacted(
             f"the ledger topic {name} has cleanup.policy={policy}: decisions would be deleted in "
@@ -95,11 +94,12 @@ def check(admin: LogAdmin, options: WriteOptions) -> LedgerTopic:
     return LedgerTopic(name, uuid_text(topic.topic_id), len(topic.partitions), timeout_ms)
 
 
-def existing_or_created(admin: LogAdmin, name: str) -> Topic:
+def existing_or_created(admin: LogAdmin, name: str) -> tuple[Topic, str | None]:
+    """Return the topic, which is created if it is missing, and its cleanup policy."""
     deadline_s = time.monotonic() + CREATION_WAIT_S
     while True:
         try:
-            return admin.topic(name)
+            return admin.topic(name), admin.describe_config(topic=name)["cleanup.policy"].value
         except UnknownTopicOrPartition:
             if time.monotonic() >= deadline_s:
                 raise
