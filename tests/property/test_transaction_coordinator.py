@@ -23,7 +23,6 @@ from odradek.coordinator.transaction.end_txn import complete, end_error, end_txn
 from odradek.coordinator.transaction.init_producer_id import init_error, init_producer_id
 from odradek.coordinator.transaction.markers import TransactionEnd
 from odradek.coordinator.transaction.transaction_metadata import MAX_EPOCH, TransactionMetadata
-from odradek.coordinator.transaction.transaction_records import TRANSACTION_RECORDS
 from odradek.coordinator.transaction.transaction_shard import TransactionShard
 from odradek.coordinator.transaction.transaction_state import EMPTY, ENDING
 from odradek.model.errors import ErrorCode
@@ -61,8 +60,8 @@ class TransactionalIds(RuleBasedStateMachine):
     # -- running -----------------------------------------------------------------------------------
 
     def append(self, shard: TransactionShard, record: CoordinatorRecord) -> None:
-        key = TRANSACTION_RECORDS.key_bytes(record)
-        value = TRANSACTION_RECORDS.value_bytes(record)
+        key = shard.codec.key_bytes(record)
+        value = shard.codec.value_bytes(record)
         self.log.append((key, value))
         shard.replay(record)
 
@@ -70,7 +69,7 @@ class TransactionalIds(RuleBasedStateMachine):
         """A shard that another node has loaded."""
         other = TransactionShard(Surroundings(), 0, 2)
         for key, value in self.log:
-            record = TRANSACTION_RECORDS.decode(key, value)
+            record = other.codec.decode(key, value)
             assert record is not None
             other.replay(record)
         return other
