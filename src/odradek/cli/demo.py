@@ -10,6 +10,8 @@ from pathlib import Path
 
 import click
 
+from odradek.cli import exits
+
 
 @click.command()
 @click.option(
@@ -38,12 +40,8 @@ def demo(output: Path, follow: bool, speed: float, limit: int | None) -> None:
     writes them with Structured Streaming, reads everything back and compares it with what plain
     pandas computes from the same file.
     """
-    try:
+    with exits.extra_needed("demo", "the demo"):
         from odradek.demo.run import OutputInUse, Settings, run
-    except ModuleNotFoundError as missing:
-        raise click.ClickException(
-            f"the demo needs {missing.name}: pip install 'odradek[demo]'"
-        ) from missing
     try:
         code = run(Settings(output, follow=follow, hours_per_second=speed, limit=limit))
     except OutputInUse as refusal:

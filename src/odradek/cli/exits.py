@@ -48,6 +48,17 @@ def exit_codes() -> Iterator[None]:
 
 
 @contextmanager
+def extra_needed(extra: str, what: str) -> Iterator[None]:
+    """Turn an import that fails in this block into an error that says which extra `what` needs."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise click.ClickException(
+            f"{what} needs {missing.name}: pip install 'odradek[{extra}]'"
+        ) from missing
+
+
+@contextmanager
 def exit_on_sigterm() -> Iterator[None]:
     """End a command at SIGTERM with `SystemExit`, so that its clients are closed."""
 

@@ -42,16 +42,13 @@ def prepare_command(as_json: bool) -> None:
     from odradek.spark.java import JavaNotFound
 
     try:
-        there = class_archive.archive_path().exists()
-        if not there:
-            print_stderr("odradek: running a few queries to archive the classes that they load")
-        path = class_archive.make_archive()
+        with exits.extra_needed("spark", "preparing"):
+            there = class_archive.archive_path().exists()
+            if not there:
+                print_stderr("odradek: running a few queries to archive the classes that they load")
+            path = class_archive.make_archive()
     except (class_archive.ArchiveFailed, JavaNotFound) as failed:
         raise click.ClickException(str(failed)) from None
-    except ModuleNotFoundError as missing:
-        raise click.ClickException(
-            f"preparing needs {missing.name}: pip install 'odradek[spark]'"
-        ) from None
     listing = Listing(("archive", "state"), [(str(path), "was there" if there else "made")])
     show(listing, as_json=as_json)
 
@@ -105,15 +102,12 @@ def pack_command(
                 console.print(f"odradek: {what}", markup=False, highlight=False)
 
         try:
-            size = environment_archive.pack(
-                output, requirements=requirements, python=python, replace=force, report=report
-            )
+            with exits.extra_needed("spark", "packing"):
+                size = environment_archive.pack(
+                    output, requirements=requirements, python=python, replace=force, report=report
+                )
         except environment_archive.PackFailed as failed:
             raise click.ClickException(str(failed)) from failed
-        except ModuleNotFoundError as missing:
-            raise click.ClickException(
-                f"packing needs {missing.name}: pip install 'odradek[spark]'"
-            ) from missing
     interpreter = str(python or Path(os.path.realpath(sys.executable)))
     version = environment_archive.minor_version()
     if as_json:
@@ -162,12 +156,8 @@ def check_command(
     Runs a small job and shows, for each host, its Python, Odradek, PySpark and Arrow, and whether
     it reaches the brokers. The exit code is 6 if a query would fail there.
     """
-    try:
+    with exits.extra_needed("spark", "this"):
         from odradek.spark.workers import CheckFailed, check_cluster
-    except ModuleNotFoundError as missing:
-        raise click.ClickException(
-            f"this needs {missing.name}: pip install 'odradek[spark]'"
-        ) from missing
     try:
         workers = check_cluster(
             master=master,
