@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from odradek.model.errors import ProtocolError
-from odradek.model.topics import TopicPartition
+from odradek.model.topics import TopicPartition, numbers_by_topic
 from odradek.protocol.codec import decode, encode_bytes
 from odradek.protocol.schema import field, i32, message, struct
 
@@ -99,9 +99,7 @@ class Assignment:
 
 def group_by_topic(partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
     """Group partitions by topic, keeping the order of topics and of partitions."""
-    groups: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        groups.setdefault(topic, []).append(partition)
+    groups = numbers_by_topic(partitions)
     return [TopicPartitions(topic=topic, partitions=group) for topic, group in groups.items()]
 
 

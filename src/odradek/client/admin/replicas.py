@@ -8,7 +8,7 @@ from odradek.client.admin.calls import Calls, error_of_code, raise_for_code
 from odradek.client.admin.results import Reassignment
 from odradek.client.errors import KafkaError
 from odradek.model.errors import ErrorCode
-from odradek.model.topics import TopicPartition
+from odradek.model.topics import TopicPartition, numbers_by_topic
 from odradek.protocol.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -52,7 +52,7 @@ class ReplicaCalls(Calls):
                         for key in [TopicPartition(topic, number)]
                     ],
                 )
-                for topic, numbers in by_topic(replicas).items()
+                for topic, numbers in numbers_by_topic(sorted(replicas)).items()
             ],
         )
 
@@ -80,7 +80,7 @@ class ReplicaCalls(Calls):
         if partitions is not None:
             topics = [
                 ListPartitionReassignmentsTopics(name=topic, partition_indexes=numbers)
-                for topic, numbers in by_topic(partitions).items()
+                for topic, numbers in numbers_by_topic(sorted(partitions)).items()
             ]
         request = ListPartitionReassignmentsRequest(timeout_ms=self.api_timeout_ms, topics=topics)
 
@@ -116,7 +116,7 @@ class ReplicaCalls(Calls):
         if partitions is not None:
             wanted = [
                 TopicPartitions(topic=topic, partitions=numbers)
-                for topic, numbers in by_topic(partitions).items()
+                for topic, numbers in numbers_by_topic(sorted(partitions)).items()
             ]
         request = ElectLeadersRequest(
             election_type=int(unclean), topic_partitions=wanted, timeout_ms=self.api_timeout_ms
@@ -139,11 +139,3 @@ class ReplicaCalls(Calls):
             for topic in answer.replica_election_results
             for each in topic.partition_result
         }
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return the numbers of partitions by topic, sorted."""
-    found: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        found.setdefault(topic, []).append(number)
-    return found

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from odradek.model.errors import ErrorCode, error_code
-from odradek.model.topics import TopicPartition
+from odradek.model.topics import TopicPartition, numbers_by_topic
 from odradek.protocol.api.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -354,16 +354,13 @@ def errors_of(response: WriteTxnMarkersResponse) -> Errors:
 
 def marker(end: TransactionEnd, partitions: Iterable[TopicPartition]) -> WritableTxnMarker:
     """The marker of an end for some of its partitions."""
-    topics: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        topics.setdefault(topic, []).append(number)
     return WritableTxnMarker(
         producer_id=end.producer_id,
         producer_epoch=end.producer_epoch,
         transaction_result=end.committed,
         topics=[
             WritableTxnMarkerTopic(name=name, partition_indexes=numbers)
-            for name, numbers in topics.items()
+            for name, numbers in numbers_by_topic(partitions).items()
         ],
         coordinator_epoch=end.coordinator_epoch,
         transaction_version=end.transaction_version,

@@ -27,7 +27,7 @@ from odradek.coordinator.transaction.transaction_records import (
 )
 from odradek.coordinator.transaction.transaction_state import EMPTY, KEPT, TransactionState
 from odradek.model.errors import ProtocolError
-from odradek.model.topics import TopicPartition
+from odradek.model.topics import TopicPartition, numbers_by_topic
 from odradek.protocol.hot_codec import MessageOutput
 
 KEY_TYPE: Final = b"\0\0"
@@ -87,9 +87,7 @@ class TransactionRecordCodec:
 
 def put_partitions(target: MessageOutput, partitions: frozenset[TopicPartition]) -> None:
     """Write the partitions of a transaction by topic, in order."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        by_topic.setdefault(topic, []).append(partition)
+    by_topic = numbers_by_topic(sorted(partitions))
     target.length(len(by_topic), False)
     for topic, numbers in by_topic.items():
         target.text(topic)
