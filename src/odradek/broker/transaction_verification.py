@@ -183,6 +183,10 @@ class TransactionVerification:
         """The number of requests that wait for their coordinator."""
         return sum(map(len, self._waiting.values()))
 
+    def is_waiting(self, producer_id: int) -> bool:
+        """True if requests of the producer wait for their coordinator: later ones wait too."""
+        return producer_id in self._waiting
+
     def verify(
         self, batches: TransactionalBatches, answered: Callable[[VerificationResult], None]
     ) -> VerificationResult | None:

@@ -402,6 +402,12 @@ class Partition:
             return AppendInfo(error)
         return self.log.append_marker(marker, self.leader_epoch, wall_ms)
 
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """True if this leader has an open transaction of the producer, of this epoch."""
+        return self.leader_error is NONE and self.log.producers.has_open_transaction(
+            producer_id, producer_epoch
+        )
+
     def start_verification(
         self, producer_id: int, producer_epoch: int, sequence: int, supports_epoch_bump: bool
     ) -> VerificationGuard | ErrorCode | None:

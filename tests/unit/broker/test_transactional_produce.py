@@ -103,6 +103,23 @@ class TestVersion2:
         offsets = [each.responses[0].partition_responses[0].base_offset for each in answers]
         assert offsets == [0, 1, 2]
 
+    def test_request_to_open_partitions_does_not_pass_one_that_waits(self) -> None:
+        broker = TransactionalBroker()
+        producer = broker.started()
+        produce(broker, {0: batch(producer, 0)})
+        adds_a_partition = {0: batch(producer, 1), 1: batch(producer, 0)}
+        sent = [
+            SentRequest(produce_request(each), TV2_PRODUCE)
+            for each in (adds_a_partition, {0: batch(producer, 2)})
+        ]
+        for each in sent:
+            broker.dispatcher.received(each)
+        broker.run_until_idle()
+        assert [errors_of(each.answer(ProduceResponse)) for each in sent] == [
+            {0: "NONE", 1: "NONE"},
+            {0: "NONE"},
+        ]
+
     def test_invented_producer_ids_leave_no_guards(self) -> None:
         broker = TransactionalBroker()
         broker.started()

@@ -114,10 +114,12 @@ def handle_transactional(
     transactional = [(t, d, batch_header(d)) for t, d in asked if is_transactional(d)]
     if not transactional:
         return append_all(broker, context, request, asked, None)
-    producers = {(each.producer_id, each.producer_epoch) for _, _, each in transactional}
-    if len(producers) > 1:
-        refusal = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        return refuse_all(broker, context, request, asked, refusal, SEVERAL_PRODUCERS)
+    first = transactional[0][2]
+    producer_id, producer_epoch = first.producer_id, first.producer_epoch
+    for _, _, header in transactional:
+        if header.producer_id != producer_id or header.producer_epoch != producer_epoch:
+            refusal = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            return refuse_all(broker, context, request, asked, refusal, SEVERAL_PRODUCERS)
     replicas = broker.replicas
     found = [
         (partition, header.base_sequence)
@@ -125,7 +127,9 @@ def handle_transactional(
         if (partition := requested_partition(replicas, context.version, topic, data)) is not None
         and partition.topic_partition.topic not in replicas.listeners
     ]
-    producer_id, producer_epoch = producers.pop()
+    verification = broker.transaction_verification
+    if all_open(found, producer_id, producer_epoch) and not verification.is_waiting(producer_id):
+        return append_all(broker, context, request, asked, None)
     batches = TransactionalBatches(
         request.transactional_id or "",
         producer_id,
@@ -135,10 +139,18 @@ def handle_transactional(
     )
 
     answered = partial(append_verified, broker, context, request, asked, found)
-    at_once = broker.transaction_verification.verify(batches, answered)
+    at_once = verification.verify(batches, answered)
     if at_once is None:
         return CALLBACK_RESPONSE
     return append_all(broker, context, request, asked, at_once)
+
+
+def all_open(found: list[tuple[Partition, int]], producer_id: int, producer_epoch: int) -> bool:
+    """True if the producer's transaction is open in all partitions: no coordinator is asked."""
+    for partition, _ in found:
+        if not partition.has_open_transaction(producer_id, producer_epoch):
+            return False
+    return True
 
 
 def append_verified(
