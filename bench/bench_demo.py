@@ -32,7 +32,7 @@ from odradek import leaves
 from odradek.demo import flights, replay
 from odradek.demo.broker_process import BrokerProcess
 from odradek.demo.pipeline import FLIGHTS_TOPIC, Locations
-from odradek.demo.run import MASTER, SPARK_SETTINGS, TOPICS, DemoRun, Settings, Stages
+from odradek.demo.run import MASTER, SPARK_SETTINGS, TOPICS, DemoRun, DemoSettings, Stages
 from odradek.spark import local_session
 
 RESULTS = Path(__file__).parent / "results" / "demo.jsonl"
@@ -92,7 +92,7 @@ def pipeline_seconds(
     """Run both queries over all flights, with new checkpoints in the directory."""
     silent = Console(quiet=True)
     work = DemoRun(
-        Settings(directory),
+        DemoSettings(directory),
         Locations(bootstrap, directory),
         silent,
         Stages(),

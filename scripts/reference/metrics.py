@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.broker import leader_ends
 from odradek.broker.metrics.kafka_names import NOT_SERVED
-from odradek.broker.metrics.metric import SIZES, TIMES, Metric, View
+from odradek.broker.metrics.metric import SIZES, TIMES, Metric, MetricsPage
 from odradek.broker.metrics.scrape import GROUPS_SHOWN, TOPICS_SHOWN
 from odradek.broker.metrics.table import METRICS
 
@@ -84,17 +84,17 @@ def page() -> str:
     return (
         HEAD
         + SEVERAL_NODES
-        + section("The broker: `/metrics`", own, View.BROKER)
-        + section("Partitions: `/metrics/partitions`", own, View.PARTITIONS)
+        + section("The broker: `/metrics`", own, MetricsPage.BROKER)
+        + section("Partitions: `/metrics/partitions`", own, MetricsPage.PARTITIONS)
         + KAFKA
-        + section("On `/metrics`", kafka, View.BROKER, level=3)
-        + section("On `/metrics/partitions`", kafka, View.PARTITIONS, level=3)
+        + section("On `/metrics`", kafka, MetricsPage.BROKER, level=3)
+        + section("On `/metrics/partitions`", kafka, MetricsPage.PARTITIONS, level=3)
         + NOT_HERE
         + "".join(f"| `{name}` | {reason} |\n" for name, reason in sorted(NOT_SERVED.items()))
     )
 
 
-def section(title: str, metrics: list[Metric], view: View, level: int = 2) -> str:
+def section(title: str, metrics: list[Metric], view: MetricsPage, level: int = 2) -> str:
     """A table of the metrics of a view."""
     lines = [
         f"| `{metric.name}` | {metric.kind} | {metric.unit} "

@@ -93,7 +93,7 @@ def empty_family(name: str, template: MetricTemplate) -> Family:
     return GaugeMetricFamily(name, template.description, labels=labels)
 
 
-class ClientSettings(Protocol):
+class ExporterSettings(Protocol):
     """What an exporter reads of a client's settings."""
 
     @property
@@ -104,7 +104,7 @@ class MeteredClient(Protocol):
     """A producer, consumer or admin client, for threads or for asyncio."""
 
     @property
-    def config(self) -> ClientSettings: ...
+    def config(self) -> ExporterSettings: ...
 
     def metrics(self) -> Metrics: ...
 

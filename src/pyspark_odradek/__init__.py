@@ -22,8 +22,8 @@ with contextlib.suppress(ImportError):
 
         DefaultSource = OdradekSource
     else:
-        from odradek.spark.unsupported import UnsupportedVersion
+        from odradek.spark.unsupported import UnsupportedSparkVersion
 
-        DefaultSource = UnsupportedVersion
+        DefaultSource = UnsupportedSparkVersion
 
     __all__ = ["DefaultSource"]

@@ -46,7 +46,7 @@ from clients.libraries.transactional import TransactionalProducer
 from odradek import Admin
 from odradek.model.topics import TopicPartition
 from odradek.testing.checker import FSYNC, Checker
-from odradek.testing.history import Content, History, Read, Send
+from odradek.testing.history import Content, History, Read, SentBatch
 
 PARTITIONS = 3
 WRITERS = ("odradek", "confluent-kafka", "confluent-kafka-plain", "kafka-python")
@@ -354,12 +354,12 @@ def history_of(writers: Sequence[Writer], result: Result, brokers: int = 1) -> H
     """Return the sends of all writers in their order, with their outcomes."""
     history = History()
     for writer in writers:
-        sends: dict[int, Send] = {}
+        sends: dict[int, SentBatch] = {}
         for event in writer.events():
             match event:
                 case ["s", int(number), int(partition), int(timestamp), int(ns)]:
                     value = f"{writer.library}:{number}".encode()
-                    sends[number] = Send(
+                    sends[number] = SentBatch(
                         writer.library,
                         TopicPartition(TOPIC, partition),
                         [Content(None, value, (), timestamp)],

@@ -8,14 +8,14 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 from prometheus_client.parser import text_string_to_metric_families
 
-from odradek.broker.metrics.metric import Kind, View
+from odradek.broker.metrics.metric import Kind, MetricsPage
 from odradek.broker.metrics.table import METRICS
 from odradek.testing import Broker
 
 RECORDS = 50
 
 
-def read(broker: Broker, view: View) -> dict[str, Any]:
+def read(broker: Broker, view: MetricsPage) -> dict[str, Any]:
     with urllib.request.urlopen(f"{broker.http_url}/{view}", timeout=30) as answer:
         text = answer.read().decode()
     return {family.name: family for family in text_string_to_metric_families(text)}
@@ -43,7 +43,7 @@ def test_a_prometheus_client_reads_every_family_with_type_help_and_true_values()
         while left:
             left -= consumer.poll(30) is not None
         consumer.commit(asynchronous=False)
-        families = {view: read(broker, view) for view in View}
+        families = {view: read(broker, view) for view in MetricsPage}
         for metric in METRICS:
             name = (
                 metric.name.removesuffix("_total") if metric.kind is Kind.COUNTER else metric.name
@@ -51,7 +51,7 @@ def test_a_prometheus_client_reads_every_family_with_type_help_and_true_values()
             family = families[metric.view].get(name)
             if family is not None:
                 assert (family.type, family.documentation) == (metric.kind, metric.help)
-        page, partitions = families[View.BROKER], families[View.PARTITIONS]
+        page, partitions = families[MetricsPage.BROKER], families[MetricsPage.PARTITIONS]
         log = broker.node.replicas.by_name["t", 0].log
         assert sample(page["odradek_topic_appended_records"], topic="t") == RECORDS
         assert sample(page["kafka_server_brokertopicmetrics_bytesin"], topic="t") == log.size

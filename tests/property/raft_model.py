@@ -19,7 +19,6 @@ from odradek.raft.effects import (
     Answered,
     Append,
     Committed,
-    Disconnected,
     Effect,
     ElectionState,
     Event,
@@ -31,9 +30,10 @@ from odradek.raft.effects import (
     Propose,
     Received,
     RemoveVoter,
-    Reply,
+    ReplicaDisconnected,
     ReplyRecords,
     ReplySnapshot,
+    Respond,
     SaveElection,
     Send,
     SnapshotFetched,
@@ -196,7 +196,7 @@ class Quorum:
         machine.batches = [b for b in machine.batches if b.end_offset <= keep]
         for other in self.machines.values():
             if other is not machine:
-                self.later(other, self.random.randint(1, 10), Disconnected(machine.key.id))
+                self.later(other, self.random.randint(1, 10), ReplicaDisconnected(machine.key.id))
 
     def wipe(self, machine: RaftMachine) -> None:
         """Lose the disk of a replica, unless one that was lost before is not made good."""
@@ -239,7 +239,7 @@ class Quorum:
                 self._write(machine, effect)
             case Send():
                 self._send(machine, effect)
-            case Reply(token, response):
+            case Respond(token, response):
                 self._reply(machine, token, response)
             case ReplyRecords():
                 self._reply(machine, effect.token, self._records(machine, effect))

@@ -9,7 +9,7 @@ import pytest
 from odradek import leaves
 from odradek.replication.leadership import Leadership
 from odradek.replication.partition import Partition
-from odradek.replication.replica_fetcher import FetchState, ReplicaFetcher
+from odradek.replication.replica_fetcher import PartitionFetchState, ReplicaFetcher
 from property.replication_model import Model, values_of
 
 
@@ -41,12 +41,12 @@ def counting_the_leader_alone(broken: pytest.MonkeyPatch) -> None:
 
 
 def telling_the_log_end_as_durable(broken: pytest.MonkeyPatch) -> None:
-    position = FetchState.position
+    position = PartitionFetchState.position
 
-    def log_end_position(state: FetchState) -> tuple[int, ...]:
+    def log_end_position(state: PartitionFetchState) -> tuple[int, ...]:
         return *position(state)[:4], state.followed.log_end_offset
 
-    broken.setattr(FetchState, "position", log_end_position)
+    broken.setattr(PartitionFetchState, "position", log_end_position)
 
 
 def counting_what_is_not_flushed(broken: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ from odradek.testing.quorum.quorum_world import QuorumWorld
 from odradek.testing.scheduler import MS
 from odradek.testing.sim import run_seed
 from odradek.testing.workload.cluster_schedule import MIN_ISR
-from odradek.testing.workload.operator import Operation
+from odradek.testing.workload.operator import OperatorAction
 from odradek.testing.workload.schedule import Fate, FaultPlan, Schedule
 from odradek.testing.workload.transaction_levels import NEWEST_LEVEL, LevelsPlan
 from odradek.testing.world import World
@@ -191,7 +191,7 @@ def cluster(
             recorded_voters=recorded_voters,
             faults=faults,
             operations=[
-                Operation((1_500 + 300 * n) * MS, kind, 7 * n + 1)
+                OperatorAction((1_500 + 300 * n) * MS, kind, 7 * n + 1)
                 for n, kind in enumerate(operations)
             ],
             pace=pace or plan.pace,

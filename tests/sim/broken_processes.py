@@ -26,7 +26,7 @@ from odradek.client.producer.transaction_steps import Transactions
 from odradek.client.waiter import spawn
 from odradek.testing.engines.consumer_application import ConsumerPlan
 from odradek.testing.engines.process_application import ProcessApplication
-from odradek.testing.sim import Outcome, run_seed
+from odradek.testing.sim import RunOutcome, run_seed
 from odradek.testing.workload.schedule import Schedule
 from odradek.testing.workload.transaction_levels import NEWEST_LEVEL
 from odradek.testing.world import ONLY_ENGINES, World
@@ -127,7 +127,7 @@ def run(
     brokers: int,
     engines: str = ONLY_ENGINES,
     adjust: Callable[[Schedule], Schedule] = as_drawn,
-) -> Outcome[World]:
+) -> RunOutcome[World]:
     """Run a world with our own clients, by default alone."""
     brief = brokers != 1
     return run_seed(
@@ -144,7 +144,7 @@ def run(
     )
 
 
-def run_broken(name: str, seed: int) -> Outcome[World]:
+def run_broken(name: str, seed: int) -> RunOutcome[World]:
     """Run a world that gives a broken part an opportunity."""
     return run(seed, BREAKS[name].brokers, adjust=of_newest_level)
 

@@ -9,7 +9,7 @@ import pytest
 from odradek.broker.partitions import Partitions
 from odradek.replication.alter_partition_manager import AlterPartitionManager
 from odradek.replication.partition import NO_EPOCH
-from odradek.replication.replica_fetcher import ReplicaFetcher, State
+from odradek.replication.replica_fetcher import ReplicaFetcher, ReplicaFetchState
 from odradek.replication.replica_fetcher_manager import FollowedPartition
 
 
@@ -32,7 +32,7 @@ def truncates_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
         fresh = known is None or known.leader_epoch != followed.leader_epoch
         add(self, followed)
         state = self.partitions[followed.key]
-        if fresh and state.state is State.FETCHING:
+        if fresh and state.state is ReplicaFetchState.FETCHING:
             self._truncate(followed.key, state, followed.partition.high_watermark, restart=False)
 
     patch.setattr(ReplicaFetcher, "add", added)

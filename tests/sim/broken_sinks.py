@@ -22,7 +22,7 @@ from odradek.spark.exactly_once.driver import BatchDriver
 from odradek.spark.exactly_once.errors import ReplacedDriver
 from odradek.spark.exactly_once.ledger import Decision, TaskTransaction
 from odradek.spark.exactly_once.outcome import Fetched, UndecidedFetch, outcome_in
-from odradek.spark.exactly_once.steps import Outcome
+from odradek.spark.exactly_once.steps import LoggedOutcome
 from odradek.testing.process import DelayRanges
 from odradek.testing.workload.schedule import Schedule
 from sim.broken_parts import SLOW_DISKS, BrokenPart, Make, nothing, of, search
@@ -54,9 +54,9 @@ IMPATIENT = SinkPlan(strikes=0, api_timeouts_ms=(400,), transaction_timeouts_ms=
 def takes_aborted_for_committed(patch: pytest.MonkeyPatch) -> None:
     def outcome(
         transaction: TaskTransaction, written: DeliveredRange, fetched: Fetched
-    ) -> Outcome | UndecidedFetch:
+    ) -> LoggedOutcome | UndecidedFetch:
         found = outcome_in(transaction, written, fetched)
-        return Outcome.COMMITTED if found is Outcome.ABORTED else found
+        return LoggedOutcome.COMMITTED if found is LoggedOutcome.ABORTED else found
 
     patch.setattr(reading, "outcome_in", outcome)
 

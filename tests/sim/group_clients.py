@@ -13,7 +13,12 @@ from dataclasses import dataclass, field
 from odradek.client.consumer.assignor.registry import assignors
 from odradek.client.consumer.batch import OffsetAndMetadata
 from odradek.client.consumer.group.coordinator import ConsumerCoordinator
-from odradek.client.consumer.group.member import CallListener, GroupConfig, Raise, RebalanceEvent
+from odradek.client.consumer.group.member import (
+    CallListener,
+    GroupRebalanceConfig,
+    Raise,
+    RebalanceEvent,
+)
 from odradek.client.consumer.group.runner import GroupRunner
 from odradek.client.consumer.position.subscription_state import FetchPosition, SubscriptionState
 from odradek.client.engine import Engine
@@ -109,7 +114,7 @@ class SimMember:
             "enable.auto.commit": auto_commit,
             "auto.commit.interval.ms": AUTO_COMMIT_MS,
         }
-        group_config = GroupConfig.of(ConsumerConfig.load(settings))
+        group_config = GroupRebalanceConfig.of(ConsumerConfig.load(settings))
         self.coordinator = ConsumerCoordinator(
             group_config,
             self.subscriptions,

@@ -42,7 +42,7 @@ from odradek.spark.exactly_once.errors import (
 from odradek.spark.exactly_once.ledger import Decision, TaskTransaction
 from odradek.spark.exactly_once.ledger_topic import LedgerTopic
 from odradek.spark.exactly_once.reading import LogAdmin, LogCalls
-from odradek.spark.exactly_once.steps import Batch, BatchState, Steps
+from odradek.spark.exactly_once.steps import BatchState, SinkBatch, Steps
 from odradek.spark.options import WriteOptions
 from odradek.spark.producers import LINGER_MS, SparkProducer, producer_settings
 from odradek.testing.client_process import ClientProcess
@@ -122,7 +122,7 @@ class Report:
 class TaskAttempt:
     """An attempt of a task: it reports or fails, or its executor is lost."""
 
-    batch: Batch
+    batch: SinkBatch
     partition: int
     number: int
     rows: Sequence[str]
@@ -309,7 +309,7 @@ class SinkDriver:
         checkpoint, plan = self.query.checkpoint, self.query.plan
         number = checkpoint.committed
         while number < len(checkpoint.rows):
-            batch = Batch(plan.prefix, number)
+            batch = SinkBatch(plan.prefix, number)
             self.doing = "tasks"
             reports, is_complete = self._run_tasks(batch, checkpoint.rows[number])
             if not is_complete:
@@ -339,7 +339,7 @@ class SinkDriver:
 
     # Tasks.
 
-    def _run_tasks(self, batch: Batch, rows: Sequence[str]) -> tuple[list[Report], bool]:
+    def _run_tasks(self, batch: SinkBatch, rows: Sequence[str]) -> tuple[list[Report], bool]:
         """Run attempts until each task has a report; False if one has failed too often. Each time
         the rows are cut in another way."""
         chance, query = self.thread.chance, self.query
@@ -368,7 +368,9 @@ class SinkDriver:
             self.thread.sleep(chance.between(5, 40) / 1000)
         return [counted[partition] for partition in range(cut)], True
 
-    def _begin(self, batch: Batch, partition: int, number: int, rows: Sequence[str]) -> TaskAttempt:
+    def _begin(
+        self, batch: SinkBatch, partition: int, number: int, rows: Sequence[str]
+    ) -> TaskAttempt:
         free = [each for each in self.executors if each.is_free]
         if not free:
             free.append(Executor(self.query, f"{self.name}-executor{len(self.executors)}"))
@@ -387,7 +389,7 @@ class SinkDriver:
 
     # The sink's part.
 
-    def _commit(self, batch: Batch, reports: Sequence[Report]) -> None:
+    def _commit(self, batch: SinkBatch, reports: Sequence[Report]) -> None:
         plan = self.query.plan
         reported = transactions_of(reports)
         drained = [number for number, each in enumerate(reports) if each.drained]
@@ -395,7 +397,7 @@ class SinkDriver:
         running = plan.rules.commit_steps(batch, reported, topic_ids, drained)
         self._carry_out(batch, running)
 
-    def _abort(self, batch: Batch, reports: Sequence[Report]) -> None:
+    def _abort(self, batch: SinkBatch, reports: Sequence[Report]) -> None:
         """Abort what has failed, as `ExactlyOnce.abort` does."""
         if not reports:
             return
@@ -405,7 +407,7 @@ class SinkDriver:
         except (KafkaError, ExactlyOnceError) as error:
             self.query.reach(f"an abort fails: {type(error).__name__}")
 
-    def _carry_out(self, batch: Batch, running: Steps) -> None:
+    def _carry_out(self, batch: SinkBatch, running: Steps) -> None:
         if self._driver is None:
             plan = self.query.plan
             self._driver = self.query.plan.rules.driver(

@@ -12,7 +12,7 @@ from odradek.log.flush import LogFlush
 from odradek.log.producer_state import ProducerState, ProducerStateEntry
 from odradek.model.env import File, Offload
 from odradek.testing.machine import Wiring, real_broker
-from odradek.testing.sim import Outcome, run_seed
+from odradek.testing.sim import RunOutcome, run_seed
 from odradek.testing.workload.schedule import Schedule
 from odradek.testing.world import World
 
@@ -61,7 +61,7 @@ def first_failure(
     *,
     steps: int = STEPS,
     white_box: bool = False,
-) -> Outcome[World]:
+) -> RunOutcome[World]:
     for seed in range(SEEDS):
         outcome = run_seed(World(seed, steps, wire, faults, white_box=white_box, extras=False))
         if not outcome.kept:

@@ -12,7 +12,7 @@ from functools import cache
 
 import pytest
 
-from odradek.testing.sim import Outcome, explain, run_seed, summary
+from odradek.testing.sim import RunOutcome, explain, run_seed, summary
 from odradek.testing.sites import CLUSTER_SITES, unreached
 from odradek.testing.workload.schedule import CLUSTER_FAULTS, LINK_FAULTS, MACHINE_FAULTS, Schedule
 from odradek.testing.world import DRAWN, ONLY_ENGINES, World
@@ -31,7 +31,7 @@ class WorldRun:
     sites: Counter[str]
 
 
-def outcome_of(seed: int) -> Outcome[World]:
+def outcome_of(seed: int) -> RunOutcome[World]:
     return run_seed(World(seed, STEPS, brokers=DRAWN, brief=True))
 
 

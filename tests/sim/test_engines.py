@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.testing.sim import Outcome, explain, run_seed, summary
+from odradek.testing.sim import RunOutcome, explain, run_seed, summary
 from odradek.testing.world import BOTH, ONLY_ENGINES, World
 from sim.broken_clients import BREAKS
 
@@ -23,7 +23,7 @@ SEEDS = range(1, 14)
 
 
 @functools.cache
-def outcome_of(seed: int) -> Outcome[World]:
+def outcome_of(seed: int) -> RunOutcome[World]:
     return run_seed(World(seed, STEPS, engines=ONLY_ENGINES))
 
 

@@ -28,7 +28,7 @@ from odradek.testing.rules import replicas_match
 from odradek.testing.scheduler import MS, SECOND
 from odradek.testing.sim import explain, run_seed, summary
 from odradek.testing.transport import Link
-from odradek.testing.workload.operator import Operation
+from odradek.testing.workload.operator import OperatorAction
 from odradek.testing.workload.schedule import (
     DEAD_IN_A_POWER_CUT,
     Fate,
@@ -171,7 +171,7 @@ def test_row_4_a_minority_is_paused_and_majorities_are_swapped() -> None:
 def test_row_5_a_crash_in_a_roll_a_snapshot_a_deletion_and_a_reassignment() -> None:
     def busy(plan: Schedule) -> Schedule:
         often = {"metadata.log.max.record.bytes.between.snapshots": "500"}
-        moves = [Operation(each * 300 * MS, "reassign", each) for each in range(1, 6)]
+        moves = [OperatorAction(each * 300 * MS, "reassign", each) for each in range(1, 6)]
         return replace(plan, settings=plan.settings | often, operations=moves, fates=())
 
     survives("crash point", "power loss at a crash point", adjust=busy, seeds=(3, 4, 5))
@@ -379,7 +379,7 @@ def test_row_26_a_rolling_restart_under_load() -> None:
 def test_row_27_voters_and_replicas_change_under_faults() -> None:
     def changing(plan: Schedule) -> Schedule:
         kinds = ("voter", "reassign")
-        moves = [Operation(n * 400 * MS, kinds[n % 2], n) for n in range(2, 9)]
+        moves = [OperatorAction(n * 400 * MS, kinds[n % 2], n) for n in range(2, 9)]
         return replace(plan, recorded_voters=True, voters=3, operations=moves, fates=())
 
     voters = ("operator: voter NONE", "operator: reassign NONE")
@@ -389,7 +389,7 @@ def test_row_27_voters_and_replicas_change_under_faults() -> None:
 def test_row_27_a_voter_that_lost_its_disk_comes_back_as_another_replica() -> None:
     def wiping(plan: Schedule) -> Schedule:
         lost = [at(6_000, "lost disk", 500, machine=3)]
-        moves = [Operation((7_000 + n * 400) * MS, "voter", n) for n in range(5)]
+        moves = [OperatorAction((7_000 + n * 400) * MS, "voter", n) for n in range(5)]
         plan = replace(plan, recorded_voters=True, voters=3, operations=moves, heal_ns=10 * SECOND)
         return only(*lost)(plan)
 

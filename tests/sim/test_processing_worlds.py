@@ -16,7 +16,7 @@ from odradek.testing.engines.process_application import (
     judge,
     shape_of,
 )
-from odradek.testing.sim import Outcome, explain, summary
+from odradek.testing.sim import RunOutcome, explain, summary
 from odradek.testing.transactions import ReadRecord, TransactionOutcome
 from odradek.testing.world import BOTH, ONLY_ENGINES, World
 from sim.broken_processes import BREAKS, find, run
@@ -25,11 +25,11 @@ ALONE, CLUSTERS, MIXED = (0, 1, 3), (1, 2), (8,)
 
 
 @cache
-def run_of(seed: int, brokers: int, engines: str) -> Outcome[World]:
+def run_of(seed: int, brokers: int, engines: str) -> RunOutcome[World]:
     return run(seed, brokers, engines)
 
 
-def check(outcome: Outcome[World]) -> None:
+def check(outcome: RunOutcome[World]) -> None:
     assert outcome.kept, "\n".join([summary(outcome), *explain(outcome)])
 
 

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from odradek.testing.scheduler import MS
-from odradek.testing.sim import Outcome, explain, run_seed, summary
+from odradek.testing.sim import RunOutcome, explain, run_seed, summary
 from odradek.testing.transactions import TransactionOutcome
 from odradek.testing.workload.transaction_levels import LevelChange, LevelsPlan
 from odradek.testing.world import DRAWN, World
@@ -26,7 +26,7 @@ def world(seed: int, brokers: int) -> World:
 @cache
 def run_of(seed: int, brokers: int) -> tuple[bool, str, Counter[str], Counter[TransactionOutcome]]:
     """Return whether a run kept the rules, its explanation, its sites, its outcomes."""
-    outcome: Outcome[World] = run_seed(world(seed, brokers))
+    outcome: RunOutcome[World] = run_seed(world(seed, brokers))
     ended = outcome.world.clients.transactions.observed.transactions
     return (
         outcome.kept,

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from odradek.testing.sim import Outcome, explain, run_seed, summary
+from odradek.testing.sim import RunOutcome, explain, run_seed, summary
 from odradek.testing.world import NO_ENGINES, ONLY_ENGINES, World
 
 STEPS = 60
 
 
 @cache
-def outcome_of(seed: int) -> Outcome:
+def outcome_of(seed: int) -> RunOutcome:
     return run_seed(World(seed, STEPS))
 
 

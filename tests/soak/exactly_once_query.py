@@ -42,7 +42,7 @@ from pyspark.sql.streaming import StreamingQuery
 from odradek.spark import cluster_session, local_session
 from odradek.spark.commit_protocol import BATCH_ID_PROPERTY
 from odradek.spark.exactly_once.driver import BatchDriver
-from odradek.spark.exactly_once.steps import Batch, EndTransactions, Steps
+from odradek.spark.exactly_once.steps import EndTransactions, SinkBatch, Steps
 from odradek.spark.options import write_options
 from odradek.spark.source import OdradekSource
 from odradek.spark.writer import StreamWriter
@@ -164,7 +164,7 @@ class DyingDriver:
         self.application = application
         self.run = BatchDriver.run
 
-    def __call__(self, driver: BatchDriver, batch: Batch, running: Steps) -> None:
+    def __call__(self, driver: BatchDriver, batch: SinkBatch, running: Steps) -> None:
         self.run(driver, batch, dying(self.points, running, self.application))
 
 

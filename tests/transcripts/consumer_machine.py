@@ -27,11 +27,11 @@ from odradek.client.consumer.group.member import (
     CallListener,
     Effect,
     GroupCall,
-    GroupConfig,
+    GroupRebalanceConfig,
     Raise,
     RequestPoll,
     Resolve,
-    Send,
+    SendGroupRequest,
     WatchTopics,
 )
 from odradek.client.consumer.position.subscription_state import FetchPosition, SubscriptionState
@@ -101,7 +101,7 @@ class ConsumerMachine:
             "enable.auto.commit": values.get("auto-commit", "off") == "on",
             "max.poll.interval.ms": values.get("max-poll"),
         }
-        config = GroupConfig.of(ConsumerConfig.load(given))
+        config = GroupRebalanceConfig.of(ConsumerConfig.load(given))
         self.subscriptions = SubscriptionState(LATEST)
         if "topics" in values:
             self.subscriptions.subscribe(values["topics"].split(","))
@@ -205,7 +205,7 @@ class ConsumerMachine:
 
     def printed(self, effect: Effect) -> str:
         match effect:
-            case Send(call):
+            case SendGroupRequest(call):
                 self.calls.append(call)
                 builder = call.builder
                 newest = min(declaration(builder.request_type).versions[1], builder.max_version)

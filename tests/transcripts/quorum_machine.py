@@ -27,7 +27,6 @@ from odradek.raft.effects import (
     Answered,
     Append,
     Committed,
-    Disconnected,
     Effect,
     ElectionState,
     Event,
@@ -37,8 +36,9 @@ from odradek.raft.effects import (
     Propose,
     Received,
     RemoveVoter,
-    Reply,
+    ReplicaDisconnected,
     ReplyRecords,
+    Respond,
     SaveElection,
     Send,
     Tick,
@@ -153,7 +153,7 @@ class QuorumMachine:
         return self.step(RemoveVoter("", voter(int(words[0])).key))
 
     def do_cut(self, words: list[str], values: dict[str, str]) -> list[str]:
-        return self.step(Disconnected(int(words[0])))
+        return self.step(ReplicaDisconnected(int(words[0])))
 
     def answered(self, replica: int, words: list[str], values: dict[str, str]) -> list[str]:
         to, request = self.asked[replica]
@@ -197,7 +197,7 @@ class QuorumMachine:
             case Send(to, request):
                 self.asked[to.replica_id] = (to, request)
                 return f"{to.replica_id} <- {request_text(request)}"
-            case Reply(_, response):
+            case Respond(_, response):
                 return f"reply {response_text(response)}"
             case ReplyRecords(_, request):
                 return f"reply records from {request.fetch_offset}, hw {effect.high_watermark}"

@@ -23,7 +23,7 @@ from odradek.broker.sliced_answers import SlicedAnswers
 from odradek.config.addresses import CLUSTER
 from odradek.config.broker import BrokerConfig
 from odradek.config.topic import TopicConfigs
-from odradek.controller.decision import Decision, Parts
+from odradek.controller.decision import ControllerResult, Parts
 from odradek.controller.features import SUPPORTED_FEATURES
 from odradek.controller.image import MetadataImage
 from odradek.controller.metadata_log import MetadataLog
@@ -284,7 +284,7 @@ class Broker:
     def respond_when_committed(
         self,
         context: RequestContext,
-        decide: Callable[[MetadataImage], Decision[T]],
+        decide: Callable[[MetadataImage], ControllerResult[T]],
         timeout_ms: int,
         failed: Callable[[ErrorCode], T],
     ) -> T | DelayedResponse:

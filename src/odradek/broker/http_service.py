@@ -15,7 +15,7 @@ reads, and appends as soon as there is room.
 from __future__ import annotations
 
 from odradek.broker.metrics.exposition import CONTENT_TYPE, exposition
-from odradek.broker.metrics.metric import View
+from odradek.broker.metrics.metric import MetricsPage
 from odradek.broker.node import Node, StartFailed
 from odradek.config.addresses import address_text
 from odradek.config.http import NO_HTTP, HttpSettings
@@ -108,8 +108,8 @@ class HttpService:
 def node_routes(node: Node) -> dict[str, Route]:
     """The paths of a node that has started."""
     return {
-        "/metrics": lambda: metrics_page(node, View.BROKER),
-        "/metrics/partitions": lambda: metrics_page(node, View.PARTITIONS),
+        "/metrics": lambda: metrics_page(node, MetricsPage.BROKER),
+        "/metrics/partitions": lambda: metrics_page(node, MetricsPage.PARTITIONS),
         "/livez": live,
         "/readyz": lambda: health(why_not_ready(node)),
     }
@@ -126,7 +126,7 @@ def starting_routes() -> dict[str, Route]:
     }
 
 
-def metrics_page(node: Node, view: View) -> HttpResponse:
+def metrics_page(node: Node, view: MetricsPage) -> HttpResponse:
     return HttpResponse(200, exposition(node, view), CONTENT_TYPE)
 
 

@@ -29,11 +29,11 @@ def change_voters(
     """Let the quorum make a change, unless the request is for another cluster."""
     if cluster_id not in (None, broker.directory.meta.cluster_id):
         return response(ErrorCode.INCONSISTENT_CLUSTER_ID, None)
-    broker.metadata.raft.change_voters(change(VoterChange(broker, context, response).reply))
+    broker.metadata.raft.change_voters(change(VoterChangeRequest(broker, context, response).reply))
     return CALLBACK_RESPONSE
 
 
-class VoterChange:
+class VoterChangeRequest:
     """One request for a change: answered by the quorum, or when it takes too long."""
 
     def __init__(

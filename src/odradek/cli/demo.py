@@ -41,9 +41,9 @@ def demo(output: Path, follow: bool, speed: float, limit: int | None) -> None:
     pandas computes from the same file.
     """
     with exits.extra_needed("demo", "the demo"):
-        from odradek.demo.run import OutputInUse, Settings, run
+        from odradek.demo.run import DemoSettings, OutputInUse, run
     try:
-        code = run(Settings(output, follow=follow, hours_per_second=speed, limit=limit))
+        code = run(DemoSettings(output, follow=follow, hours_per_second=speed, limit=limit))
     except OutputInUse as refusal:
         raise click.ClickException(str(refusal)) from refusal
     except KeyboardInterrupt:

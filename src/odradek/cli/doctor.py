@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from odradek.cli import exits
-from odradek.cli.finding import Finding, State
+from odradek.cli.finding import CheckStatus, Finding
 from odradek.cli.machine_checks import check_clock, check_descriptors, check_disk, check_port
 from odradek.cli.options import json_option
 from odradek.cli.output import Listing, plural, print_stderr, show
@@ -50,8 +50,8 @@ def doctor(data_dir: Path, host: str, port: int, as_json: bool) -> None:
         show(listing, as_json=as_json)
     else:
         show_on_terminal(found)
-    failed = sum(each.state is State.FAIL for each in found)
-    warned = sum(each.state is State.WARN for each in found)
+    failed = sum(each.state is CheckStatus.FAIL for each in found)
+    warned = sum(each.state is CheckStatus.WARN for each in found)
     print_stderr(f"{plural(failed, 'failure')}, {plural(warned, 'warning')}")
     if failed:
         sys.exit(exits.FAILED)

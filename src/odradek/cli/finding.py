@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class State(StrEnum):
+class CheckStatus(StrEnum):
     """How a check ended."""
 
     OK = "ok"
@@ -21,18 +21,18 @@ class Finding:
     """The outcome of one check, with the way out if there is something to do."""
 
     check: str
-    state: State
+    state: CheckStatus
     found: str
     what_to_do: str = ""
 
 
 def ok(check: str, found: str, what_to_do: str = "") -> Finding:
-    return Finding(check, State.OK, found, what_to_do)
+    return Finding(check, CheckStatus.OK, found, what_to_do)
 
 
 def warn(check: str, found: str, what_to_do: str) -> Finding:
-    return Finding(check, State.WARN, found, what_to_do)
+    return Finding(check, CheckStatus.WARN, found, what_to_do)
 
 
 def fail(check: str, found: str, what_to_do: str) -> Finding:
-    return Finding(check, State.FAIL, found, what_to_do)
+    return Finding(check, CheckStatus.FAIL, found, what_to_do)

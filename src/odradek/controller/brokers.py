@@ -8,7 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from odradek.config.broker import BrokerConfig
-from odradek.controller.decision import Decision
+from odradek.controller.decision import ControllerResult
 from odradek.controller.features import (
     SUPPORTED_FEATURES,
     TRANSACTION_VERSION,
@@ -85,7 +85,7 @@ def register_broker(
     rack: str | None,
     log_dirs: Sequence[UUID],
     clean: bool,
-) -> Decision[BrokerRegistration]:
+) -> ControllerResult[BrokerRegistration]:
     """Return the records that register a broker that has just started, unfenced.
 
     `epoch`: the offset that the first of the records will get (`MetadataLog.end_offset`). Unless
@@ -110,7 +110,7 @@ def register_broker(
             for number, partition in sorted(topic.partitions.items())
             if partition.leader == broker_id
         ]
-    return Decision(records, broker)
+    return ControllerResult(records, broker)
 
 
 def cordon_directories(
@@ -133,7 +133,7 @@ def cordon_directories(
 
 def allocate_producer_ids_to(
     image: MetadataImage, request: AllocateProducerIdsRequest
-) -> Decision[AllocateProducerIdsResponse]:
+) -> ControllerResult[AllocateProducerIdsResponse]:
     """Allocate a block of producer ids to the broker that asks, if this is its registration."""
     broker = image.brokers.get(request.broker_id)
     error = ErrorCode.NONE
@@ -145,16 +145,18 @@ def allocate_producer_ids_to(
         refused = AllocateProducerIdsResponse(
             error_code=error, producer_id_start=0, producer_id_len=0
         )
-        return Decision([], refused)
+        return ControllerResult([], refused)
     allocated = allocate_producer_ids(image, request.broker_id)
     block = allocated.response
     response = AllocateProducerIdsResponse(
         error_code=error, producer_id_start=block.first, producer_id_len=block.size
     )
-    return Decision(allocated.records, response)
+    return ControllerResult(allocated.records, response)
 
 
-def allocate_producer_ids(image: MetadataImage, broker_id: int) -> Decision[ProducerIdsBlock]:
+def allocate_producer_ids(
+    image: MetadataImage, broker_id: int
+) -> ControllerResult[ProducerIdsBlock]:
     """Allocate a block of producer ids to a broker. A committed block is not allocated again."""
     block = ProducerIdsBlock(image.next_producer_id, PRODUCER_ID_BLOCK_SIZE)
     broker = image.brokers.get(broker_id)
@@ -163,4 +165,4 @@ def allocate_producer_ids(image: MetadataImage, broker_id: int) -> Decision[Prod
         broker_epoch=-1 if broker is None else broker.epoch,
         next_producer_id=block.first + block.size,
     )
-    return Decision([record], block)
+    return ControllerResult([record], block)

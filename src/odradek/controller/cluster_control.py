@@ -33,7 +33,7 @@ from uuid import UUID
 
 from odradek.config.broker import BrokerConfig
 from odradek.controller.broker_sessions import BrokerSession, BrokerSessions
-from odradek.controller.decision import ApiError, Decision, Parts
+from odradek.controller.decision import ApiError, ControllerResult, Parts
 from odradek.controller.image import BrokerRegistration, MetadataImage
 from odradek.controller.partition_pass import leads, pass_over, rebalance, repair
 from odradek.controller.registration import (
@@ -61,7 +61,7 @@ logger = logging.getLogger(__name__)
 IN_CONTROLLED_SHUTDOWN = 1
 
 
-class BrokerState(Enum):
+class BrokerControlState(Enum):
     """The state of a broker, or the one that it gets."""
 
     FENCED = "fenced"
@@ -71,7 +71,7 @@ class BrokerState(Enum):
 
     @property
     def is_fenced(self) -> bool:
-        return self in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW)
+        return self in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
 
 
 class ClusterControl:
@@ -182,11 +182,11 @@ class ClusterControl:
 
     def heartbeat(
         self, request: BrokerHeartbeatRequest, now_ms: int
-    ) -> Decision[BrokerHeartbeatResponse]:
+    ) -> ControllerResult[BrokerHeartbeatResponse]:
         """Keep the session of a broker, and give it the state that it wants and may have."""
         broker = self.image.brokers.get(request.broker_id)
         if broker is None or broker.epoch != request.broker_epoch or broker.id in self._departing:
-            return Decision([], refused(ErrorCode.STALE_BROKER_EPOCH))
+            return ControllerResult([], refused(ErrorCode.STALE_BROKER_EPOCH))
         session = self.sessions.heard(broker.id, broker.epoch, now_ms)
         session.metadata_offset = request.current_metadata_offset
         present, wanted = _state(broker), self._next_state(broker, session, request)
@@ -206,52 +206,56 @@ class ClusterControl:
             error_code=ErrorCode.NONE,
             is_caught_up=_is_caught_up(broker, request),
             is_fenced=wanted.is_fenced,
-            should_shut_down=wanted is BrokerState.SHUTDOWN_NOW,
+            should_shut_down=wanted is BrokerControlState.SHUTDOWN_NOW,
             metadata_end=self._end_offset(),
         )
-        return Decision([] if change == nothing else [change], response)
+        return ControllerResult([] if change == nothing else [change], response)
 
     def _next_state(
         self, broker: BrokerRegistration, session: BrokerSession, request: BrokerHeartbeatRequest
-    ) -> BrokerState:
+    ) -> BrokerControlState:
         present = _state(broker)
         want_fence = request.want_fence or _has_lost_all(broker, request)
-        if present is BrokerState.FENCED:
+        if present is BrokerControlState.FENCED:
             if request.want_shut_down:
-                return BrokerState.SHUTDOWN_NOW
+                return BrokerControlState.SHUTDOWN_NOW
             return (
-                BrokerState.UNFENCED
+                BrokerControlState.UNFENCED
                 if _is_caught_up(broker, request) and not want_fence
-                else BrokerState.FENCED
+                else BrokerControlState.FENCED
             )
-        if present is BrokerState.CONTROLLED_SHUTDOWN:
-            return BrokerState.SHUTDOWN_NOW if self._has_moved_all(session) else present
+        if present is BrokerControlState.CONTROLLED_SHUTDOWN:
+            return BrokerControlState.SHUTDOWN_NOW if self._has_moved_all(session) else present
         if want_fence:
-            return BrokerState.SHUTDOWN_NOW if request.want_shut_down else BrokerState.FENCED
+            return (
+                BrokerControlState.SHUTDOWN_NOW
+                if request.want_shut_down
+                else BrokerControlState.FENCED
+            )
         if request.want_shut_down:
             if leads(self.image, broker.id):
-                return BrokerState.CONTROLLED_SHUTDOWN
-            return BrokerState.SHUTDOWN_NOW
-        return BrokerState.UNFENCED
+                return BrokerControlState.CONTROLLED_SHUTDOWN
+            return BrokerControlState.SHUTDOWN_NOW
+        return BrokerControlState.UNFENCED
 
     def _enter(
         self,
-        state: BrokerState,
+        state: BrokerControlState,
         broker: BrokerRegistration,
         session: BrokerSession,
         change: BrokerRegistrationChangeRecord,
     ) -> None:
         """Put a new state into the record of the change."""
         self._repair_is_due = True
-        if state is BrokerState.UNFENCED:
+        if state is BrokerControlState.UNFENCED:
             change.fenced = UNFENCED
-        elif state is BrokerState.CONTROLLED_SHUTDOWN:
+        elif state is BrokerControlState.CONTROLLED_SHUTDOWN:
             change.in_controlled_shutdown = IN_CONTROLLED_SHUTDOWN
             session.shutdown_pass = self._passes_begun + 1
             session.shutdown_offset = None
         else:
             change.fenced = 0 if broker.fenced else FENCED
-        if state is BrokerState.SHUTDOWN_NOW:
+        if state is BrokerControlState.SHUTDOWN_NOW:
             self.sessions.end(broker.id)
 
     def _has_moved_all(self, session: BrokerSession) -> bool:
@@ -339,12 +343,12 @@ def refused(error: ErrorCode) -> BrokerHeartbeatResponse:
     return BrokerHeartbeatResponse(error_code=error, should_shut_down=False)
 
 
-def _state(broker: BrokerRegistration) -> BrokerState:
+def _state(broker: BrokerRegistration) -> BrokerControlState:
     if broker.fenced:
-        return BrokerState.FENCED
+        return BrokerControlState.FENCED
     if broker.in_controlled_shutdown:
-        return BrokerState.CONTROLLED_SHUTDOWN
-    return BrokerState.UNFENCED
+        return BrokerControlState.CONTROLLED_SHUTDOWN
+    return BrokerControlState.UNFENCED
 
 
 def _is_caught_up(broker: BrokerRegistration, request: BrokerHeartbeatRequest) -> bool:

@@ -20,7 +20,7 @@ from odradek.config.group import GroupConfig
 from odradek.config.setting import ConfigError, ConfigType
 from odradek.config.settings import DescribedConfig, Settings
 from odradek.config.topic import TopicConfig, TopicConfigs
-from odradek.controller.decision import ApiError, Decision, check_topic_name
+from odradek.controller.decision import ApiError, ControllerResult, check_topic_name
 from odradek.controller.image import ConfigResource, MetadataImage, ResourceType, config_record
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api import alter_configs as legacy
@@ -94,7 +94,7 @@ def _broker(name: str, node_id: int, known: Collection[int]) -> ConfigResource:
 MAX_VALUE_BYTES = 32_767
 
 
-class Operation(IntEnum):
+class AlterConfigOpType(IntEnum):
     """The operations of IncrementalAlterConfigs on a setting."""
 
     SET = 0
@@ -103,7 +103,7 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-class Change(NamedTuple):
+class ConfigChange(NamedTuple):
     """The change of one setting in a request."""
 
     name: str
@@ -117,7 +117,7 @@ class _ResourceRequest:
 
     kind: int
     name: str
-    changes: Sequence[Change]
+    changes: Sequence[ConfigChange]
     replace: bool
 
 
@@ -135,7 +135,7 @@ def incremental_alter_configs(
     image: MetadataImage,
     request: incremental.IncrementalAlterConfigsRequest,
     broker: BrokerConfig,
-) -> Decision[incremental.IncrementalAlterConfigsResponse]:
+) -> ControllerResult[incremental.IncrementalAlterConfigsResponse]:
     """Return records for the settings that change, and a result for each resource (KIP-339).
 
     `broker`: this broker's configuration in the committed image.
@@ -145,7 +145,7 @@ def incremental_alter_configs(
             item.resource_type,
             item.resource_name,
             [
-                Change(each.name, each.config_operation, each.value)
+                ConfigChange(each.name, each.config_operation, each.value)
                 for each in item.configs[: MOST_CHANGES + 1]
             ],
             False,
@@ -162,7 +162,7 @@ def incremental_alter_configs(
         )
         for outcome in outcomes
     ]
-    return Decision(
+    return ControllerResult(
         [] if request.validate_only else records,
         incremental.IncrementalAlterConfigsResponse(responses=responses),
     )
@@ -170,14 +170,14 @@ def incremental_alter_configs(
 
 def alter_configs(
     image: MetadataImage, request: legacy.AlterConfigsRequest, broker: BrokerConfig
-) -> Decision[legacy.AlterConfigsResponse]:
+) -> ControllerResult[legacy.AlterConfigsResponse]:
     """Like `incremental_alter_configs`, but settings that are not in the request are removed."""
     requested = [
         _ResourceRequest(
             item.resource_type,
             item.resource_name,
             [
-                Change(each.name, Operation.SET, each.value)
+                ConfigChange(each.name, AlterConfigOpType.SET, each.value)
                 for each in item.configs[: MOST_CHANGES + 1]
             ],
             True,
@@ -194,7 +194,7 @@ def alter_configs(
         )
         for outcome in outcomes
     ]
-    return Decision(
+    return ControllerResult(
         [] if request.validate_only else records, legacy.AlterConfigsResponse(responses=responses)
     )
 
@@ -243,18 +243,18 @@ def _records(
     return records
 
 
-def _check_changes(changes: Sequence[Change]) -> None:
+def _check_changes(changes: Sequence[ConfigChange]) -> None:
     if len(changes) > MOST_CHANGES:
         raise _invalid_request(f"More than {MOST_CHANGES} settings of one resource")
     if len({change.name for change in changes}) < len(changes):
         raise _invalid_request("Error due to duplicate config keys")
     for change in changes:
-        if change.operation not in Operation.__members__.values():
+        if change.operation not in AlterConfigOpType.__members__.values():
             raise _invalid_request(
                 f"Unknown operation {change.operation} on {change.name}: "
                 "0 sets, 1 deletes, 2 appends, 3 subtracts"
             )
-        if change.operation != Operation.DELETE and change.value is None:
+        if change.operation != AlterConfigOpType.DELETE and change.value is None:
             raise _invalid_request(f"Null value not supported for {change.name}")
 
 
@@ -267,9 +267,9 @@ def _new_values(
     """Return the values of the resource after the changes."""
     values = {} if requested.replace else dict(image.config(resource))
     for change in requested.changes:
-        if change.operation == Operation.DELETE:
+        if change.operation == AlterConfigOpType.DELETE:
             values.pop(change.name, None)
-        elif change.operation == Operation.SET:
+        elif change.operation == AlterConfigOpType.SET:
             values[change.name] = change.value or ""
         else:
             values[change.name] = _edited_list(image, resource, change, broker)
@@ -277,7 +277,7 @@ def _new_values(
 
 
 def _edited_list(
-    image: MetadataImage, resource: ConfigResource, change: Change, broker: BrokerConfig
+    image: MetadataImage, resource: ConfigResource, change: ConfigChange, broker: BrokerConfig
 ) -> str:
     """Return a list setting with elements appended or removed. Raises `ApiError`."""
     is_list = False
@@ -293,12 +293,12 @@ def _edited_list(
     if not is_list:  # Nor is one of a group or of client metrics, to Kafka.
         raise ApiError(
             ErrorCode.INVALID_CONFIG,
-            f"Can't {Operation(change.operation).name} to key {change.name} "
+            f"Can't {AlterConfigOpType(change.operation).name} to key {change.name} "
             "because its type is not LIST.",
         )
     parts = list(current.value(setting))
     named = [part.strip() for part in (change.value or "").split(",")]
-    if change.operation == Operation.APPEND:
+    if change.operation == AlterConfigOpType.APPEND:
         parts += [part for part in dict.fromkeys(named) if part not in parts]
     else:
         parts = [part for part in parts if part not in named]

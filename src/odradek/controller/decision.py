@@ -29,7 +29,7 @@ Parts = Generator[list[object], None, T]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Generic[T]):
+class ControllerResult(Generic[T]):
     """Records, and the response that is sent once they are committed."""
 
     records: list[object]

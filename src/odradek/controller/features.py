@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from odradek.controller.decision import ApiError, Decision
+from odradek.controller.decision import ApiError, ControllerResult
 from odradek.controller.image import ELIGIBLE_LEADER_REPLICAS_FEATURE, MetadataImage
 from odradek.controller.records import METADATA_VERSION, METADATA_VERSION_FEATURE
 from odradek.model.errors import ErrorCode
@@ -50,7 +50,7 @@ def update_features(
     version: int,
     supported: Mapping[str, tuple[int, int]],
     node_id: int,
-) -> Decision[UpdateFeaturesResponse]:
+) -> ControllerResult[UpdateFeaturesResponse]:
     """Return records for the levels, and one result for the request.
 
     `version`: of the request. `supported`: lowest and highest level of each feature of this node.
@@ -61,7 +61,7 @@ def update_features(
         try:
             _check(image, update, _upgrade_type(update, version), supported, node_id)
         except ApiError as error:
-            return Decision([], refused(error.error, error.message))
+            return ControllerResult([], refused(error.error, error.message))
         records.append(
             FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
         )
@@ -74,7 +74,7 @@ def update_features(
     response = UpdateFeaturesResponse(
         error_code=ErrorCode.NONE, error_message=None, results=results
     )
-    return Decision([] if request.validate_only else records, response)
+    return ControllerResult([] if request.validate_only else records, response)
 
 
 def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:

@@ -9,7 +9,7 @@ from odradek.controller.decision import (
     MAX_RECORDS_PER_DECISION,
     TOO_MANY_RECORDS,
     ApiError,
-    Decision,
+    ControllerResult,
     Parts,
 )
 from odradek.controller.image import NO_LEADER, MetadataImage, PartitionRegistration, TopicImage
@@ -28,7 +28,7 @@ TYPES = (Election.PREFERRED, Election.UNCLEAN)
 
 def elect_leaders(
     image: MetadataImage, request: ElectLeadersRequest, broker: BrokerConfig
-) -> Decision[ElectLeadersResponse]:
+) -> ControllerResult[ElectLeadersResponse]:
     """Return records for the leaders that change, and a result for each partition of the request.
 
     The request names partitions; `elect_everywhere` handles one that names none. `broker` is this
@@ -37,9 +37,9 @@ def elect_leaders(
     asked = request.topic_partitions
     assert asked is not None, "the request names partitions"
     if not asked:
-        return Decision([], ElectLeadersResponse(replica_election_results=[]))
+        return ControllerResult([], ElectLeadersResponse(replica_election_results=[]))
     if request.election_type not in TYPES:
-        return Decision([], _unknown_type(request))
+        return ControllerResult([], _unknown_type(request))
     election, rules = Election(request.election_type), ElectionRules(image, broker)
     records: list[object] = []
     results = [
@@ -51,7 +51,7 @@ def elect_leaders(
         )
         for each in asked
     ]
-    return Decision(records, ElectLeadersResponse(replica_election_results=results))
+    return ControllerResult(records, ElectLeadersResponse(replica_election_results=results))
 
 
 def elect_everywhere(

@@ -16,7 +16,7 @@ from odradek.controller.decision import (
     MAX_RECORDS_PER_DECISION,
     TOO_MANY_RECORDS,
     ApiError,
-    Decision,
+    ControllerResult,
 )
 from odradek.controller.image import MetadataImage, PartitionRegistration, TopicImage
 from odradek.controller.partition_change import Election, ElectionRules, PartitionChange
@@ -39,13 +39,13 @@ from odradek.protocol.api.list_partition_reassignments import (
 
 def alter_partition_reassignments(
     image: MetadataImage, request: AlterPartitionReassignmentsRequest, broker: BrokerConfig
-) -> Decision[AlterPartitionReassignmentsResponse]:
+) -> ControllerResult[AlterPartitionReassignmentsResponse]:
     """Return records for the partitions that change, and a result for each partition.
 
     `broker`: this broker's configuration in the committed image.
     """
     if not request.topics:
-        return Decision(
+        return ControllerResult(
             [], AlterPartitionReassignmentsResponse(error_code=0, error_message="", responses=[])
         )
     reassignment = _Reassignment(image, broker, request.allow_replication_factor_change)
@@ -56,7 +56,7 @@ def alter_partition_reassignments(
         )
         for topic in request.topics
     ]
-    return Decision(
+    return ControllerResult(
         reassignment.records,
         AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=request.allow_replication_factor_change,

@@ -18,7 +18,7 @@ from odradek.controller.configs import MOST_CHANGES
 from odradek.controller.decision import (
     MAX_RECORDS_PER_DECISION,
     ApiError,
-    Decision,
+    ControllerResult,
     check_topic_name,
 )
 from odradek.controller.image import (
@@ -63,7 +63,7 @@ DEFAULT = -1
 
 def create_topics(
     image: MetadataImage, request: CreateTopicsRequest, broker: BrokerConfig, random: Random
-) -> Decision[CreateTopicsResponse]:
+) -> ControllerResult[CreateTopicsResponse]:
     """Return records for the topics that can be created, and a result for each topic.
 
     With `validate_only` there are no records, and the results are the same. Defaults for
@@ -77,13 +77,13 @@ def create_topics(
         if count > 1
     ]
     if asks_for_too_much(topics, broker):
-        return Decision([], all_refused(topics, results))
+        return ControllerResult([], all_refused(topics, results))
     creation = _Creation(image, broker, random)
     answers = [creation.create(topic) for topic in topics]
     if len(creation.records) > MAX_RECORDS_PER_DECISION:
-        return Decision([], all_refused(topics, results))
+        return ControllerResult([], all_refused(topics, results))
     records = [] if request.validate_only else creation.records
-    return Decision(records, CreateTopicsResponse(topics=answers + results))
+    return ControllerResult(records, CreateTopicsResponse(topics=answers + results))
 
 
 def asks_for_too_much(topics: Sequence[CreatableTopic], broker: BrokerConfig) -> bool:
@@ -301,7 +301,7 @@ def _described(config: TopicConfig, values: Mapping[str, str]) -> list[Creatable
 
 def create_partitions(
     image: MetadataImage, request: CreatePartitionsRequest, random: Random
-) -> Decision[CreatePartitionsResponse]:
+) -> ControllerResult[CreatePartitionsResponse]:
     """Return records for the new partitions, and a result for each topic."""
     counts = Counter(topic.name for topic in request.topics)
     records: list[object] = []
@@ -320,7 +320,7 @@ def create_partitions(
         else:
             records += added
             results.append(_result(topic.name, None))
-    return Decision(
+    return ControllerResult(
         [] if request.validate_only else records, CreatePartitionsResponse(results=results)
     )
 
@@ -388,7 +388,7 @@ TOPICS_SINCE = 6
 
 def delete_topics(
     image: MetadataImage, request: DeleteTopicsRequest, version: int, *, enabled: bool
-) -> Decision[DeleteTopicsResponse]:
+) -> ControllerResult[DeleteTopicsResponse]:
     """Return records for the topics that can be deleted, and a result for each topic.
 
     `version`: of the request. `enabled`: `delete.topic.enable`. A topic that is there twice, maybe
@@ -400,7 +400,7 @@ def delete_topics(
         else [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
     )
     if not enabled:
-        return Decision([], _disabled(requested, version))
+        return ControllerResult([], _disabled(requested, version))
     records: list[object] = []
     responses: list[DeletableTopicResult] = []
     for states, topic in _grouped(image, requested):
@@ -414,7 +414,7 @@ def delete_topics(
             responses.append(
                 DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=ErrorCode.NONE)
             )
-    return Decision(records, DeleteTopicsResponse(responses=responses))
+    return ControllerResult(records, DeleteTopicsResponse(responses=responses))
 
 
 def _grouped(

@@ -32,7 +32,7 @@ TEXT_COLUMNS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
 MISSING = "NA"
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class FlightEvent(msgspec.Struct, frozen=True, gc=False):
     """One flight, ready to be produced. Without the garbage collector, which would look at all of
     them again and again while they are made."""
 
@@ -68,7 +68,7 @@ def table() -> pa.Table:
         return pa_csv.read_csv(packed, convert_options=options)
 
 
-def events(limit: int | None = None) -> list[Event]:
+def events(limit: int | None = None) -> list[FlightEvent]:
     """Return the flights in the order of their reports (the first `limit` of them)."""
     rows = table()
     hour_ms = rows["time_hour"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
@@ -81,7 +81,7 @@ def events(limit: int | None = None) -> list[Event]:
     flight = msgspec.defstruct("Flight", rows.column_names, gc=False)
     values = map(msgspec.json.Encoder().encode, map(flight, *columns))
     carriers = columns[rows.column_names.index("carrier")]
-    return list(map(Event, reported_ms.to_pylist(), carriers, values))
+    return list(map(FlightEvent, reported_ms.to_pylist(), carriers, values))
 
 
 def airlines() -> dict[str, str]:

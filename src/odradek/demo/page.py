@@ -32,7 +32,7 @@ FEWEST_FLIGHTS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlotLine:
     """A line of a plot: its name and its points."""
 
     name: str
@@ -110,16 +110,16 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return f"<table><tr>{first}</tr>{rest}</table>"
 
 
-def by_origin(totals: Mapping[tuple[str, int], figures.Total]) -> list[Line]:
+def by_origin(totals: Mapping[tuple[str, int], figures.Total]) -> list[PlotLine]:
     """Return one line per airport: mean departure delay over hours or months."""
     lines: dict[str, list[tuple[int, float]]] = {}
     for (origin, at), total in totals.items():
         if total.flights >= FEWEST_FLIGHTS:
             lines.setdefault(origin, []).append((at, total.mean_departure_delay))
-    return [Line(origin, points) for origin, points in sorted(lines.items())]
+    return [PlotLine(origin, points) for origin, points in sorted(lines.items())]
 
 
-def line_plot(lines: Sequence[Line], ticks: Sequence[tuple[int, str]]) -> str:
+def line_plot(lines: Sequence[PlotLine], ticks: Sequence[tuple[int, str]]) -> str:
     """Draw lines over a common axis, with a legend; values in minutes."""
     points = [point for line in lines for point in line.points]
     if not points:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from odradek import Admin, KafkaError, Producer
 from odradek.client.producer.futures import Deliveries, Delivery
-from odradek.demo.flights import Event
+from odradek.demo.flights import FlightEvent
 
 SLICE = 20_000
 """The number of flights that are sent together."""
@@ -65,11 +65,11 @@ def create_topics(bootstrap: str, topics: dict[str, int]) -> None:
 
 
 def due_events(
-    events: Sequence[Event],
+    events: Sequence[FlightEvent],
     pace: ReplaySpeed,
     stopped: threading.Event,
     now: Callable[[], float] = time.monotonic,
-) -> Iterator[Event]:
+) -> Iterator[FlightEvent]:
     """Return each event at its time; none after `stopped`."""
     started = now()
     for event in events:
@@ -84,7 +84,7 @@ def due_events(
 def replay(
     bootstrap: str,
     topic: str,
-    events: Sequence[Event],
+    events: Sequence[FlightEvent],
     *,
     progress: Callable[[int], None],
     pace: ReplaySpeed | None = None,
@@ -105,7 +105,7 @@ def replay(
 def send_together(
     producer: Producer[bytes | str, bytes | str],
     topic: str,
-    events: Sequence[Event],
+    events: Sequence[FlightEvent],
     progress: Callable[[int], None],
     stopped: threading.Event,
 ) -> int:
@@ -129,7 +129,7 @@ def send_together(
     return delivered
 
 
-def columns_of(events: Sequence[Event]) -> pa.RecordBatch:
+def columns_of(events: Sequence[FlightEvent]) -> pa.RecordBatch:
     """Return the records of events as Arrow columns; timestamps in ms."""
     return pa.record_batch(
         {
@@ -143,7 +143,7 @@ def columns_of(events: Sequence[Event]) -> pa.RecordBatch:
 def send_paced(
     producer: Producer[bytes | str, bytes | str],
     topic: str,
-    events: Iterable[Event],
+    events: Iterable[FlightEvent],
     progress: Callable[[int], None],
 ) -> int:
     """Produce each event when it comes; return the number acknowledged."""

@@ -53,7 +53,7 @@ class OutputInUse(RuntimeError):
 
 
 @dataclass(slots=True)
-class Settings:
+class DemoSettings:
     """The options of the command line. `limit`: only the first flights by report time."""
 
     output: Path
@@ -75,7 +75,7 @@ class Stages:
         self.seconds[name] = time.monotonic() - began
 
 
-def run(settings: Settings) -> int:
+def run(settings: DemoSettings) -> int:
     """Run the demo; return the exit code: 0 if the proof holds."""
     stderr_console = terminal.console(stderr=True)
     output = prepare(settings.output)
@@ -159,7 +159,7 @@ class DemoRun:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: DemoSettings,
         locations: Locations,
         stderr_console: Console,
         stages: Stages,
@@ -238,7 +238,7 @@ class DemoRun:
         for name, query in queries.items():
             self.batches += micro_batches(name, query.recentProgress)
 
-    def warm_up(self, events: list[flights.Event], queries: dict[str, StreamingQuery]) -> int:
+    def warm_up(self, events: list[flights.FlightEvent], queries: dict[str, StreamingQuery]) -> int:
         """Send the first flights at full speed and wait until they are processed or `stopped`: the
         first micro-batch of a query is much slower than the next. Returns the number sent."""
         waits = ThreadPoolExecutor(1)
@@ -253,7 +253,7 @@ class DemoRun:
             waits.shutdown(wait=False)
         return sent
 
-    def replay(self, events: list[flights.Event], bars: Progress) -> int:
+    def replay(self, events: list[flights.FlightEvent], bars: Progress) -> int:
         bar = bars.add_task("flights produced", total=len(events))
         return replay.replay(
             self.locations.bootstrap,

@@ -27,7 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from odradek.demo import figures, replay
-from odradek.demo.flights import Event
+from odradek.demo.flights import FlightEvent
 from odradek.demo.pipeline import DELAYS_TOPIC, FLIGHTS_TOPIC
 from odradek.demo.proof import Proof, TopicReader, decode_line, open_consumer
 from odradek.demo.reference import Delays, Window
@@ -134,7 +134,7 @@ class QueryFailed(RuntimeError):
 
 def watch(
     bootstrap: str,
-    events: Sequence[Event],
+    events: Sequence[FlightEvent],
     pace: replay.ReplaySpeed,
     stopped: threading.Event,
     queries: Mapping[str, StreamingQuery],

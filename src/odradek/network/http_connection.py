@@ -134,7 +134,7 @@ class HttpResponse:
             close()
 
 
-class Phase(Enum):
+class HttpPhase(Enum):
     """What a connection waits for; see the module's diagram."""
 
     IDLE = "no request in time"
@@ -191,7 +191,7 @@ class HttpConnection:
         self._closing = False
         """True if the connection is closed after the response."""
         self._reading, self._writing, self._blocked = True, False, False
-        self._phase = Phase.REQUEST
+        self._phase = HttpPhase.REQUEST
         self._since_ms = self._progress_ms = server.timer.now_ms
         self._deadline: TimerTask = server.timer.call_later(
             server.limits.request_timeout_ms, self._check_deadline
@@ -206,7 +206,7 @@ class HttpConnection:
 
     def idle_ms(self) -> int:
         """The time for which it has waited for the first byte of a request; 0 if it does not."""
-        if self._phase is Phase.IDLE or (self._phase is Phase.REQUEST and not self._input):
+        if self._phase is HttpPhase.IDLE or (self._phase is HttpPhase.REQUEST and not self._input):
             return self._server.timer.now_ms - self._since_ms
         return 0
 
@@ -220,11 +220,11 @@ class HttpConnection:
             return
         if data is None:
             return
-        if self._phase is Phase.LINGER:
+        if self._phase is HttpPhase.LINGER:
             if not data:
                 self.close("closed by the client")
             return
-        if self._phase is Phase.RESPONSE:  # A failed connection is reported as readable.
+        if self._phase is HttpPhase.RESPONSE:  # A failed connection is reported as readable.
             if not data:
                 self.close("closed by the client")
             else:
@@ -232,8 +232,8 @@ class HttpConnection:
             return
         if not data:
             self._ended = True
-        elif self._phase is Phase.IDLE:
-            self._enter(Phase.REQUEST)
+        elif self._phase is HttpPhase.IDLE:
+            self._enter(HttpPhase.REQUEST)
         self._input += data
         self._interest(read=False)
         self._server.want_turn(self)
@@ -347,7 +347,7 @@ class HttpConnection:
         if response.length is not None:
             headers.append(("Content-Length", str(response.length)))
         self._response = response
-        self._enter(Phase.RESPONSE)
+        self._enter(HttpPhase.RESPONSE)
         reason = HTTPStatus(response.status).phrase
         self._put(h11.Response(status_code=response.status, headers=headers, reason=reason))
         if response.length is not None:  # Else the first slice is a turn of its own.
@@ -378,7 +378,7 @@ class HttpConnection:
 
     def _send(self) -> None:
         """Send what is queued; then have the next slice produced, or wait for the next request."""
-        if self.closed or self._phase is not Phase.RESPONSE:
+        if self.closed or self._phase is not HttpPhase.RESPONSE:
             return
         queued = self._output.queued_bytes
         try:
@@ -406,15 +406,15 @@ class HttpConnection:
     def _next_request(self) -> None:
         """The response is sent: wait for the next request, or close."""
         if self._closing and not self._ended:
-            self._enter(Phase.LINGER)
+            self._enter(HttpPhase.LINGER)
             self._interest(read=True)
         elif self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE:
             self._h11.start_next_cycle()
             if self._input or self._ended:
-                self._enter(Phase.REQUEST)
+                self._enter(HttpPhase.REQUEST)
                 self._server.want_turn(self)
             else:
-                self._enter(Phase.IDLE)
+                self._enter(HttpPhase.IDLE)
                 self._interest(read=True)
         else:
             self.close("the last request")
@@ -426,21 +426,21 @@ class HttpConnection:
 
     # Deadlines and the end.
 
-    def _enter(self, phase: Phase) -> None:
+    def _enter(self, phase: HttpPhase) -> None:
         self._phase = phase
         self._since_ms = self._progress_ms = self._server.timer.now_ms
         self._arm()
 
     def _deadline_ms(self) -> int:
         limits = self._server.limits
-        if self._phase is Phase.RESPONSE:
+        if self._phase is HttpPhase.RESPONSE:
             end_ms = self._since_ms + limits.response_timeout_ms
             if self._blocked:
                 end_ms = min(end_ms, self._progress_ms + limits.stalled_timeout_ms)
             return end_ms
-        if self._phase is Phase.LINGER:
+        if self._phase is HttpPhase.LINGER:
             return self._since_ms + limits.linger_ms
-        if self._phase is Phase.IDLE:
+        if self._phase is HttpPhase.IDLE:
             return self._since_ms + limits.idle_timeout_ms
         return self._since_ms + limits.request_timeout_ms
 
@@ -453,7 +453,7 @@ class HttpConnection:
         if self._deadline_ms() > self._server.timer.now_ms:
             self._arm()
             return
-        if self._phase in (Phase.REQUEST, Phase.RESPONSE):
+        if self._phase in (HttpPhase.REQUEST, HttpPhase.RESPONSE):
             self._server.counters.timed_out += 1
         self.close(self._phase.value)
 

@@ -32,7 +32,6 @@ from odradek.raft.effects import (
     Answered,
     Append,
     Committed,
-    Disconnected,
     Effect,
     ElectionState,
     Event,
@@ -44,10 +43,11 @@ from odradek.raft.effects import (
     Propose,
     Received,
     RemoveVoter,
-    Reply,
+    ReplicaDisconnected,
     ReplyRecords,
     ReplySnapshot,
     Resign,
+    Respond,
     SaveElection,
     Send,
     SnapshotFetched,
@@ -262,7 +262,7 @@ class Raft:
                 self._answered(to, request, response)
             case Failed(to, request):
                 self._request_failed(to, request)
-            case Disconnected(replica_id):
+            case ReplicaDisconnected(replica_id):
                 self._disconnected(replica_id)
             case Flushed(end_offset, truncations):
                 self._flushed(end_offset, truncations)
@@ -341,11 +341,11 @@ class Raft:
         role = self.role
         if isinstance(role, Leader):
             for parked in role.parked.values():
-                self._effects.append(Reply(parked.token, self._not_leader_fetch()))
+                self._effects.append(Respond(parked.token, self._not_leader_fetch()))
             role.parked.clear()
             if role.change is not None and role.change.token is not None:
                 self._effects.append(
-                    Reply(
+                    Respond(
                         role.change.token,
                         VoterChangeResponse(
                             RaftError.NOT_LEADER_OR_FOLLOWER,
@@ -585,7 +585,7 @@ class Raft:
             case FetchSnapshotRequest():
                 response = self._fetch_snapshot_received(token, request)
         if response is not None:
-            self._effects.append(Reply(token, response))
+            self._effects.append(Respond(token, response))
 
     def _answered(self, to: Destination, request: RaftRequest, response: RaftResponse) -> None:
         match request, response:
@@ -804,7 +804,7 @@ class Raft:
         if change is not None and change.end_offset <= committed:
             role.change = None
             if change.token is not None:
-                self._effects.append(Reply(change.token, VoterChangeResponse(NONE)))
+                self._effects.append(Respond(change.token, VoterChangeResponse(NONE)))
         self._answer_parked(role)
         if not self.is_voter and self.log.voters_offset < committed:
             self._resign()
@@ -825,7 +825,7 @@ class Raft:
             refused = VoterChangeResponse(
                 RaftError.NOT_LEADER_OR_FOLLOWER, "only the leader changes the voters"
             )
-            self._effects.append(Reply(event.token, refused))
+            self._effects.append(Respond(event.token, refused))
             return
         match event:
             case AddVoter(voter=voter):
@@ -835,12 +835,12 @@ class Raft:
             case UpdateVoter(voter=voter):
                 changed = role.with_updated(voter)
         if isinstance(changed, VoterChangeResponse):
-            self._effects.append(Reply(event.token, changed))
+            self._effects.append(Respond(event.token, changed))
             return
         self._append(RaftBatch(self.log.end_offset, 1, self.epoch, None, changed))
         token: object | None = event.token
         if isinstance(event, AddVoter) and not event.ack_when_committed:
-            self._effects.append(Reply(token, VoterChangeResponse(NONE)))
+            self._effects.append(Respond(token, VoterChangeResponse(NONE)))
             token = None
         role.change = VoterChange(token, self.log.end_offset)
         role.begin_ms = self._now

@@ -66,7 +66,7 @@ class Failed:
 
 
 @value
-class Disconnected:
+class ReplicaDisconnected:
     """The connection to or from a replica was closed by the other end."""
 
     replica_id: int
@@ -142,7 +142,7 @@ Event = (
     | Received
     | Answered
     | Failed
-    | Disconnected
+    | ReplicaDisconnected
     | Flushed
     | Propose
     | SnapshotTaken
@@ -194,7 +194,7 @@ class Send:
 
 
 @value
-class Reply:
+class Respond:
     """Answer a request that was received."""
 
     token: object
@@ -261,7 +261,7 @@ Effect = (
     | Flush
     | Truncate
     | Send
-    | Reply
+    | Respond
     | ReplyRecords
     | ReplySnapshot
     | WriteSnapshot

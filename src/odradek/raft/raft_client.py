@@ -51,7 +51,6 @@ from odradek.raft.effects import (
     Answered,
     Append,
     Committed,
-    Disconnected,
     Effect,
     ElectionState,
     Event,
@@ -62,10 +61,11 @@ from odradek.raft.effects import (
     LeaderChanged,
     Propose,
     Received,
-    Reply,
+    ReplicaDisconnected,
     ReplyRecords,
     ReplySnapshot,
     Resign,
+    Respond,
     SaveElection,
     Send,
     SnapshotFetched,
@@ -353,7 +353,7 @@ class RaftClient:
 
     def disconnected(self, replica_id: int) -> None:
         """The connection to or from a replica was closed by the other end."""
-        self._step(Disconnected(replica_id))
+        self._step(ReplicaDisconnected(replica_id))
 
     def _tick(self) -> None:
         self._alarm_ms = None
@@ -411,7 +411,7 @@ class RaftClient:
                 self._deliver()
             case Send(to, request):
                 self._send(to, request)
-            case Reply(token, response):
+            case Respond(token, response):
                 self._reply(token, response, ())
             case ReplyRecords():
                 self._reply_records(effect)
@@ -839,5 +839,5 @@ class RaftClient:
         if self.core.is_leader and len(self.core.log.voters) > 1:
             # Others can lead: tell them, and those who wait here.
             told = self.core.step(self._now_ms, Resign())
-            self._take([each for each in told if isinstance(each, Send | Reply | LeaderChanged)])
+            self._take([each for each in told if isinstance(each, Send | Respond | LeaderChanged)])
         self._failed(error)

@@ -50,7 +50,7 @@ SESSIONS_OF_A_FOLLOWER: Final = 4
 Key = tuple[UUID, int]
 
 
-class FetchPosition(PartitionWatcher):
+class FollowerFetchPosition(PartitionWatcher):
     """A partition of a follower's session: where it is, and what was sent last."""
 
     __slots__ = (
@@ -114,9 +114,9 @@ class FollowerSession:
         self.id = session_id
         self.broker_id = broker_id
         self.epoch = 1
-        self.positions: dict[Key, FetchPosition] = {}
-        self.due: dict[FetchPosition, None] = {}
-        self.moved: dict[FetchPosition, None] = {}
+        self.positions: dict[Key, FollowerFetchPosition] = {}
+        self.due: dict[FollowerFetchPosition, None] = {}
+        self.moved: dict[FollowerFetchPosition, None] = {}
         self.parked: DelayedFollowerFetch | None = None
         self.connection: object = None
         """The one over which its last request came."""
@@ -164,7 +164,7 @@ class FollowerResponse:
     def __init__(
         self,
         session_id: int,
-        results: list[tuple[FetchPosition, FetchResult]],
+        results: list[tuple[FollowerFetchPosition, FetchResult]],
         error: ErrorCode = ErrorCode.NONE,
     ) -> None:
         self.session_id = session_id
@@ -279,7 +279,7 @@ class FollowerFetches:
         """Take the position and the durable end that a request tells of a partition."""
         position = session.positions.get(key)
         if position is None:
-            position = session.positions[key] = FetchPosition(session, key)
+            position = session.positions[key] = FollowerFetchPosition(session, key)
         position.list(asked)
         if not position.awaits:
             session.due[position] = None
@@ -298,7 +298,7 @@ class FollowerFetches:
             position.awaits = False
             session.due[position] = None
 
-    def _find(self, position: FetchPosition) -> Partition | None:
+    def _find(self, position: FollowerFetchPosition) -> Partition | None:
         """Return the partition of a position, and watch it."""
         partition = self._replicas.by_id.get(position.key)
         if partition is not position.partition:
@@ -309,7 +309,7 @@ class FollowerFetches:
             position.partition = partition
         return partition
 
-    def _refusal(self, position: FetchPosition, partition: Partition) -> FetchResult | None:
+    def _refusal(self, position: FollowerFetchPosition, partition: Partition) -> FetchResult | None:
         """The result for a position at which nothing can be read; None if it can."""
         error = partition.availability() or partition.check_epoch(position.current_leader_epoch)
         if error is NONE:
@@ -356,7 +356,7 @@ class FollowerFetches:
             session.due[position] = None
         return found
 
-    def _is_throttled(self, position: FetchPosition, partition: Partition) -> bool:
+    def _is_throttled(self, position: FollowerFetchPosition, partition: Partition) -> bool:
         return self._throttle is not None and self._throttle.is_exceeded_for(
             partition, position.session.broker_id
         )
@@ -367,7 +367,7 @@ class FollowerFetches:
         Of more than `RESULTS_MAX` partitions, or `FIRST_RECORDS_MAX` new ones, the others go with
         the next responses.
         """
-        results: list[tuple[FetchPosition, FetchResult]] = []
+        results: list[tuple[FollowerFetchPosition, FetchResult]] = []
         left = max_bytes
         first_records = 0
         due, session.due = session.due, {}
@@ -400,7 +400,7 @@ class FollowerFetches:
                     results.append((position, note_sent(position, result)))
         return FollowerResponse(session.id, results)
 
-    def _read(self, position: FetchPosition, budget: int, min_one: bool) -> FetchResult:
+    def _read(self, position: FollowerFetchPosition, budget: int, min_one: bool) -> FetchResult:
         partition = self._find(position)
         if partition is None:
             return FetchResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -441,7 +441,7 @@ def out_of_range(partition: Partition) -> FetchResult:
     return result
 
 
-def was_sent(position: FetchPosition, result: FetchResult) -> bool:
+def was_sent(position: FollowerFetchPosition, result: FetchResult) -> bool:
     """True if the follower knows the offsets of this result."""
     return (
         result.high_watermark == position.sent_high_watermark
@@ -449,7 +449,7 @@ def was_sent(position: FetchPosition, result: FetchResult) -> bool:
     )
 
 
-def note_sent(position: FetchPosition, result: FetchResult) -> FetchResult:
+def note_sent(position: FollowerFetchPosition, result: FetchResult) -> FetchResult:
     """Note the offsets that the follower gets with this result."""
     position.sent_high_watermark = result.high_watermark
     position.sent_log_start_offset = result.log_start_offset

@@ -157,7 +157,7 @@ class FetcherEnvironment(Protocol):
         ...
 
 
-class State(Enum):
+class ReplicaFetchState(Enum):
     """Where a partition is between fetches."""
 
     FETCHING = auto()
@@ -167,7 +167,7 @@ class State(Enum):
     FENCED = auto()
 
 
-class FetchState:
+class PartitionFetchState:
     """A partition of a fetcher. `told`: what the leader's session knows of it; None: nothing.
     `since`: the number of the request that listed it first, after nothing was known. `failures`:
     in a row. `resume_at`: the offset to ask for if the log ends before it: see `_append`.
@@ -178,7 +178,7 @@ class FetchState:
     def __init__(self, followed: Followed) -> None:
         self.followed = followed
         self.leader_epoch = followed.leader_epoch
-        self.state = State.FETCHING
+        self.state = ReplicaFetchState.FETCHING
         self.failures = self.resume_at = 0
         self.told: tuple[int, int, int, int, int] | None = None
         self.since = 0
@@ -212,7 +212,7 @@ class ReplicaFetcher:
         self._environment = environment
         self._settings = settings
         self._quota = quota
-        self.partitions: dict[Key, FetchState] = {}
+        self.partitions: dict[Key, PartitionFetchState] = {}
         self._changed: dict[Key, None] = {}
         self._forgotten: dict[Key, None] = {}
         self._session_id = 0
@@ -239,17 +239,17 @@ class ReplicaFetcher:
         if known is not None and known.followed is followed:
             if known.leader_epoch == followed.leader_epoch:
                 return
-            truncating = known.state is State.TRUNCATING
+            truncating = known.state is ReplicaFetchState.TRUNCATING
             known.leader_epoch = followed.leader_epoch
             known.failures = known.resume_at = 0
             self._forget(followed.key, known)
             if not truncating:
-                known.state = State.FETCHING
+                known.state = ReplicaFetchState.FETCHING
             self._mark(followed.key)
         else:
             if known is not None:
                 self.remove(followed.key)
-            self.partitions[followed.key] = FetchState(followed)
+            self.partitions[followed.key] = PartitionFetchState(followed)
             self._mark(followed.key)
         self.fetch()
 
@@ -292,7 +292,7 @@ class ReplicaFetcher:
     def _mark(self, key: Key) -> None:
         self._changed[key] = None
 
-    def _forget(self, key: Key, known: FetchState) -> None:
+    def _forget(self, key: Key, known: PartitionFetchState) -> None:
         """Have a partition removed from the leader's session."""
         if known.told is not None:
             self._forgotten[key] = None
@@ -342,11 +342,11 @@ class ReplicaFetcher:
             self._forgotten.clear()
             self._send(listed, forgotten)
 
-    def _may_fetch(self, key: Key, known: FetchState) -> bool:
-        if known.state is not State.FETCHING:
+    def _may_fetch(self, key: Key, known: PartitionFetchState) -> bool:
+        if known.state is not ReplicaFetchState.FETCHING:
             return False
         if self._quota is not None and self._quota.is_exceeded_for(key):
-            known.state = State.THROTTLED
+            known.state = ReplicaFetchState.THROTTLED
             self._forget(key, known)
             self._later(key, known, self._settings.wait_max_ms)
             return False
@@ -453,7 +453,7 @@ class ReplicaFetcher:
     def _take(self, key: Key, number: int, data: PartitionData) -> None:
         """Handle the data of one partition, in the answer to a request."""
         known = self.partitions.get(key)
-        if known is None or known.told is None or known.state is not State.FETCHING:
+        if known is None or known.told is None or known.state is not ReplicaFetchState.FETCHING:
             return  # of a position that is not this one any more
         if number < known.since:
             return
@@ -462,7 +462,7 @@ class ReplicaFetcher:
         if error is ErrorCode.OFFSET_OUT_OF_RANGE and diverging is not None:
             self._out_of_range(key, known, data.log_start_offset, diverging.end_offset)
         elif error is ErrorCode.FENCED_LEADER_EPOCH:
-            known.state = State.FENCED
+            known.state = ReplicaFetchState.FENCED
             self._forget(key, known)
         elif error is not NONE:
             logger.info("fetching %s: %s", key, error.name)
@@ -473,7 +473,7 @@ class ReplicaFetcher:
         else:
             self._append(key, known, data)
 
-    def _append(self, key: Key, known: FetchState, data: PartitionData) -> None:
+    def _append(self, key: Key, known: PartitionFetchState, data: PartitionData) -> None:
         followed, records = known.followed, data.records
         if isinstance(records, ByteRange) and len(records):
             if self._quota is not None:
@@ -499,7 +499,7 @@ class ReplicaFetcher:
             self._mark(key)
 
     def _out_of_range(
-        self, key: Key, known: FetchState, leader_start: int, leader_end: int
+        self, key: Key, known: PartitionFetchState, leader_start: int, leader_end: int
     ) -> None:
         followed = known.followed
         if leader_end < followed.log_end_offset:
@@ -516,32 +516,34 @@ class ReplicaFetcher:
         else:
             self._back_off(key, known)
 
-    def _truncate(self, key: Key, known: FetchState, offset: int, *, restart: bool) -> None:
-        known.state = State.TRUNCATING
+    def _truncate(
+        self, key: Key, known: PartitionFetchState, offset: int, *, restart: bool
+    ) -> None:
+        known.state = ReplicaFetchState.TRUNCATING
         known.resume_at = 0
         self._forget(key, known)
 
         def done() -> None:
-            known.state = State.FETCHING
+            known.state = ReplicaFetchState.FETCHING
             if self.partitions.get(key) is known:
                 self._mark(key)
                 self.fetch()
 
         known.followed.truncate(offset, restart, done)
 
-    def _back_off(self, key: Key, known: FetchState) -> None:
-        known.state = State.BACKING_OFF
+    def _back_off(self, key: Key, known: PartitionFetchState) -> None:
+        known.state = ReplicaFetchState.BACKING_OFF
         known.failures += 1
         self._forget(key, known)
         self._later(key, known, self._wait_ms(known.failures))
 
-    def _later(self, key: Key, known: FetchState, delay_ms: int) -> None:
+    def _later(self, key: Key, known: PartitionFetchState, delay_ms: int) -> None:
         """Fetch a partition again after some time."""
         waits = known.state
 
         def resume() -> None:
             if known.state is waits and self.partitions.get(key) is known:
-                known.state = State.FETCHING
+                known.state = ReplicaFetchState.FETCHING
                 self._mark(key)
                 self.fetch()
 

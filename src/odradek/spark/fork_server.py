@@ -161,7 +161,7 @@ def refusal(job: Job, own_environment: Mapping[str, str], own_path: list[str]) -
 
 
 @dataclass(slots=True)
-class Connection:
+class LaunchConnection:
     """A connection to `launch`, and what came of it."""
 
     channel: socket.socket
@@ -201,7 +201,7 @@ class ForkServer:
         self.listener = listener
         self.driver = driver
         """A descriptor that can be read when the driver has ended."""
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, LaunchConnection] = {}
         self.environment = dict(os.environ)
         self.path = list(sys.path)
         self.ended, self.wakeup = socket.socketpair()
@@ -232,10 +232,10 @@ class ForkServer:
 
     def accept(self, selector: selectors.BaseSelector) -> None:
         channel, _ = self.listener.accept()
-        self.connections[channel.fileno()] = Connection(channel)
+        self.connections[channel.fileno()] = LaunchConnection(channel)
         selector.register(channel, selectors.EVENT_READ)
 
-    def handle(self, selector: selectors.BaseSelector, connection: Connection) -> Job | None:
+    def handle(self, selector: selectors.BaseSelector, connection: LaunchConnection) -> Job | None:
         """Take what a launcher sent. Returns its job in the forked child."""
         try:
             text = connection.receive()
@@ -278,7 +278,7 @@ class ForkServer:
                         connection.answer(code if code >= 0 else 128 - code)
                         self.forget(selector, connection)
 
-    def forget(self, selector: selectors.BaseSelector, connection: Connection) -> None:
+    def forget(self, selector: selectors.BaseSelector, connection: LaunchConnection) -> None:
         selector.unregister(connection.channel)
         del self.connections[connection.channel.fileno()]
         connection.close()

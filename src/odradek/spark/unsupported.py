@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource
 from odradek.spark.versions import refusal
 
 
-class UnsupportedVersion(DataSource):
+class UnsupportedSparkVersion(DataSource):
     """A data source that raises `RuntimeError` with the supported versions."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:

@@ -51,7 +51,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.model.topics import TopicPartition
-from odradek.testing.history import Content, History, Read, Send, Trim
+from odradek.testing.history import Content, History, Read, SentBatch, Trim
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,7 @@ class Checker:
 
     # What was promised.
 
-    def _promised(self, send: Send) -> bool:
+    def _promised(self, send: SentBatch) -> bool:
         if self.replicated and send.acks != -1:
             return False
         strong = self.durability == FSYNC and send.acks == -1
@@ -320,7 +320,7 @@ class Checker:
                         f" {send.attempts} times ({send.outcome})"
                     )
 
-    def _check_acked(self, send: Send) -> None:
+    def _check_acked(self, send: SentBatch) -> None:
         for index, content in enumerate(send.contents):
             found = self._at(send, index)
             offset = send.base_offset + index
@@ -336,11 +336,11 @@ class Checker:
         missing = self.log.get(tp, {}).get(offset) is None
         return missing and self._removals.may_be_gone(tp, offset, content)
 
-    def _at(self, send: Send, index: int) -> Content | None:
+    def _at(self, send: SentBatch, index: int) -> Content | None:
         return self.log.get(send.partition, {}).get(send.base_offset + index)
 
     def _check_order(self) -> None:
-        last: dict[tuple[str, TopicPartition], Send] = {}
+        last: dict[tuple[str, TopicPartition], SentBatch] = {}
         for send in self._promised_acks():
             if not send.in_order:
                 continue
@@ -356,8 +356,8 @@ class Checker:
     def _check_real_time(self) -> None:
         moments = [(s.invoked_ns, 1, i, s) for i, s in enumerate(self._promised_acks())]
         moments += [(s.ended_ns, 0, i, s) for i, s in enumerate(self._promised_acks())]
-        highest: dict[TopicPartition, Send] = {}
-        bounds: dict[int, Send] = {}
+        highest: dict[TopicPartition, SentBatch] = {}
+        bounds: dict[int, SentBatch] = {}
         for _, invoked, number, send in sorted(moments, key=lambda m: m[:3]):
             known = highest.get(send.partition)
             if invoked and known is not None:
@@ -372,7 +372,7 @@ class Checker:
                     f" {bound.base_offset} was acked before it was sent"
                 )
 
-    def _promised_acks(self) -> list[Send]:
+    def _promised_acks(self) -> list[SentBatch]:
         return [s for s in self.history.sends if s.outcome == "ok" and self._promised(s)]
 
     def check_surprises(self) -> list[str]:

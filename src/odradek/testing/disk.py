@@ -29,7 +29,7 @@ from odradek.model.env import Buffer
 from odradek.testing.prng import SplitMix64
 from odradek.testing.process import Crash
 from odradek.testing.scheduler import Scheduler
-from odradek.testing.volume import Change, Directory, FileNode
+from odradek.testing.volume import Directory, FileNode, VolumeWrite
 
 
 @dataclass(slots=True, eq=False)
@@ -171,7 +171,9 @@ class SimFile:
         self._write(offset, bytes(data), "write")
 
     def truncate(self, size: int) -> None:
-        self.mount.effect("truncate", self.path, lambda: self.node.change(Change(size, None)), size)
+        self.mount.effect(
+            "truncate", self.path, lambda: self.node.change(VolumeWrite(size, None)), size
+        )
 
     def sync(self) -> None:
         self.mount.sync_node(self.path, self.node)
@@ -197,10 +199,10 @@ class SimFile:
 
         def torn() -> None:
             cut = mount.disk.chance.between(0, len(data))
-            self.node.change(Change(offset, data[:cut]))
+            self.node.change(VolumeWrite(offset, data[:cut]))
 
         def complete() -> None:
-            self.node.change(Change(offset, data))
+            self.node.change(VolumeWrite(offset, data))
 
         mount.effect(kind, self.path, complete, zlib.crc32(data), torn)
 

@@ -1,6 +1,6 @@
 """The history of a run: the operations of all clients and their outcomes, for `testing.checker`.
 
-A `Send` is one batch for one partition, with its records, the number of attempts and the outcome:
+A `SentBatch` is one batch for one partition, with its records, attempts and outcome:
 
     open ──► ok      acknowledged, at `base_offset` (-1 if the broker did not give it)
          ├─► fail    certainly not applied (refused before anything was appended)
@@ -38,7 +38,7 @@ class Content:
 
 
 @dataclass(slots=True, eq=False)
-class Send:
+class SentBatch:
     """One batch: invoked once, sent `attempts` times, ended at most once."""
 
     producer: str
@@ -85,7 +85,7 @@ class Read:
 
 @dataclass(slots=True, eq=False)
 class Trim:
-    """A deletion of the records before `target`; the outcomes are those of a `Send`."""
+    """A deletion of the records before `target`; the outcomes are those of a `SentBatch`."""
 
     partition: TopicPartition
     target: int
@@ -139,7 +139,7 @@ class UnexpectedAnswer:
 class History:
     """All entries of a run, in the order in which they happened."""
 
-    sends: list[Send] = field(default_factory=list)
+    sends: list[SentBatch] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     surprises: list[UnexpectedAnswer] = field(default_factory=list)

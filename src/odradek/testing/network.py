@@ -44,7 +44,7 @@ class SimServerSocket:
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class SimulatedConnection:
     """Both ends of a connection, for injecting faults."""
 
     client: SimTransport
@@ -80,7 +80,7 @@ class Fabric:
     listening: dict[tuple[str, int], SimServerSocket] = field(default_factory=dict)
     chance: SplitMix64 = field(init=False)
     ways: Ways = field(init=False)
-    _connections: list[Connection] = field(default_factory=list)
+    _connections: list[SimulatedConnection] = field(default_factory=list)
     _next_port: int = 20_000
 
     def __post_init__(self) -> None:
@@ -93,12 +93,12 @@ class Fabric:
         machine.up = True
         return SimNetwork(self, machine, process)
 
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[SimulatedConnection]:
         """Return the open connections, oldest first."""
         self._connections = [c for c in self._connections if c.open]
         return list(self._connections)
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: SimulatedConnection) -> None:
         self._connections.append(connection)
 
     def free_port(self) -> int:
@@ -219,7 +219,7 @@ class SimNetwork:
         client = self._end(address, listening.address, there.host)
         server = there._end(listening.address, address, self.host)
         client.other, server.other = server, client
-        self.fabric.add(Connection(client, server))
+        self.fabric.add(SimulatedConnection(client, server))
         there.process.post(0, "accept", lambda: listening.accepted(server))
         return client
 

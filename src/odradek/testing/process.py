@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from odradek.testing.prng import SplitMix64
-from odradek.testing.scheduler import Event, Scheduler, SimClock
+from odradek.testing.scheduler import ScheduledEvent, Scheduler, SimClock
 
 
 class Crash(BaseException):
@@ -65,14 +65,16 @@ class SimProcess:
     _running: bool = False
     _soon: deque[Callable[[], None]] = field(default_factory=deque)
     _timer: Timer | None = None
-    _wake: Event | None = None
+    _wake: ScheduledEvent | None = None
 
     def drive(self, timer: Timer) -> None:
         """Advance this timer from now on."""
         self._timer = timer
         self._set_wake()
 
-    def post(self, delay_ns: int, kind: str, callback: Callable[[], None], crc: int = 0) -> Event:
+    def post(
+        self, delay_ns: int, kind: str, callback: Callable[[], None], crc: int = 0
+    ) -> ScheduledEvent:
         """Run `callback` on this process after a delay, if the process lives then."""
         return self.scheduler.after(delay_ns, self.name, kind, lambda: self.run(callback), crc)
 

@@ -45,7 +45,7 @@ class SimulationError(Exception):
 
 
 @dataclass(slots=True)
-class Event:
+class ScheduledEvent:
     """A callback with its time. If cancelled, it stays in the heap and is skipped."""
 
     at_ns: int
@@ -69,7 +69,7 @@ class Scheduler:
     events: int = 0
     sites: Counter[str] = field(default_factory=Counter)
     """How often each site was reached: see `testing.sites`."""
-    _heap: list[tuple[int, int, int, Event]] = field(default_factory=list)
+    _heap: list[tuple[int, int, int, ScheduledEvent]] = field(default_factory=list)
     _seq: int = 0
     _hash: hashlib.blake2b = field(default_factory=lambda: hashlib.blake2b(digest_size=16))
     _tape: deque[tuple[int, str, str, int]] = field(init=False)
@@ -85,17 +85,17 @@ class Scheduler:
 
     def at(
         self, at_ns: int, node: str, kind: str, callback: Callable[[], None], crc: int = 0
-    ) -> Event:
+    ) -> ScheduledEvent:
         """Run `callback` at a time, not in the past. `crc` is the payload's, for the digest."""
         assert at_ns >= self.now_ns, f"{kind} at {at_ns}, but it is {self.now_ns}"
-        event = Event(at_ns, node, kind, crc, callback)
+        event = ScheduledEvent(at_ns, node, kind, crc, callback)
         self._seq += 1
         heapq.heappush(self._heap, (at_ns, self._ties.next64() >> 48, self._seq, event))
         return event
 
     def after(
         self, delay_ns: int, node: str, kind: str, callback: Callable[[], None], crc: int = 0
-    ) -> Event:
+    ) -> ScheduledEvent:
         """Run `callback` after a delay."""
         return self.at(self.now_ns + delay_ns, node, kind, callback, crc)
 
@@ -127,7 +127,7 @@ class Scheduler:
         self.now_ns = max(self.now_ns, until_ns)
         return False
 
-    def _step(self, event: Event, callback: Callable[[], None], spins: int) -> None:
+    def _step(self, event: ScheduledEvent, callback: Callable[[], None], spins: int) -> None:
         self.events += 1
         self.note(event.node, event.kind, event.crc)
         if spins > self.spin_limit:
@@ -140,7 +140,7 @@ class Scheduler:
         except Exception as error:
             raise SimulationError(f"{self._where(event)}: {error!r}") from error
 
-    def _where(self, event: Event) -> str:
+    def _where(self, event: ScheduledEvent) -> str:
         return (
             f"seed {self.seed}, {self.now_ns / SECOND:.6f} s, event {self.events}"
             f" ({event.node} {event.kind})"

@@ -94,7 +94,7 @@ W_co = TypeVar("W_co", bound=Simulated, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[W_co]):
+class RunOutcome(Generic[W_co]):
     """The result of a run: a report, or the exception that ended it."""
 
     world: W_co
@@ -116,17 +116,17 @@ class Outcome(Generic[W_co]):
         return failure_kind(repr(cause or self.error))
 
 
-def run_seed(world: W) -> Outcome[W]:
+def run_seed(world: W) -> RunOutcome[W]:
     """Run one world."""
     started = time.perf_counter()
     try:
         report = world.run()
     except SimulationError as error:
-        return Outcome(world, None, error, time.perf_counter() - started)
-    return Outcome(world, report, None, time.perf_counter() - started)
+        return RunOutcome(world, None, error, time.perf_counter() - started)
+    return RunOutcome(world, report, None, time.perf_counter() - started)
 
 
-def summary(outcome: Outcome[W]) -> str:
+def summary(outcome: RunOutcome[W]) -> str:
     """Return one line, which is the same for the same seed wherever it runs."""
     report = outcome.report
     if report is None:
@@ -135,20 +135,20 @@ def summary(outcome: Outcome[W]) -> str:
     return f"seed {outcome.world.seed}: {verdict}  {report.summary()}"
 
 
-def shrunk(outcome: Outcome[Simulated], most_runs: int = SHRINK_RUNS) -> Outcome[Simulated]:
+def shrunk(outcome: RunOutcome[Simulated], most_runs: int = SHRINK_RUNS) -> RunOutcome[Simulated]:
     """Return the smallest run that fails like this one."""
     world, failure = outcome.world, outcome.failure
 
-    def run(parts: Sequence[str]) -> Outcome[Simulated]:
+    def run(parts: Sequence[str]) -> RunOutcome[Simulated]:
         return run_seed(world.keeping(parts))
 
-    def fails(smaller: Outcome[Simulated]) -> bool:
+    def fails(smaller: RunOutcome[Simulated]) -> bool:
         return not smaller.kept and smaller.failure == failure
 
     return shrink(world.parts(), run, fails, most_runs)[1] or outcome
 
 
-def explain(outcome: Outcome[W]) -> list[str]:
+def explain(outcome: RunOutcome[W]) -> list[str]:
     """Return the lines that explain a failed seed, with the command that reproduces it."""
     violations = outcome.report.violations if outcome.report else []
     lines = [f"  violation: {line}" for line in violations[:VIOLATION_LINES]]

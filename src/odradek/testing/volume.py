@@ -34,7 +34,7 @@ LOSS_MODES = ("lost", "kept", "prefix", "pages", "pages", "pages", "pages")
 
 
 @dataclass(slots=True, frozen=True)
-class Change:
+class VolumeWrite:
     """One write of `data` at `offset`; without data, a truncation to `offset`."""
 
     offset: int
@@ -56,9 +56,9 @@ class FileNode:
 
     content: bytearray = field(default_factory=bytearray)
     synced: bytearray = field(default_factory=bytearray)
-    pending: list[Change] = field(default_factory=list)
+    pending: list[VolumeWrite] = field(default_factory=list)
 
-    def change(self, change: Change) -> None:
+    def change(self, change: VolumeWrite) -> None:
         change.apply(self.content)
         self.pending.append(change)
 
@@ -133,7 +133,7 @@ def rebind(
             entries[name] = node
 
 
-def surviving_bytes(synced: bytearray, pending: list[Change], chance: SplitMix64) -> bytearray:
+def surviving_bytes(synced: bytearray, pending: list[VolumeWrite], chance: SplitMix64) -> bytearray:
     """Return an image with a random size and, page by page, a random version of the data.
 
     The size is the one after some prefix of the changes. A page may be of any version, except
@@ -151,14 +151,14 @@ def surviving_bytes(synced: bytearray, pending: list[Change], chance: SplitMix64
     return assemble(synced, pending, versions, size, page, chance)
 
 
-def size_after(size: int, changes: list[Change]) -> int:
+def size_after(size: int, changes: list[VolumeWrite]) -> int:
     for change in changes:
         cut = change.data is None
         size = change.offset if cut else max(size, change.offset + len(change.data or b""))
     return size
 
 
-def version_bounds(pending: list[Change], kept: int, page_end: int) -> tuple[int, int]:
+def version_bounds(pending: list[VolumeWrite], kept: int, page_end: int) -> tuple[int, int]:
     """Return the least and the greatest number of changes that a page can contain."""
     cuts = [i for i, c in enumerate(pending) if c.data is None and c.offset < page_end]
     low = max((i + 1 for i in cuts if i < kept), default=0)
@@ -168,7 +168,7 @@ def version_bounds(pending: list[Change], kept: int, page_end: int) -> tuple[int
 
 def assemble(
     synced: bytearray,
-    pending: list[Change],
+    pending: list[VolumeWrite],
     versions: dict[int, list[int]],
     size: int,
     page: int,

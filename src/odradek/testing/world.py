@@ -44,7 +44,7 @@ from odradek.testing.engines.transaction_plans import (
     NO_TRANSACTION_ENGINES,
     with_transaction_engines,
 )
-from odradek.testing.history import History, Send
+from odradek.testing.history import History, SentBatch
 from odradek.testing.link_faults import LinkFaults
 from odradek.testing.machine import SimMachine, Wiring, host_of, real_broker
 from odradek.testing.nemesis import MAX_SKEW_MS, Nemesis
@@ -563,7 +563,7 @@ class World:
         for nemesis in self.nemeses:
             nemesis.acked()
 
-    def _acked(self, send: Send) -> None:
+    def _acked(self, send: SentBatch) -> None:
         self._note_ack()
         if not self.white_box or send.acks != -1 or self.plan.durability != FSYNC:
             return
@@ -580,7 +580,7 @@ class World:
                 f" on disk"
             )
 
-    def _look_at_platters(self, send: Send, topic_id: UUID) -> None:
+    def _look_at_platters(self, send: SentBatch, topic_id: UUID) -> None:
         """Note on whose platters an acknowledged batch is: of the replicas in sync by the newest
         leader that runs and by the newest metadata, and of all. Without a leader there is nobody to
         ask. `min.insync.replicas` asks for no more replicas than the leader knows: one that is
@@ -626,7 +626,7 @@ class World:
                 DurableAck(self.scheduler.now_ns, str(send.partition), end, platters, least)
             )
 
-    def _end_on(self, machine: SimMachine, send: Send, topic_id: UUID) -> int:
+    def _end_on(self, machine: SimMachine, send: SentBatch, topic_id: UUID) -> int:
         """Return the end of an acknowledged batch if it is on this machine's platter, else 0. What
         a machine told its leader of a disk that it lost counts.
         """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from odradek.cli import machine_checks
-from odradek.cli.finding import State
+from odradek.cli.finding import CheckStatus
 from odradek.cli.machine_checks import (
     GIB,
     check_disk,
@@ -75,9 +75,9 @@ def test_a_file_system_that_forgets_or_is_remote_is_a_warning(kind: str | None, 
 
 
 def test_a_slow_disk_is_a_warning_by_its_median() -> None:
-    assert judge_syncs([1.0, 1.0, 500.0], PLACE).state is State.OK
+    assert judge_syncs([1.0, 1.0, 500.0], PLACE).state is CheckStatus.OK
     slow = judge_syncs([30.0, 30.0, 1.0], PLACE)
-    assert slow.state is State.WARN and "log.durability=os" in slow.what_to_do
+    assert slow.state is CheckStatus.WARN and "log.durability=os" in slow.what_to_do
 
 
 def test_a_directory_that_does_not_exist_is_judged_by_the_one_above_and_not_made(
@@ -92,7 +92,7 @@ def test_a_directory_that_does_not_exist_is_judged_by_the_one_above_and_not_made
 def test_a_data_directory_that_is_a_file_fails(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
     (found,) = check_disk(tmp_path / "data")
-    assert found.state is State.FAIL and "--data-dir" in found.what_to_do
+    assert found.state is CheckStatus.FAIL and "--data-dir" in found.what_to_do
 
 
 def test_a_directory_that_cannot_be_written_fails_with_the_reason(
@@ -103,7 +103,7 @@ def test_a_directory_that_cannot_be_written_fails_with_the_reason(
 
     monkeypatch.setattr(machine_checks, "sync_times", refuse)
     (found,) = [each for each in check_disk(tmp_path) if each.check == "disk writes"]
-    assert found.state is State.FAIL
+    assert found.state is CheckStatus.FAIL
     assert "Permission denied" in found.found and "right to write" in found.what_to_do
 
 
@@ -143,9 +143,9 @@ def test_a_port_in_use_is_reported_with_its_holder() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         found = check_port("127.0.0.1", port, "--port")
-        assert found.state is State.WARN and "--port" in found.what_to_do
+        assert found.state is CheckStatus.WARN and "--port" in found.what_to_do
         assert str(os.getpid()) in found.found or not Path("/proc/net/tcp").exists()
         next_free = check_port("127.0.0.1", port, "--http", next_is_taken=True)
-        assert next_free.state is State.OK and "next free port" in next_free.what_to_do
-    assert check_port("127.0.0.1", port, "--port").state is State.OK
-    assert check_port("192.0.2.254", 9092, "--port").state is State.FAIL
+        assert next_free.state is CheckStatus.OK and "next free port" in next_free.what_to_do
+    assert check_port("127.0.0.1", port, "--port").state is CheckStatus.OK
+    assert check_port("192.0.2.254", 9092, "--port").state is CheckStatus.FAIL

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odradek.cli import package_checks
-from odradek.cli.finding import State
+from odradek.cli.finding import CheckStatus
 from odradek.cli.package_checks import (
     check_java,
     check_packages,
@@ -57,11 +57,11 @@ def test_versions_are_compared_number_by_number(version: str, limits: str, holds
 def test_a_package_that_is_missing_or_too_old_fails_with_the_command_that_installs_it() -> None:
     missing = judge_package("h11", None, ">=0.16")
     old = judge_package("h11", "0.9", ">=0.16")
-    assert {missing.state, old.state} == {State.FAIL}
+    assert {missing.state, old.state} == {CheckStatus.FAIL}
     assert missing.what_to_do == old.what_to_do == "pip install 'h11>=0.16'"
-    assert judge_package("h11", "0.16.0", ">=0.16").state is State.OK
-    assert judge_package("pyspark", "3.5.0", "").state is State.FAIL
-    assert judge_python((3, 10), "3.10.1").state is State.FAIL
+    assert judge_package("h11", "0.16.0", ">=0.16").state is CheckStatus.OK
+    assert judge_package("pyspark", "3.5.0", "").state is CheckStatus.FAIL
+    assert judge_python((3, 10), "3.10.1").state is CheckStatus.FAIL
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,10 @@ def test_interpreted_leaves_are_a_warning_with_the_way_to_compile_them(
     mode: str, advice: str
 ) -> None:
     finding = judge_leaves(mode)
-    assert finding.state is State.WARN and advice in finding.what_to_do and mode in finding.found
-    assert judge_leaves("compiled").state is State.OK
+    assert (
+        finding.state is CheckStatus.WARN and advice in finding.what_to_do and mode in finding.found
+    )
+    assert judge_leaves("compiled").state is CheckStatus.OK
 
 
 def test_extras_that_are_not_installed_are_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,16 +92,16 @@ def test_extras_that_are_not_installed_are_no_failure(monkeypatch: pytest.Monkey
         package_checks, "version_of", lambda name: "8.1" if name == "click" else None
     )
     found = {each.check: each for each in check_packages()}
-    assert "ruff" not in found and found["click"].state is State.OK
-    assert found["extra arrow"].state is State.OK
+    assert "ruff" not in found and found["click"].state is CheckStatus.OK
+    assert found["extra arrow"].state is CheckStatus.OK
     assert "odradek[arrow]" in found["extra arrow"].what_to_do
 
 
 def test_java_matters_with_pyspark_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package_checks, "version_of", lambda name: None)
-    assert check_java().state is State.OK
+    assert check_java().state is CheckStatus.OK
     monkeypatch.setattr(package_checks, "version_of", lambda name: "4.3.0")
     monkeypatch.setattr(java, "candidates", lambda: iter([("PATH", Path("/j"))]))
-    for version, state in ((17, State.OK), (11, State.FAIL), (None, State.FAIL)):
+    for version, state in ((17, CheckStatus.OK), (11, CheckStatus.FAIL), (None, CheckStatus.FAIL)):
         monkeypatch.setattr(java, "probe", lambda path, v=version: (v, True))
         assert check_java().state is state

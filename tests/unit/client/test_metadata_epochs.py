@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.client.metadata.cluster_image import NO_EPOCH, NO_LEADER
-from odradek.client.metadata.metadata import LeaderChange
+from odradek.client.metadata.metadata import CurrentLeader
 from odradek.model.errors import ErrorCode
 from odradek.model.node import Node
 from odradek.model.topics import ZERO_UUID, TopicPartition
@@ -85,7 +85,7 @@ def test_a_new_leader_named_in_another_response_is_taken_at_once() -> None:
     seen: list[int] = []
     knowing.metadata.listen(lambda image: seen.append(image.leader("orders", 1)))
     changed = knowing.metadata.update_leaders(
-        [LeaderChange("orders", 0, 2, 5), LeaderChange("orders", 1, 3, 6)],
+        [CurrentLeader("orders", 0, 2, 5), CurrentLeader("orders", 1, 3, 6)],
         [Node(3, "broker3", 9092)],
     )
     assert changed == [TopicPartition("orders", 1)], "the other was no news"
@@ -102,8 +102,8 @@ def test_a_leader_without_a_known_address_is_ignored() -> None:
     knowing = Knowing()
     knowing.metadata.add_topic("orders")
     knowing.learn(topic("orders", (1, 5)))
-    assert not knowing.metadata.update_leaders([LeaderChange("orders", 0, 9, 6)], [])
-    assert not knowing.metadata.update_leaders([LeaderChange("other", 0, 1, 6)], [])
+    assert not knowing.metadata.update_leaders([CurrentLeader("orders", 0, 9, 6)], [])
+    assert not knowing.metadata.update_leaders([CurrentLeader("other", 0, 1, 6)], [])
 
 
 @given(
@@ -128,7 +128,7 @@ def test_no_sequence_of_responses_makes_an_epoch_go_back(
             topic_id += 1
             newest = dict.fromkeys(range(3), NO_EPOCH)
         if kind == "elsewhere":
-            change = LeaderChange("orders", number, 2, epoch)
+            change = CurrentLeader("orders", number, 2, epoch)
             knowing.metadata.update_leaders([change], [])
         elif kind == "seen":
             knowing.metadata.update_last_seen_epoch(TopicPartition("orders", number), epoch)

@@ -8,7 +8,7 @@ from odradek.config.broker import BrokerConfig
 from odradek.controller.brokers import bootstrap
 from odradek.controller.configs import (
     MOST_CHANGES,
-    Operation,
+    AlterConfigOpType,
     alter_configs,
     describe_configs,
     incremental_alter_configs,
@@ -27,7 +27,7 @@ from odradek.protocol.metadata_records import (
 )
 from unit.controller.cluster_making import CONFIG, a_topic, an_image, create, replay_all
 
-SET, DELETE, APPEND, SUBTRACT = Operation
+SET, DELETE, APPEND, SUBTRACT = AlterConfigOpType
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 Change = tuple[str, int, str | None]
 Resource = tuple[int, str, list[Change]]

@@ -7,7 +7,7 @@ import pytest
 
 from odradek.client.errors import KafkaError
 from odradek.demo import replay
-from odradek.demo.flights import Event
+from odradek.demo.flights import FlightEvent
 from odradek.demo.replay import ReplaySpeed, due_events
 
 HOUR_MS = 3_600_000
@@ -36,7 +36,7 @@ class SimulatedTime(threading.Event):
 
 def events(*hours):
     first_ms = 1_357_034_400_000
-    return [Event(first_ms + int(hour * HOUR_MS), "UA", b"%g" % hour) for hour in hours]
+    return [FlightEvent(first_ms + int(hour * HOUR_MS), "UA", b"%g" % hour) for hour in hours]
 
 
 @pytest.mark.parametrize(("hours_per_second", "hour", "seconds"), [(24, 24, 1), (0.5, 1, 2)])

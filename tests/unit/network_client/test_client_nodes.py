@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.client.metadata.metadata import LeaderChange
+from odradek.client.metadata.metadata import CurrentLeader
 from odradek.client.waiter import spawn
 from odradek.model.node import Node
 from odradek.network_client.errors import Disconnected
@@ -175,7 +175,7 @@ def test_a_node_that_only_a_response_named_gets_requests() -> None:
     asking.side.wait(lambda: spawn(asking.engine.topic("orders")))
     cluster.add_broker(3, host="new")
     cluster[3].answers[DescribeClusterRequest] = lambda request, version: described("three")
-    change = LeaderChange("orders", 0, leader_id=3, leader_epoch=1)
+    change = CurrentLeader("orders", 0, leader_id=3, leader_epoch=1)
     asking.side.do(lambda: metadata.update_leaders([change], [Node(3, "new", PORT)]))
     call = asking.ask(3)
     cluster.until(lambda: call.done, SECOND)

@@ -12,7 +12,6 @@ from odradek.raft.effects import (
     Answered,
     Append,
     Committed,
-    Disconnected,
     Effect,
     ElectionState,
     Failed,
@@ -22,9 +21,10 @@ from odradek.raft.effects import (
     Propose,
     Received,
     RemoveVoter,
-    Reply,
+    ReplicaDisconnected,
     ReplyRecords,
     Resign,
+    Respond,
     SaveElection,
     Send,
     SnapshotFetched,
@@ -111,7 +111,7 @@ class Replica:
 
     def receive(self, request: RaftRequest) -> RaftResponse | None:
         self.step(Received("token", request))
-        replies = [e.response for e in self.effects if isinstance(e, Reply)]
+        replies = [e.response for e in self.effects if isinstance(e, Respond)]
         return replies[-1] if replies else None
 
     def sent(self) -> list[tuple[int | None, RaftRequest]]:
@@ -258,7 +258,7 @@ class TestVoting:
         answer = replica.receive(vote(1, 2, 1, (0, 0)))
         assert answer == VoteResponse(NONE, 1, None, True)
         kinds = [type(effect) for effect in replica.effects]
-        assert kinds.index(Reply) > kinds.index(SaveElection)
+        assert kinds.index(Respond) > kinds.index(SaveElection)
         assert replica.core.election.voted == key(2)
 
     def test_one_epoch_has_one_vote_also_after_a_restart(self) -> None:
@@ -286,7 +286,7 @@ class TestVoting:
 
     def test_a_voter_that_lost_the_leaders_connection_grants_a_pre_vote(self) -> None:
         replica = followed()
-        replica.step(Disconnected(2))
+        replica.step(ReplicaDisconnected(2))
         if isinstance(replica.core.role, Follower):
             answer = replica.receive(vote(replica.core.epoch, 3, 1, (9, 9), True))
             assert answer == VoteResponse(NONE, 4, 2, True)
@@ -302,7 +302,7 @@ class TestVoting:
 def first_to_suspect() -> Replica:
     """Replica 1 of three, which asks for pre-votes first: leader 2 closed its connection."""
     replica = followed()
-    replica.step(Disconnected(2))
+    replica.step(ReplicaDisconnected(2))
     assert isinstance(replica.core.role, Prospective)
     return replica
 
@@ -394,7 +394,7 @@ class TestFollowing:
         for node in (1, 3):
             replica = Replica(node, voters(1, 2, 3), election=ElectionState(4, 2, None))
             replica.answer(2, RaftFetchResponse(NONE, 4, 2))
-            replica.step(Disconnected(2))
+            replica.step(ReplicaDisconnected(2))
             while not isinstance(replica.core.role, Prospective):
                 replica.wait()
             times.append(replica.now)
@@ -418,7 +418,7 @@ class TestFollowing:
     def test_a_voter_that_grants_a_pre_vote_does_not_stand_beside_its_candidate(self) -> None:
         replica = Replica(3, voters(1, 2, 3), election=ElectionState(4, 2, None))
         replica.answer(2, RaftFetchResponse(NONE, 4, 2))
-        replica.step(Disconnected(2))
+        replica.step(ReplicaDisconnected(2))
         granted = replica.receive(vote(4, 1, 3, (0, 0), True))
         assert granted == VoteResponse(NONE, 4, 2, True)
         replica.step(Tick(), after_ms=CONFIG.patience_ms - 1)
@@ -644,7 +644,7 @@ class TestLeading:
         request = RaftFetchRequest(1, key(2), 1, 1, 1, 500)
         replica.step(Received("waits", request))
         replica.receive(vote(2, 3, 1, (9, 1)))
-        waiting = [e for e in replica.effects if isinstance(e, Reply) and e.token == "waits"]
+        waiting = [e for e in replica.effects if isinstance(e, Respond) and e.token == "waits"]
         assert waiting[0].response.error is RaftError.NOT_LEADER_OR_FOLLOWER
         assert not replica.core.is_leader
 
@@ -675,7 +675,7 @@ class TestVoterChanges:
 
     def change(self, replica: Replica, event: AddVoter | RemoveVoter) -> VoterChangeResponse | None:
         replica.step(event)
-        replies = [e.response for e in replica.effects if isinstance(e, Reply)]
+        replies = [e.response for e in replica.effects if isinstance(e, Respond)]
         answer = replies[-1] if replies else None
         assert answer is None or isinstance(answer, VoterChangeResponse)
         return answer
@@ -704,7 +704,7 @@ class TestVoterChanges:
         replica.flush()
         assert replica.core.log.high_watermark == 1
         replica.fetched_by(2, 2)
-        assert Reply("change", VoterChangeResponse(NONE)) in replica.effects
+        assert Respond("change", VoterChangeResponse(NONE)) in replica.effects
 
     def test_a_replica_must_have_caught_up_to_be_added(self) -> None:
         replica = self.leading()
@@ -755,7 +755,7 @@ class TestVoterChanges:
         replica.fetched_by(9, 2)
         assert replica.core.log.high_watermark == 2
         assert not [
-            each for each in replica.effects if isinstance(each, Reply) and each.token == "change"
+            each for each in replica.effects if isinstance(each, Respond) and each.token == "change"
         ]
 
     def test_a_leader_that_removes_itself_leads_until_it_is_committed_and_does_not_count(
@@ -770,7 +770,7 @@ class TestVoterChanges:
         assert replica.core.is_leader
         replica.fetched_by(3, 2)
         assert not replica.core.is_leader
-        assert Reply("change", VoterChangeResponse(NONE)) in replica.effects
+        assert Respond("change", VoterChangeResponse(NONE)) in replica.effects
 
     def test_a_replica_whose_removal_may_not_be_committed_still_stands(self) -> None:
         batches = RaftBatch(0, 1, 1), RaftBatch(1, 1, 1, voters=voters(2))

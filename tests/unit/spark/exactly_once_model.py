@@ -17,7 +17,7 @@ from odradek.client.producer.futures import DeliveredRange
 from odradek.spark.exactly_once import steps
 from odradek.spark.exactly_once.errors import ExactlyOnceError, ReplacedDriver
 from odradek.spark.exactly_once.ledger import Decision, TaskTransaction, newest
-from odradek.spark.exactly_once.steps import Batch, BatchState, Outcome
+from odradek.spark.exactly_once.steps import BatchState, LoggedOutcome, SinkBatch
 
 PREFIX = "p"
 PARTITIONS = 2
@@ -265,7 +265,7 @@ class World:
         number = self.checkpoint.committed
         while number < len(self.checkpoint.rows):
             yield
-            batch = Batch(PREFIX, number)
+            batch = SinkBatch(PREFIX, number)
             rows = self.checkpoint.rows[number][:]
             self.chance.shuffle(rows)
             cut = self.chance.randrange(1, 4)
@@ -430,7 +430,7 @@ class World:
                 if states != {"open"}:
                     break
                 yield
-            found.append(Outcome(states.pop()))
+            found.append(LoggedOutcome(states.pop()))
         return found
 
     def entries_of(self, transaction):

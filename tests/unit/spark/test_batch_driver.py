@@ -13,7 +13,12 @@ from odradek.spark.exactly_once.driver import BatchDriver, DriverClients, is_shu
 from odradek.spark.exactly_once.errors import ReplacedDriver
 from odradek.spark.exactly_once.ledger import Decision, TaskTransaction
 from odradek.spark.exactly_once.ledger_topic import LedgerTopic
-from odradek.spark.exactly_once.steps import Batch, CopyRecords, ShutOutOlderDrivers, WriteDecision
+from odradek.spark.exactly_once.steps import (
+    CopyRecords,
+    ShutOutOlderDrivers,
+    SinkBatch,
+    WriteDecision,
+)
 from odradek.spark.options import write_options
 
 GIVEN = {"kafka.bootstrap.servers": "h:1", "topic": "t", "delivery": "exactly_once"}
@@ -70,7 +75,7 @@ def run(code: ErrorCode, *effects: Any) -> Any:
 
     options = write_options(GIVEN, streaming=True)
     driver = BatchDriver(options, LedgerTopic("ledger", "", 1, 1000), "p", RefusedClients(code))
-    driver.run(Batch("p", 0), steps())
+    driver.run(SinkBatch("p", 0), steps())
     return result
 
 

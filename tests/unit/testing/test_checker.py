@@ -4,7 +4,7 @@ from typing import Any
 
 from odradek.model.topics import TopicPartition
 from odradek.testing.checker import Checker, Clocks, RetentionRule
-from odradek.testing.history import Content, History, Read, Send, Start, TopicDeletion, Trim
+from odradek.testing.history import Content, History, Read, SentBatch, Start, TopicDeletion, Trim
 
 TP = TopicPartition("t", 0)
 
@@ -19,11 +19,11 @@ class HistoryBuilder:
     def __init__(self) -> None:
         self.history, self.now = History(), 0
 
-    def send(self, *texts: str, at: int = -1, **other: Any) -> Send:
+    def send(self, *texts: str, at: int = -1, **other: Any) -> SentBatch:
         """Add a batch, acknowledged at offset `at` (or not, if -1)."""
         self.now += 2
         values = {"acks": -1, "idempotent": True, "in_order": True, "attempts": 1} | other
-        send = Send(
+        send = SentBatch(
             producer="p",
             partition=TP,
             contents=[content(text) for text in texts],

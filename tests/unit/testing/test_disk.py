@@ -7,7 +7,7 @@ import pytest
 from odradek.testing.disk import Mount, SimDisk
 from odradek.testing.process import Crash
 from odradek.testing.scheduler import Scheduler
-from odradek.testing.volume import Change, surviving_bytes
+from odradek.testing.volume import VolumeWrite, surviving_bytes
 
 
 def disk_of(seed: int = 1) -> tuple[SimDisk, Mount]:
@@ -234,7 +234,7 @@ def test_a_flipped_bit_stays_flipped() -> None:
 @pytest.mark.parametrize("seed", range(50))
 def test_a_truncation_that_survived_hides_the_truncated_bytes(seed: int) -> None:
     chance = Scheduler(seed).stream("image")
-    pending = [Change(0, None), Change(0, b"n" * 2000)]
+    pending = [VolumeWrite(0, None), VolumeWrite(0, b"n" * 2000)]
     image = surviving_bytes(bytearray(b"o" * 2000), pending, chance)
     assert len(image) in (0, 2000)
     assert not (b"n" * 40 in image and b"o" * 40 in image)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from odradek.broker.metrics.metric import LabelValues, Metric, Value, View
+from odradek.broker.metrics.metric import LabelValues, Metric, MetricsPage, Value
 from odradek.broker.metrics.reading import TurnBudget, metrics_of, samples_of
 from odradek.broker.metrics.scrape import Scrape
 from odradek.broker.metrics.table import BY_NAME, METRICS
@@ -103,7 +103,7 @@ def requested_metrics(request: DescribeMetricsRequest) -> list[Metric]:
         wanted = set(request.names)
         found = [metric for metric in METRICS if metric.name in wanted]
     else:
-        found = metrics_of(View.PARTITIONS if request.partitions else View.BROKER)
+        found = metrics_of(MetricsPage.PARTITIONS if request.partitions else MetricsPage.BROKER)
     if request.cursor is not None:
         names = [metric.name for metric in found]
         if request.cursor.name in names:

@@ -13,7 +13,7 @@ memory: a reader that is slow should stop taking parts. Call it on the owner thr
 exposition may be dropped at any step.
 
 The columns of single partitions differ in names and values only. What else is in their lines is
-prepared once a scrape (`column_lines`), and a `Column` is formatted in one step.
+prepared once a scrape (`column_lines`), and a `SampleColumn` is formatted in one step.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Final
 from odradek.broker.metrics.metric import (
     QUANTILES,
     Buckets,
-    Column,
     Kind,
     LabelValues,
     Metric,
+    MetricsPage,
     PartitionKeys,
+    SampleColumn,
     Value,
-    View,
 )
 from odradek.broker.metrics.reading import TurnBudget, metrics_of
 from odradek.broker.metrics.scrape import Scrape
@@ -46,7 +46,7 @@ BEGIN_MARK: Final = "\0"
 nor a percent sign."""
 
 
-def exposition(node: Node, view: View = View.BROKER) -> Iterator[bytes]:
+def exposition(node: Node, view: MetricsPage = MetricsPage.BROKER) -> Iterator[bytes]:
     """Yield a view's page in parts; b"" is a pause. See the module for how to take them."""
     turn = TurnBudget(node.env.clock.monotonic_ns)
     scrape = Scrape(node)
@@ -55,7 +55,7 @@ def exposition(node: Node, view: View = View.BROKER) -> Iterator[bytes]:
         is_first = True
         for found in metric.read(scrape):
             text = ""
-            if isinstance(found, Column):
+            if isinstance(found, SampleColumn):
                 text = column_text(metric, found)
             elif found is not None:
                 text = sample_text(metric, *found)
@@ -75,7 +75,7 @@ def head(metric: Metric) -> str:
     return f"# HELP {metric.name} {escaped_help(metric.help)}\n# TYPE {metric.name} {metric.kind}\n"
 
 
-def column_text(metric: Metric, column: Column) -> str:
+def column_text(metric: Metric, column: SampleColumn) -> str:
     """The lines of a column."""
     partitions = column.partitions
     if not partitions.lines:

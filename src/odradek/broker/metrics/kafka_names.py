@@ -29,15 +29,15 @@ from odradek.broker.metrics.metric import (
     PAUSE,
     SIZES,
     Buckets,
-    Column,
     Found,
     Kind,
     Metric,
+    MetricsPage,
     PartitionKeys,
     Read,
     ReadSamples,
     Sample,
-    View,
+    SampleColumn,
     counter,
     gauge,
     one,
@@ -251,7 +251,7 @@ def of_registrations(values: Callable[[list[PartitionRegistration]], list[int]])
 
     def read(scrape: Scrape) -> Iterator[Found]:
         for keys, registrations in scrape.told_registrations():
-            yield Column(keys, values(registrations))
+            yield SampleColumn(keys, values(registrations))
 
     return read
 
@@ -276,7 +276,7 @@ def of_min_isr(value: Callable[[int, int], int]) -> Read:
             of_topic = {topic: scrape.min_isr(topic) for topic in {topic for topic, _ in keys}}
             wanted = [of_topic[topic] for topic, _ in keys]
             least = map(min, wanted, replica_counts(registrations))
-            yield Column(keys, list(map(value, in_sync_counts(registrations), least)))
+            yield SampleColumn(keys, list(map(value, in_sync_counts(registrations), least)))
 
     return read
 
@@ -319,7 +319,7 @@ def consumer_group_offsets(value: ValueOfCommitted) -> Read:
                 for offsets in scrape.committed_offsets(shard, group_id):
                     values = {key: value(offset, end) for key, offset, end in offsets}
                     known = {key: each for key, each in values.items() if each is not None}
-                    yield Column(PartitionKeys(known), list(known.values()), (group_id,))
+                    yield SampleColumn(PartitionKeys(known), list(known.values()), (group_id,))
 
     return read
 
@@ -340,7 +340,7 @@ def per_partition(
     labels: tuple[str, ...] = LABELS,
 ) -> Metric:
     """A gauge of single partitions."""
-    return Metric(name, Kind.GAUGE, unit, labels, help_text, read, View.PARTITIONS)
+    return Metric(name, Kind.GAUGE, unit, labels, help_text, read, MetricsPage.PARTITIONS)
 
 
 # -- the rows --------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class Kind(StrEnum):
     SUMMARY = "summary"
 
 
-class View(StrEnum):
+class MetricsPage(StrEnum):
     """The page that shows a row: one for the broker and its topics, one for single partitions."""
 
     BROKER = "metrics"
@@ -64,7 +64,7 @@ class PartitionKeys(list[PartitionKey]):
         """For the writer of the page: the lines of any column, but for names and values."""
 
 
-class Column(NamedTuple):
+class SampleColumn(NamedTuple):
     """One sample of each of many partitions. The last labels of its row are topic and partition."""
 
     partitions: PartitionKeys
@@ -80,7 +80,7 @@ class Column(NamedTuple):
         ]
 
 
-Found = Sample | Column
+Found = Sample | SampleColumn
 ReadSamples = Callable[["Scrape"], Iterator[Sample]]
 Read = Callable[["Scrape"], Iterator[Found]]
 
@@ -126,7 +126,7 @@ class Metric:
     labels: tuple[str, ...]
     help: str
     read: Read
-    view: View = View.BROKER
+    view: MetricsPage = MetricsPage.BROKER
     buckets: Buckets | None = None
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from odradek.broker.metrics.metric import Column, Found, Kind, Metric, Read, View
+from odradek.broker.metrics.metric import Found, Kind, Metric, MetricsPage, Read, SampleColumn
 
 if TYPE_CHECKING:
     from odradek.broker.metrics.scrape import Scrape
@@ -24,7 +24,7 @@ def of_open_logs(values: Callable[[list[Partition]], list[int]]) -> Read:
     def read(scrape: Scrape) -> Iterator[Found]:
         for block in scrape.blocks():
             online = [partition for partition in block.partitions if not partition.failure]
-            yield Column(block.keys_of(online), values(online))
+            yield SampleColumn(block.keys_of(online), values(online))
 
     return read
 
@@ -35,7 +35,7 @@ def of_served(values: Callable[[list[Partition]], list[int]]) -> Read:
     def read(scrape: Scrape) -> Iterator[Found]:
         for block in scrape.blocks():
             served = [partition for partition in block.partitions if not partition.leader_error]
-            yield Column(block.keys_of(served), values(served))
+            yield SampleColumn(block.keys_of(served), values(served))
 
     return read
 
@@ -45,13 +45,13 @@ def of_partitions(values: Callable[[list[Partition]], list[int]]) -> Read:
 
     def read(scrape: Scrape) -> Iterator[Found]:
         for block in scrape.blocks():
-            yield Column(block.keys, values(block.partitions))
+            yield SampleColumn(block.keys, values(block.partitions))
 
     return read
 
 
 def row(name: str, kind: Kind, unit: str, help_text: str, read: Read) -> Metric:
-    return Metric(name, kind, unit, LABELS, help_text, read, View.PARTITIONS)
+    return Metric(name, kind, unit, LABELS, help_text, read, MetricsPage.PARTITIONS)
 
 
 ROWS = (

@@ -15,7 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from odradek.broker.metrics.metric import Column, Found, LabelValues, Metric, Value, View
+from odradek.broker.metrics.metric import (
+    Found,
+    LabelValues,
+    Metric,
+    MetricsPage,
+    SampleColumn,
+    Value,
+)
 from odradek.broker.metrics.table import METRICS
 
 TURN_NS: Final = 250_000
@@ -44,7 +51,7 @@ class TurnBudget:
         return self._steps >= MOST_STEPS or self._now_ns() >= self._over_ns
 
 
-def metrics_of(view: View) -> list[Metric]:
+def metrics_of(view: MetricsPage) -> list[Metric]:
     """The rows of a view, in the order of its page."""
     return [metric for metric in METRICS if metric.view is view]
 
@@ -53,4 +60,4 @@ def samples_of(found: Found) -> list[tuple[LabelValues, Value]]:
     """The samples of one step of reading: none of a pause, all of a column."""
     if found is None:
         return []
-    return found.samples() if isinstance(found, Column) else [found]
+    return found.samples() if isinstance(found, SampleColumn) else [found]

@@ -170,7 +170,7 @@ RELIABLE_EPOCHS_VERSION = 9
 UpdateListener = Callable[[ClusterImage], None]
 
 
-class LeaderChange:
+class CurrentLeader:
     """A new leader of a partition, named in a response to Produce or Fetch."""
 
     __slots__ = ("leader_epoch", "leader_id", "partition", "topic")
@@ -415,7 +415,7 @@ class Metadata:
         return True
 
     def update_leaders(
-        self, changes: Iterable[LeaderChange], nodes: Iterable[Node]
+        self, changes: Iterable[CurrentLeader], nodes: Iterable[Node]
     ) -> list[TopicPartition]:
         """Take over leaders named in a response to Produce or Fetch (KIP-951); return the
         partitions whose leader changed."""

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from odradek.client.metadata.cluster_image import ClusterImage
-from odradek.client.metadata.metadata import LeaderChange
+from odradek.client.metadata.metadata import CurrentLeader
 from odradek.client.producer.producer_batch import ProducerBatch
 from odradek.client.producer.transaction_phases import ProducerTransaction
 from odradek.client.transaction import VERSION_2
@@ -148,7 +148,7 @@ class ProduceBatches:
         found = answers.get((name, number))
         return answers.get((self._ids.get(name), number)) if found is None else found
 
-    def leader_changes(self, response: ProduceResponse) -> tuple[list[LeaderChange], list[Node]]:
+    def leader_changes(self, response: ProduceResponse) -> tuple[list[CurrentLeader], list[Node]]:
         """Return the new leaders named in the response, and their addresses (KIP-951)."""
         if not any(
             answer.current_leader is not None
@@ -158,7 +158,7 @@ class ProduceBatches:
             return [], []
         names = {topic_id: name for name, topic_id in self._ids.items()}
         changes = [
-            LeaderChange(
+            CurrentLeader(
                 topic.name or names.get(topic.topic_id, ""),
                 answer.index,
                 answer.current_leader.leader_id,

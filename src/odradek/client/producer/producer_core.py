@@ -366,7 +366,7 @@ class ProducerCore:
         """Send all present batches without lingering, and wait for their outcome. The waiter
         completes with the number of records without outcome when the time was over."""
         batches = self.accumulator.begin_flush()
-        flush = Flush(self, batches)
+        flush = PendingFlush(self, batches)
         waiter = flush.waiter
         for batch in batches:
             batch.result.add_callback(flush.batch_done)
@@ -416,7 +416,7 @@ class ProducerCore:
 
 
 @final
-class Flush:
+class PendingFlush:
     """The wait for the outcome of some batches."""
 
     def __init__(self, core: ProducerCore, batches: list[ProducerBatch]) -> None:

@@ -47,7 +47,7 @@ from odradek.model.topics import TopicPartition
 
 
 class Phase(Enum):
-    """The phase of a transactional producer. Kafka's `TransactionManager.State`."""
+    """The phase of a transactional producer. Kafka's TransactionManager.State."""
 
     UNINITIALIZED = "has no producer id yet"
     INITIALIZING = "is getting its producer id"

@@ -53,8 +53,8 @@ class IdPattern:
         try:
             parsed = parser.parse(plain)
             self._flags = parsed.state.flags
-            self._states: list[State] = []
-            self._start = self._sequence(parsed, self._add(State()))
+            self._states: list[PatternState] = []
+            self._start = self._sequence(parsed, self._add(PatternState()))
         except (re.error, RecursionError, OverflowError) as error:
             raise InvalidPattern(str(error)) from error
 
@@ -87,7 +87,7 @@ class IdPattern:
 
     # -- the automaton, made from its end ----------------------------------------------------------
 
-    def _add(self, state: State) -> int:
+    def _add(self, state: PatternState) -> int:
         if len(self._states) >= MAX_STATES:
             raise InvalidPattern("its repetitions make it too large")
         self._states.append(state)
@@ -106,19 +106,19 @@ class IdPattern:
             return self._sequence(argument[3], then)
         if operation is opcodes.BRANCH:
             starts = [self._sequence(each, then) for each in argument[1]]
-            return self._add(State(then=starts))
+            return self._add(PatternState(then=starts))
         if operation is opcodes.AT:
-            return self._add(State(at=PLACES[argument], then=[then]))
-        return self._add(State(accepts=self._accepts(operation, argument), then=[then]))
+            return self._add(PatternState(at=PLACES[argument], then=[then]))
+        return self._add(PatternState(accepts=self._accepts(operation, argument), then=[then]))
 
     def _repeat(self, least: int, most: int, parsed: Any, then: int) -> int:
         if most is opcodes.MAXREPEAT:
-            loop = self._add(State(then=[then]))
+            loop = self._add(PatternState(then=[then]))
             self._states[loop].then.append(self._sequence(parsed, loop))
             then = loop
         else:
             for _ in range(most - least):
-                then = self._add(State(then=[self._sequence(parsed, then), then]))
+                then = self._add(PatternState(then=[self._sequence(parsed, then), then]))
         for _ in range(least):
             then = self._sequence(parsed, then)
         return then
@@ -168,7 +168,7 @@ class IdPattern:
         return lambda c: any(part(c) for part in parts) is not negated
 
 
-class State:
+class PatternState:
     """One state: it takes a character, or (`accepts` is None) none at a place in the text."""
 
     __slots__ = ("accepts", "at", "known", "then")

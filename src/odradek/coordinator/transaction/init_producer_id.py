@@ -26,7 +26,12 @@ from odradek.coordinator.transaction.transaction_metadata import (
     NO_PRODUCER_ID,
     TransactionMetadata,
 )
-from odradek.coordinator.transaction.transaction_state import EMPTY, ONGOING, Event, outcome
+from odradek.coordinator.transaction.transaction_state import (
+    EMPTY,
+    ONGOING,
+    Event,
+    outcome,
+)
 from odradek.model.errors import ErrorCode
 from odradek.protocol.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

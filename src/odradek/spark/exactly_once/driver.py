@@ -30,16 +30,16 @@ from odradek.spark.exactly_once.ledger_topic import LedgerTopic
 from odradek.spark.exactly_once.reading import FencedIds, LogAdmin, log_admin_of
 from odradek.spark.exactly_once.steps import (
     NEW_PREFIX,
-    Batch,
     CopyRecords,
     DescribePrefix,
     EndTransactions,
     FenceLosers,
     FindDeletedTopics,
-    Outcome,
+    LoggedOutcome,
     ReadLedger,
     ReadOutcomes,
     ShutOutOlderDrivers,
+    SinkBatch,
     Steps,
     WriteDecision,
     is_told_soon,
@@ -91,7 +91,7 @@ class LedgerReader:
             ) from error
         return entry.decision
 
-    def read_for_task(self, batch: Batch) -> Decision | None:
+    def read_for_task(self, batch: SinkBatch) -> Decision | None:
         """Return the last decision, for a task: see `is_told_soon`."""
         deadline_s = self._clock.monotonic() + self._admin.config.default_api_timeout_ms / 1000
         decision = self.read()
@@ -152,7 +152,7 @@ class BatchDriver:
         self._fenced: FencedIds = {}
         """What was fenced at the end of the last batch, and is not used since."""
 
-    def run(self, batch: Batch, running: Steps) -> None:
+    def run(self, batch: SinkBatch, running: Steps) -> None:
         """Carry out steps to their end. Raises what they raise, and errors of the clients."""
         result: Any = None
         while True:
@@ -266,8 +266,8 @@ class BatchDriver:
         ]
 
     def _outcomes(
-        self, batch: Batch, transactions: tuple[TaskTransaction, ...], decision: Decision
-    ) -> list[Outcome]:
+        self, batch: SinkBatch, transactions: tuple[TaskTransaction, ...], decision: Decision
+    ) -> list[LoggedOutcome]:
         try:
             return self._admin.outcomes(transactions, decision.topic_ids)
         except ApiTimeout as error:

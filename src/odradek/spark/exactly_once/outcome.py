@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from odradek.client.producer.futures import DeliveredRange
 from odradek.protocol.record_batch import RecordBatchHeader, batches
 from odradek.spark.exactly_once.ledger import TaskTransaction
-from odradek.spark.exactly_once.steps import Outcome
+from odradek.spark.exactly_once.steps import LoggedOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +44,25 @@ class UndecidedFetch(enum.Enum):
 
 def outcome_in(
     transaction: TaskTransaction, written: DeliveredRange, fetched: Fetched
-) -> Outcome | UndecidedFetch:
+) -> LoggedOutcome | UndecidedFetch:
     """Return the outcome that a fetch of one of the transaction's ranges shows."""
     if fetched.log_start_offset > written.last_offset:
-        return Outcome.GONE
+        return LoggedOutcome.GONE
     if fetched.last_stable_offset <= max(written.first_offset, fetched.log_start_offset):
         return UndecidedFetch.STILL_OPEN
     for producer_id, first_offset in fetched.aborted:
         inside = written.first_offset <= first_offset <= written.last_offset
         if producer_id == transaction.producer_id and inside:
-            return Outcome.ABORTED
+            return LoggedOutcome.ABORTED
     end = fetched.log_start_offset
     for header in batches(fetched.data):
         if header.base_offset > written.last_offset:
-            return Outcome.GONE
+            return LoggedOutcome.GONE
         if is_of(transaction, header):
-            return Outcome.COMMITTED
+            return LoggedOutcome.COMMITTED
         end = header.next_offset
     if end > written.last_offset or not fetched.data:
-        return Outcome.GONE
+        return LoggedOutcome.GONE
     return UndecidedFetch.FURTHER_ON
 
 
@@ -72,9 +72,9 @@ def is_of(transaction: TaskTransaction, header: RecordBatchHeader) -> bool:
     return wrote == (transaction.producer_id, transaction.producer_epoch) and not header.is_control
 
 
-def joined_outcome(found: Sequence[Outcome]) -> Outcome:
+def joined_outcome(found: Sequence[LoggedOutcome]) -> LoggedOutcome:
     """Return the outcome of a transaction by those of its ranges: all that are left agree."""
-    for outcome in (Outcome.COMMITTED, Outcome.ABORTED):
+    for outcome in (LoggedOutcome.COMMITTED, LoggedOutcome.ABORTED):
         if outcome in found:
             return outcome
-    return Outcome.GONE
+    return LoggedOutcome.GONE

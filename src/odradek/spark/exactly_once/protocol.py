@@ -22,8 +22,8 @@ from odradek.spark.exactly_once.ledger import TaskTransaction
 from odradek.spark.exactly_once.ledger_topic import LedgerTopic, ledger_topic
 from odradek.spark.exactly_once.reading import log_admin_of
 from odradek.spark.exactly_once.steps import (
-    Batch,
     BatchState,
+    SinkBatch,
     abort_steps,
     batch_state,
     commit_steps,
@@ -42,7 +42,7 @@ class TransactionReport(TaskReport):
     """A task's report of the transaction that it left open; None if it had no rows, or `drained`:
     the batch was decided, and its rows were read and not written."""
 
-    batch: Batch
+    batch: SinkBatch
     transaction: TaskTransaction | None
     topic_ids: dict[str, str]
     drained: bool = False
@@ -60,12 +60,12 @@ class ExactlyOnce(CommitProtocol):
         """Return the protocol, with what the driver learns of the cluster."""
         return cls(options, ledger_topic(options))
 
-    def batch(self, task: Task) -> Batch:
+    def batch(self, task: Task) -> SinkBatch:
         """Return the batch that a task writes."""
         options = self.options
         batch_id = task.batch_id if options.batch_id is None else options.batch_id
         assert batch_id is not None
-        return Batch(self.prefix(task), batch_id, options.ledger_starts_at)
+        return SinkBatch(self.prefix(task), batch_id, options.ledger_starts_at)
 
     def prefix(self, task: Task) -> str:
         return self.options.transactional_id_prefix or DEFAULT_PREFIX + task.query_id
@@ -162,7 +162,7 @@ class ExactlyOnce(CommitProtocol):
 
     def _reported(
         self, batch_id: int | None, written: Sequence[TaskReport]
-    ) -> tuple[Batch | None, list[TransactionReport]]:
+    ) -> tuple[SinkBatch | None, list[TransactionReport]]:
         """Return the batch, as its tasks or the options name it, and the reports."""
         reports = [each for each in written if isinstance(each, TransactionReport)]
         if reports:
@@ -171,7 +171,7 @@ class ExactlyOnce(CommitProtocol):
         known = batch_id if self.options.batch_id is None else self.options.batch_id
         if prefix is None or known is None:
             return None, []
-        return Batch(prefix, known, self.options.ledger_starts_at), []
+        return SinkBatch(prefix, known, self.options.ledger_starts_at), []
 
 
 def transactions_of(reports: Sequence[TransactionReport]) -> list[TaskTransaction]:

@@ -50,7 +50,7 @@ from odradek.spark.exactly_once.outcome import (
     joined_outcome,
     outcome_in,
 )
-from odradek.spark.exactly_once.steps import Outcome
+from odradek.spark.exactly_once.steps import LoggedOutcome
 from odradek.spark.options import ClientOptions, settings_for
 
 T = TypeVar("T")
@@ -207,7 +207,9 @@ class LogCalls(AdminCalls):
             elif entry.position == before:
                 await self.engine.sleep(OPEN_BACKOFF_MS)
 
-    async def outcome(self, transaction: TaskTransaction, topic_ids: Mapping[str, str]) -> Outcome:
+    async def outcome(
+        self, transaction: TaskTransaction, topic_ids: Mapping[str, str]
+    ) -> LoggedOutcome:
         """Return what the topics have of a transaction, once nothing of it is open."""
         return joined_outcome(
             [
@@ -221,7 +223,7 @@ class LogCalls(AdminCalls):
         transaction: TaskTransaction,
         written: DeliveredRange,
         topic_ids: Mapping[str, str],
-    ) -> Outcome:
+    ) -> LoggedOutcome:
         partition = TopicPartition(written.topic, written.partition)
         offset = written.first_offset
         while True:
@@ -236,13 +238,13 @@ class LogCalls(AdminCalls):
             except OffsetOutOfRange:
                 start = await self.offset_at(partition, "", START)
                 if not offset < start <= written.last_offset:
-                    return Outcome.GONE
+                    return LoggedOutcome.GONE
                 offset = start
                 continue
             except UnknownTopicOrPartition:
-                return Outcome.GONE
+                return LoggedOutcome.GONE
             found = outcome_in(transaction, written, fetched)
-            if isinstance(found, Outcome):
+            if isinstance(found, LoggedOutcome):
                 return found
             if found is UndecidedFetch.STILL_OPEN:
                 await self.engine.sleep(OPEN_BACKOFF_MS)
@@ -383,7 +385,7 @@ class LogCalls(AdminCalls):
 
     async def outcomes(
         self, transactions: Sequence[TaskTransaction], topic_ids: Mapping[str, str]
-    ) -> list[Outcome]:
+    ) -> list[LoggedOutcome]:
         """Return what the topics have of each transaction, once nothing of it is open."""
         waiters = [spawn(self.outcome(each, topic_ids)) for each in transactions]
         return [waiter.result() for waiter in await gather(waiters)]

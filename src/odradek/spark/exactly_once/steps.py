@@ -51,7 +51,7 @@ from odradek.spark.exactly_once.errors import LedgerAhead, LedgerGone, ReplacedD
 from odradek.spark.exactly_once.ledger import Decision, TaskTransaction
 
 
-class Batch(NamedTuple):
+class SinkBatch(NamedTuple):
     """A micro-batch, or a batch write, with the word of its user on where the ledger begins."""
 
     prefix: str
@@ -75,7 +75,7 @@ NEW_PREFIX = "another transactionalIdPrefix"
 """Goes with `ledgerStartsAt` where a ledger is lost: see `has_lost_ledger`."""
 
 
-def batch_state(batch: Batch, decision: Decision | None) -> BatchState:
+def batch_state(batch: SinkBatch, decision: Decision | None) -> BatchState:
     """Return what the ledger says of a batch. Raises `LedgerGone` or `LedgerAhead`."""
     prefix, batch_id, starts_at = batch
     if batch_id < starts_at:
@@ -107,13 +107,13 @@ def batch_state(batch: Batch, decision: Decision | None) -> BatchState:
     return BatchState.DECIDED if decision.batch_id == batch_id else BatchState.UNDECIDED
 
 
-def is_told_soon(batch: Batch, decision: Decision | None, has_open: bool) -> bool:
+def is_told_soon(batch: SinkBatch, decision: Decision | None, has_open: bool) -> bool:
     """True if a task that finds nothing in the ledger should look again: the first decision of its
     query is written, and its marker comes a moment after the driver was answered."""
     return decision is None and has_open and batch.batch_id > batch.starts_at
 
 
-class Outcome(enum.Enum):
+class LoggedOutcome(enum.Enum):
     """The end of a transaction, as the logs of its topics have it."""
 
     COMMITTED = "committed"
@@ -200,7 +200,7 @@ Steps = Generator[Effect, Any, None]
 
 
 def commit_steps(
-    batch: Batch,
+    batch: SinkBatch,
     reported: Sequence[TaskTransaction],
     topic_ids: dict[str, str],
     drained: Collection[int],
@@ -230,7 +230,7 @@ def commit_steps(
         yield from finish_decided(batch, decision)
 
 
-def has_lost_ledger(batch: Batch) -> Generator[Effect, Any, bool]:
+def has_lost_ledger(batch: SinkBatch) -> Generator[Effect, Any, bool]:
     """Return whether the prefix has written a decision that the ledger does not have.
 
     Only a batch with which the ledger may begin has to ask: `batch_state` refuses the others. The
@@ -246,7 +246,7 @@ def has_lost_ledger(batch: Batch) -> Generator[Effect, Any, bool]:
 
 
 def decide(
-    batch: Batch,
+    batch: SinkBatch,
     reported: Sequence[TaskTransaction],
     topic_ids: dict[str, str],
     drained: Collection[int],
@@ -282,7 +282,7 @@ def decide(
     return decision
 
 
-def finish_decided(batch: Batch, decision: Decision) -> Steps:
+def finish_decided(batch: SinkBatch, decision: Decision) -> Steps:
     """End the transactions of a decision, and copy those that were aborted meanwhile."""
     to_end = tuple(each for each in decision.transactions if not each.copied)
     ended: list[bool] = yield EndTransactions(to_end, commit=True)
@@ -292,10 +292,10 @@ def finish_decided(batch: Batch, decision: Decision) -> Steps:
     if decision.transactions:
         deleted = yield FindDeletedTopics(decision)
     uncertain = tuple(each for each, certain in zip(to_end, ended, strict=True) if not certain)
-    outcomes: list[Outcome] = []
+    outcomes: list[LoggedOutcome] = []
     if uncertain:
         outcomes = yield ReadOutcomes(uncertain, decision)
-    if Outcome.ABORTED in outcomes:
+    if LoggedOutcome.ABORTED in outcomes:
         yield ShutOutOlderDrivers()
         # An older driver may have copied some of them.
         newer: Decision | None = yield ReadLedger()
@@ -316,12 +316,12 @@ def finish_decided(batch: Batch, decision: Decision) -> Steps:
         each
         for each in decision.transactions
         if each.has_written_to(deleted)
-        and open_ends.get(each, Outcome.COMMITTED) is Outcome.COMMITTED
+        and open_ends.get(each, LoggedOutcome.COMMITTED) is LoggedOutcome.COMMITTED
     ]
     for each, outcome in open_ends.items():
-        if outcome is Outcome.GONE:
+        if outcome is LoggedOutcome.GONE:
             unknown.append(each)
-        elif outcome is Outcome.ABORTED and each in decision.transactions:
+        elif outcome is LoggedOutcome.ABORTED and each in decision.transactions:
             marked = decision.with_copied(each)
             copied: bool = yield CopyRecords(each, marked)
             if copied:
@@ -333,7 +333,7 @@ def finish_decided(batch: Batch, decision: Decision) -> Steps:
 
 
 def missing_text(
-    batch: Batch,
+    batch: SinkBatch,
     decision: Decision,
     lost: Sequence[TaskTransaction],
     unknown: Sequence[TaskTransaction],
@@ -372,7 +372,7 @@ def named(transactions: Sequence[TaskTransaction]) -> str:
     return shown if len(transactions) <= 5 else f"{shown}; and {len(transactions) - 5} more"
 
 
-def abort_steps(batch: Batch, reported: Sequence[TaskTransaction]) -> Steps:
+def abort_steps(batch: SinkBatch, reported: Sequence[TaskTransaction]) -> Steps:
     """Abort what a failed batch has written, as far as it is undecided. A commit that failed may
     have decided it: then the replay goes on with it."""
     decision: Decision | None = yield ReadLedger()
@@ -388,7 +388,7 @@ def abort_steps(batch: Batch, reported: Sequence[TaskTransaction]) -> Steps:
         yield FenceLosers()
 
 
-def is_before(decision: Decision | None, batch: Batch) -> bool:
+def is_before(decision: Decision | None, batch: SinkBatch) -> bool:
     """True if the batch is undecided."""
     return decision is None or decision.batch_id < batch.batch_id
 

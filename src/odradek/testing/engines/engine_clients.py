@@ -33,7 +33,7 @@ from odradek.testing.engines.plans import (
     draw_member,
 )
 from odradek.testing.engines.producer_application import ProducerApplication, SenderPlan
-from odradek.testing.history import History, Send
+from odradek.testing.history import History, SentBatch
 from odradek.testing.network import Fabric
 from odradek.testing.prng import SplitMix64
 from odradek.testing.scheduler import MS, Scheduler
@@ -170,7 +170,9 @@ class SimGroup:
         return left if self.watcher.ended else [*left, self.watcher.name]
 
 
-Sender = Callable[[ClientProcess, History, SenderPlan, Callable[[Send], None]], ProducerApplication]
+Sender = Callable[
+    [ClientProcess, History, SenderPlan, Callable[[SentBatch], None]], ProducerApplication
+]
 
 
 @dataclass(slots=True, eq=False)
@@ -182,7 +184,7 @@ class EngineClients:
     fabric: Fabric
     history: History
     plan: EnginesPlan
-    acked: Callable[[Send], None]
+    acked: Callable[[SentBatch], None]
     sender: Sender = ProducerApplication
     received: ReceivedRecords = field(init=False)
     senders: list[ProducerApplication] = field(default_factory=list)

@@ -4,7 +4,7 @@
       │                         └─── an error ───────────────────► info: it may be in the log, once
       └──► an error: nothing was queued ─────────────────────────► fail
 
-Every record is a `Send` of its own in the history, so the checker judges the log with them:
+Every record is a `SentBatch` of its own in the history, so the checker judges the log with them:
 delivered records are at their offsets, once and in order; failed ones are in the log at most once.
 This module checks what only the application sees:
 
@@ -33,7 +33,7 @@ from odradek.model.topics import TopicPartition
 from odradek.testing.client_process import ClientProcess
 from odradek.testing.engines.application import SimApplication
 from odradek.testing.engines.engine_producer import EngineProducer
-from odradek.testing.history import Content, Header, History, Send
+from odradek.testing.history import Content, Header, History, SentBatch
 from odradek.testing.scheduler import MS
 
 NOWHERE = -1
@@ -64,10 +64,10 @@ class SenderPlan:
 
 @dataclass(slots=True, eq=False)
 class SentRecord:
-    """A record: its number, its `Send`, its future if it was queued, the number of callbacks."""
+    """A record: number, `SentBatch`, future if it was queued, and the number of callbacks."""
 
     number: int
-    send: Send
+    send: SentBatch
     future: FutureRecordMetadata | None = None
     callbacks: int = 0
 
@@ -80,7 +80,7 @@ class ProducerApplication:
         side: ClientProcess,
         history: History,
         plan: SenderPlan,
-        acked: Callable[[Send], None],
+        acked: Callable[[SentBatch], None],
     ) -> None:
         self.side = side
         self.history = history
@@ -157,7 +157,7 @@ class ProducerApplication:
         """Send a record to this partition, or to any partition of a topic."""
         topic, number = (to or self._chance.pick(self.plan.partitions)).topic, len(self.sent)
         content = self._draw(number)
-        send = Send(
+        send = SentBatch(
             producer=self.plan.name,
             partition=TopicPartition(topic, NOWHERE),
             contents=[content],
@@ -235,7 +235,7 @@ class ProducerApplication:
         self._end(send, "ok")
         self._acked(send)
 
-    def _end(self, send: Send, outcome: str) -> None:
+    def _end(self, send: SentBatch, outcome: str) -> None:
         send.outcome = outcome
         send.ended_ns = self._now_ns()
         send.losses = self.history.losses

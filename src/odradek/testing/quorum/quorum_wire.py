@@ -19,7 +19,7 @@ from odradek.model.env import Transport
 from odradek.network.framing import Framing
 from odradek.testing.network import SimNetwork
 from odradek.testing.process import SimProcess
-from odradek.testing.scheduler import MS, Event
+from odradek.testing.scheduler import MS, ScheduledEvent
 from odradek.testing.transport import SimTransport
 
 MAX_FRAME_BYTES = 1 << 20
@@ -107,7 +107,7 @@ class PendingCall:
     message: object
     answered: Callable[[object], None]
     failed: Callable[[], None]
-    deadline: Event | None = None
+    deadline: ScheduledEvent | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -180,7 +180,7 @@ class PeerConnection:
 class PeerRequest:
     """A request that was received; `answer` may be called once, at any time."""
 
-    def __init__(self, connection: ServedConnection, message: object) -> None:
+    def __init__(self, connection: IncomingConnection, message: object) -> None:
         self.message = message
         self._connection = connection
         self._frame: bytes | None = None
@@ -197,7 +197,7 @@ class PeerRequest:
         return self._frame
 
 
-class ServedConnection:
+class IncomingConnection:
     """A connection that a peer made."""
 
     def __init__(
@@ -241,6 +241,6 @@ def serve(
 
     def accepted(transport: Transport) -> None:
         assert isinstance(transport, SimTransport)
-        ServedConnection(network, mailbox, transport, received)
+        IncomingConnection(network, mailbox, transport, received)
 
     network.listen("0.0.0.0", port, accepted)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from odradek.model.topics import TopicPartition
-from odradek.testing.history import History, Send
+from odradek.testing.history import History, SentBatch
 from odradek.testing.machine import PORT, host_of
 from odradek.testing.network import Fabric
 from odradek.testing.process import SimProcess
@@ -38,7 +38,7 @@ class ScriptedClients:
     fabric: Fabric
     history: History
     plan: Schedule
-    acked: Callable[[Send], None]
+    acked: Callable[[SentBatch], None]
     topics_ready: Callable[[], None] = lambda: None
     committed: Callable[[], None] = lambda: None
     transaction_topics_ready: Callable[[], None] = lambda: None

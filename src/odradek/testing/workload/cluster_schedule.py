@@ -22,7 +22,7 @@ from odradek.testing.checker import FSYNC
 from odradek.testing.link_faults import FATES
 from odradek.testing.prng import SplitMix64, stream
 from odradek.testing.scheduler import MS
-from odradek.testing.workload.operator import Operation
+from odradek.testing.workload.operator import OperatorAction
 from odradek.testing.workload.schedule import (
     CLUSTER_FAULTS,
     DEAD_IN_A_POWER_CUT,
@@ -177,11 +177,11 @@ def draw_cluster_faults(
     return plans
 
 
-def draw_operations(chance: SplitMix64, horizon_ns: int, *, voters: bool) -> list[Operation]:
+def draw_operations(chance: SplitMix64, horizon_ns: int, *, voters: bool) -> list[OperatorAction]:
     """Draw what the operator does; `voters`: they may change."""
     count = chance.pick((0, 0, 1, 3, 6))
     drawn = [
-        Operation(
+        OperatorAction(
             chance.between(200 * MS, horizon_ns), chance.pick(OPERATIONS), chance.below(1 << 30)
         )
         for _ in range(count)

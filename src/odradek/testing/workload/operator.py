@@ -49,7 +49,7 @@ LEAST_VOTERS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class OperatorAction:
     """One change that an operator asks for. `number` decides what exactly."""
 
     at_ns: int
@@ -66,7 +66,7 @@ class SimOperator:
     hosts: Sequence[str]
     partitions: Mapping[str, int]
     """How many partitions each topic has."""
-    operations: Sequence[Operation]
+    operations: Sequence[OperatorAction]
     first_voters: int = 0
     least_replicas: int = 1
     """No partition is reassigned to fewer."""
@@ -74,7 +74,7 @@ class SimOperator:
     voters: int = 1
     """How many voters the quorum had when it was last asked."""
     _grown: bool = False
-    _queue: deque[Operation] = field(default_factory=deque)
+    _queue: deque[OperatorAction] = field(default_factory=deque)
     _busy: bool = False
 
     def start(self) -> None:
@@ -99,7 +99,7 @@ class SimOperator:
         self.stopped = True
         self._queue.clear()
 
-    def _due(self, operation: Operation) -> Callable[[], None]:
+    def _due(self, operation: OperatorAction) -> Callable[[], None]:
         def due() -> None:
             if not self.stopped:
                 self._queue.append(operation)

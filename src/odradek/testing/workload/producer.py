@@ -34,7 +34,7 @@ from odradek.protocol.api.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from odradek.testing.history import Content, Header, History, Send
+from odradek.testing.history import Content, Header, History, SentBatch
 from odradek.testing.prng import SplitMix64
 from odradek.testing.scheduler import MS
 from odradek.testing.workload.cluster_client import ClusterClient
@@ -65,9 +65,9 @@ class ProducerPlan:
 
 @dataclass(slots=True, eq=False)
 class LaneBatch:
-    """A batch in its lane: its `Send`, its number there and its base sequence."""
+    """A batch in its lane: its `SentBatch`, its number there and its base sequence."""
 
-    send: Send
+    send: SentBatch
     number: int
     base_sequence: int
     in_flight: bool = False
@@ -131,7 +131,7 @@ class SimProducer:
     history: History
     plan: ProducerPlan
     topics: Mapping[str, TopicLife]
-    acked: Callable[[Send], None]
+    acked: Callable[[SentBatch], None]
     made: int = 0
     producer_id: int = -1
     producer_epoch: int = -1
@@ -174,7 +174,7 @@ class SimProducer:
                 self.client.chance, self.plan, lane.partition, self._values, now_ms
             )
             self._values += len(contents)
-            send = Send(
+            send = SentBatch(
                 producer=self.plan.name,
                 partition=lane.partition,
                 contents=contents,

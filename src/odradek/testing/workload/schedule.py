@@ -40,7 +40,7 @@ from odradek.testing.workload.trimmer import TrimmerPlan
 if TYPE_CHECKING:
     from odradek.testing.engines.plans import EnginesPlan
     from odradek.testing.engines.transaction_plans import TransactionEnginesPlan
-    from odradek.testing.workload.operator import Operation
+    from odradek.testing.workload.operator import OperatorAction
 
 
 FAULTS = (
@@ -152,7 +152,7 @@ class Schedule:
     """So many of the machines vote in the quorum; 0: all."""
     recorded_voters: bool = False
     """The voters are in the metadata log (KIP-853): machine 1 begins alone, the others join it."""
-    operations: Sequence[Operation] = ()
+    operations: Sequence[OperatorAction] = ()
     """What an operator of the cluster asks for."""
     fates: Sequence[Fate] = ()
     engines: EnginesPlan | None = None

@@ -43,7 +43,7 @@ from odradek.testing.process import SimProcess
 from odradek.testing.scheduler import MS
 
 
-class Caller(Protocol):
+class BrokerCaller(Protocol):
     """A client that calls any broker (`workload.cluster_client`, or one connection)."""
 
     @property
@@ -105,7 +105,7 @@ def by_topic(partitions: Sequence[TopicPartition]) -> list[tuple[str, list[Topic
 class TopicCreator:
     """Creates one topic, checks it with Metadata, then calls `ready`."""
 
-    client: Caller
+    client: BrokerCaller
     history: History
     plan: TopicPlan
     ready: Callable[[UUID], None]
@@ -209,7 +209,7 @@ PATIENCE = 4
 class TopicLives:
     """Creates a topic, and deletes it and creates it again as its plan says."""
 
-    client: Caller
+    client: BrokerCaller
     history: History
     plan: TopicPlan
     born: Callable[[TopicLife], None]

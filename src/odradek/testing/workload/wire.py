@@ -26,7 +26,7 @@ from odradek.protocol.schema import declaration
 from odradek.testing.network import SimNetwork
 from odradek.testing.prng import SplitMix64
 from odradek.testing.process import SimProcess
-from odradek.testing.scheduler import MS, Event
+from odradek.testing.scheduler import MS, ScheduledEvent
 from odradek.testing.transport import SimTransport
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
@@ -41,7 +41,7 @@ class Call:
     response_type: type[Any] | None
     answered: Callable[[Any], None]
     failed: Callable[[], None]
-    deadline: Event | None = None
+    deadline: ScheduledEvent | None = None
 
 
 @dataclass(slots=True, eq=False)

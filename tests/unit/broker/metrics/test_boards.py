@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.metrics.kafka_names import NOT_SERVED
-from odradek.broker.metrics.metric import Kind, Metric, View
+from odradek.broker.metrics.metric import Kind, Metric, MetricsPage
 from odradek.broker.metrics.table import METRICS
 from unit.broker.metrics.promql import Query, parse
 
@@ -40,7 +40,7 @@ def test_query_names_only_metrics_and_labels_of_the_table(query: str) -> None:
     known: set[str] = set(OF_THE_TARGET)
     for name, labels in found.selectors:
         metric = SAMPLES[name]
-        assert metric.view is View.BROKER, "the boards need one page"
+        assert metric.view is MetricsPage.BROKER, "the boards need one page"
         known |= set(metric.sample_labels)
         assert labels <= {*metric.sample_labels, *OF_THE_TARGET}
     assert found.grouping <= known

@@ -16,10 +16,10 @@ from odradek.broker.metrics.exposition import (
 )
 from odradek.broker.metrics.metric import (
     NO_LABELS,
-    Column,
     Kind,
+    MetricsPage,
     PartitionKeys,
-    View,
+    SampleColumn,
     gauge,
     histogram,
 )
@@ -31,7 +31,7 @@ from odradek.model.histogram import Histogram
 from unit.broker.memory_broker import MemoryBroker
 
 
-def page(broker, view=View.BROKER):
+def page(broker, view=MetricsPage.BROKER):
     text = b"".join(exposition(broker.node, view)).decode()
     return {family.name: family for family in text_string_to_metric_families(text)}
 
@@ -39,7 +39,7 @@ def page(broker, view=View.BROKER):
 def test_every_row_of_a_started_broker_is_a_family_with_type_and_help():
     broker = MemoryBroker()
     broker.create("t", 2)
-    families = page(broker) | page(broker, View.PARTITIONS)
+    families = page(broker) | page(broker, MetricsPage.PARTITIONS)
     for metric in METRICS:
         name = metric.name.removesuffix("_total") if metric.kind is Kind.COUNTER else metric.name
         family = families.get(name)
@@ -54,7 +54,7 @@ def test_every_row_of_a_started_broker_is_a_family_with_type_and_help():
 def test_partition_page_has_a_sample_of_each_partition():
     broker = MemoryBroker()
     broker.create("t", 3)
-    family = page(broker, View.PARTITIONS)["odradek_partition_log_end_offset"]
+    family = page(broker, MetricsPage.PARTITIONS)["odradek_partition_log_end_offset"]
     assert [sample.labels for sample in family.samples] == [
         {"topic": "t", "partition": str(number)} for number in range(3)
     ]
@@ -84,7 +84,7 @@ def test_page_comes_in_parts_of_a_bounded_time(monkeypatch):
     broker.create("t", 2_000)
     half_turns = itertools.count(0, TURN_NS // 2)
     monkeypatch.setattr(broker.node.env.clock, "monotonic_ns", lambda: next(half_turns))
-    parts = list(exposition(broker.node, View.PARTITIONS))
+    parts = list(exposition(broker.node, MetricsPage.PARTITIONS))
     steps = 26 * 2_000 / BLOCK
     assert len(parts) >= steps / 2
     assert max(part.count(b"\n") for part in parts) <= 2 * BLOCK + 4
@@ -104,9 +104,9 @@ def test_columns_of_the_same_partitions_share_their_keys():
     columns = [
         found
         for metric in METRICS
-        if metric.view is View.PARTITIONS
+        if metric.view is MetricsPage.PARTITIONS
         for found in metric.read(scrape)
-        if isinstance(found, Column) and found.partitions
+        if isinstance(found, SampleColumn) and found.partitions
     ]
     assert len(columns) > 20
     assert len({id(column.partitions) for column in columns}) == 2  # of logs, of the metadata
@@ -119,7 +119,7 @@ def test_column_of_a_partition_that_fails_during_the_scrape_is_without_it():
     read = of_open_logs(lambda partitions: [each.high_watermark for each in partitions])
 
     def partitions():
-        return [list(found.partitions) for found in read(scrape) if isinstance(found, Column)]
+        return [list(found.partitions) for found in read(scrape) if isinstance(found, SampleColumn)]
 
     assert partitions() == [[("t", 0), ("t", 1), ("t", 2)]]
     broker.node.replicas.by_name["t", 1].fail(ValueError("damaged"))
@@ -128,7 +128,7 @@ def test_column_of_a_partition_that_fails_during_the_scrape_is_without_it():
 
 def test_label_of_a_column_may_have_a_percent_sign():
     metric = gauge("m", "offset", "m", lambda _: iter(()), ("group", "topic", "partition"))
-    column = Column(PartitionKeys([("t", 0), ("t", 1)]), [5, 6], ("100%d\0",))
+    column = SampleColumn(PartitionKeys([("t", 0), ("t", 1)]), [5, 6], ("100%d\0",))
     assert column_text(metric, column) == (
         'm{group="100%d\0",topic="t",partition="0"} 5\n'
         'm{group="100%d\0",topic="t",partition="1"} 6\n'
@@ -139,6 +139,6 @@ def test_row_without_an_open_log_has_no_head():
     broker = MemoryBroker()
     broker.create("t")
     broker.node.replicas.by_name["t", 0].fail(ValueError("damaged"))
-    families = page(broker, View.PARTITIONS)
+    families = page(broker, MetricsPage.PARTITIONS)
     assert "odradek_partition_offline" in families
     assert "odradek_partition_log_end_offset" not in families

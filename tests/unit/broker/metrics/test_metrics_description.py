@@ -9,7 +9,7 @@ import pytest
 
 from odradek.broker.metrics import description
 from odradek.broker.metrics.description import cumulative
-from odradek.broker.metrics.metric import View
+from odradek.broker.metrics.metric import MetricsPage
 from odradek.broker.metrics.reading import metrics_of, samples_of
 from odradek.broker.metrics.scrape import Scrape
 from odradek.broker.metrics.table import METRICS
@@ -56,7 +56,9 @@ def busy() -> MemoryBroker:
 
 def test_every_metric_of_the_broker_is_there_in_the_order_of_the_table() -> None:
     rows, _ = read_all(busy())
-    assert [row.name for row in rows] == [each.name for each in METRICS if each.view is View.BROKER]
+    assert [row.name for row in rows] == [
+        each.name for each in METRICS if each.view is MetricsPage.BROKER
+    ]
     assert all(row.help and row.kind for row in rows)
 
 
@@ -72,7 +74,7 @@ def test_the_parts_together_are_the_whole_table(monkeypatch: pytest.MonkeyPatch)
     node = busy()
     whole = {
         (metric.name, tuple(map(str, labels)))
-        for metric in metrics_of(View.PARTITIONS)
+        for metric in metrics_of(MetricsPage.PARTITIONS)
         for found in metric.read(Scrape(node.node))
         for labels, _ in samples_of(found)
     }

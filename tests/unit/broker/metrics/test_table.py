@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.metrics import odradek_metrics, scrape
-from odradek.broker.metrics.metric import PAUSE, Kind, Metric, View
+from odradek.broker.metrics.metric import PAUSE, Kind, Metric, MetricsPage
 from odradek.broker.metrics.reading import metrics_of, samples_of
 from odradek.broker.metrics.scrape import Scrape
 from odradek.broker.metrics.table import BY_NAME, METRICS
@@ -28,7 +28,7 @@ UNITS = {"seconds": "_seconds", "bytes": "_bytes"}
 def values(node: Node) -> dict[str, dict[tuple[Any, ...], Any]]:
     """All present values by name and labels."""
     found: dict[str, dict[tuple[Any, ...], Any]] = {}
-    for view in View:
+    for view in MetricsPage:
         read = Scrape(node)
         for metric in metrics_of(view):
             for step in metric.read(read):

@@ -57,7 +57,7 @@ from odradek.client.consumer.position.subscription_state import (
 )
 from odradek.client.engine import Engine
 from odradek.client.errors import Disconnected, KafkaError, KafkaTimeout, error_for
-from odradek.client.metadata.metadata import LeaderChange, Metadata
+from odradek.client.metadata.metadata import CurrentLeader, Metadata
 from odradek.config.consumer import ConsumerConfig
 from odradek.model.byte_ranges import ByteRange
 from odradek.model.errors import ErrorCode, error_code
@@ -125,7 +125,7 @@ class FetchResponseHandler:
         response: FetchResponse,
     ) -> None:
         """Process `answered`, the results by partition, of the request `requested`."""
-        changes: list[LeaderChange] = []
+        changes: list[CurrentLeader] = []
         for partition, data in answered.items():
             state = self._subscriptions.get(partition)
             if state is None or not self._is_current(state, requested[partition]):
@@ -136,7 +136,7 @@ class FetchResponseHandler:
             code = error_code(data.error_code)
             leader = data.current_leader
             if leader is not None and leader.leader_id >= 0:
-                changes.append(LeaderChange(*partition, leader.leader_id, leader.leader_epoch))
+                changes.append(CurrentLeader(*partition, leader.leader_id, leader.leader_epoch))
             self._take_error(state, code)
         if changes:
             nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]

@@ -55,8 +55,8 @@ from odradek.client.consumer.group.member import (
     CallListener,
     Effect,
     GroupCall,
-    GroupConfig,
     GroupMember,
+    GroupRebalanceConfig,
     Raise,
     Resolve,
 )
@@ -163,7 +163,7 @@ class ConsumerCoordinator:
 
     def __init__(
         self,
-        config: GroupConfig,
+        config: GroupRebalanceConfig,
         subscriptions: SubscriptionState,
         assignors: Sequence[PartitionAssignor],
         random: Random,
@@ -219,7 +219,7 @@ class ConsumerCoordinator:
     def answered(
         self, call: GroupCall, response: Any, error: KafkaError | None, now_ms: int
     ) -> None:
-        """The outcome of a `Send`."""
+        """The outcome of a `SendGroupRequest`."""
         self.member.now_ms = now_ms
         call.answered(call, response, error)
         self._advance()

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class GroupConfig:
+class GroupRebalanceConfig:
     """The consumer settings that its group uses, under Kafka's names."""
 
     group_id: str
@@ -66,7 +66,7 @@ class GroupConfig:
     client_rack: str | None
 
     @classmethod
-    def of(cls, config: ConsumerConfig) -> GroupConfig:
+    def of(cls, config: ConsumerConfig) -> GroupRebalanceConfig:
         """The settings of a consumer with a `group.id`."""
         assert config.group_id is not None
         return cls(
@@ -153,7 +153,7 @@ class CoordinatorNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendGroupRequest:
     """Send a request."""
 
     call: GroupCall
@@ -199,7 +199,7 @@ class RequestPoll:
     """Make the application poll."""
 
 
-Effect = Send | CallListener | Raise | Resolve | WatchTopics | RequestPoll
+Effect = SendGroupRequest | CallListener | Raise | Resolve | WatchTopics | RequestPoll
 
 
 COORDINATOR_MOVED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
@@ -218,7 +218,7 @@ class MemberState(Enum):
 class GroupMember:
     """One consumer as a member of its group."""
 
-    def __init__(self, config: GroupConfig, random: Random, now_ms: int) -> None:
+    def __init__(self, config: GroupRebalanceConfig, random: Random, now_ms: int) -> None:
         self.config = config
         self.now_ms = now_ms
         """The time of the current step."""
@@ -260,11 +260,11 @@ class GroupMember:
         answered: AnswerHandler,
         timeout_ms: int | None = None,
     ) -> GroupCall:
-        """Request `Send` to a broker, or to any (None)."""
+        """Request `SendGroupRequest` to a broker, or to any (None)."""
         if timeout_ms is None:
             timeout_ms = self.config.request_timeout_ms
         call = GroupCall(node, builder, answered, timeout_ms, self.generation)
-        self.effects.append(Send(call))
+        self.effects.append(SendGroupRequest(call))
         return call
 
     def request_poll(self) -> None:

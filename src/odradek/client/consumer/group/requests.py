@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.client.consumer.batch import OffsetAndMetadata
-from odradek.client.consumer.group.member import Generation, GroupConfig
+from odradek.client.consumer.group.member import Generation, GroupRebalanceConfig
 from odradek.model.errors import ErrorCode, error_code
 from odradek.model.topics import TopicPartition
 from odradek.network_client.api_versions import RequestBuilder
@@ -41,7 +41,10 @@ REASON_MAX = 255
 
 
 def join_group(
-    config: GroupConfig, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str
+    config: GroupRebalanceConfig,
+    member_id: str,
+    protocols: Sequence[tuple[str, bytes]],
+    reason: str,
 ) -> RequestBuilder:
     """JoinGroup, with a subscription for each assignor in the order of preference."""
     request = JoinGroupRequest(
@@ -58,7 +61,7 @@ def join_group(
 
 
 def sync_group(
-    config: GroupConfig, generation: Generation, assignments: Mapping[str, bytes]
+    config: GroupRebalanceConfig, generation: Generation, assignments: Mapping[str, bytes]
 ) -> RequestBuilder:
     """SyncGroup. The leader sends the assignments of all members, the others send none."""
     request = SyncGroupRequest(
@@ -76,7 +79,7 @@ def sync_group(
     return same_in_all_versions(request, 0 if config.is_dynamic else 3)
 
 
-def heartbeat(config: GroupConfig, generation: Generation) -> RequestBuilder:
+def heartbeat(config: GroupRebalanceConfig, generation: Generation) -> RequestBuilder:
     """Heartbeat of a member."""
     request = HeartbeatRequest(
         group_id=config.group_id,
@@ -87,7 +90,9 @@ def heartbeat(config: GroupConfig, generation: Generation) -> RequestBuilder:
     return same_in_all_versions(request, 0 if config.is_dynamic else 3)
 
 
-def leave_group(config: GroupConfig, generation: Generation, reason: str) -> RequestBuilder:
+def leave_group(
+    config: GroupRebalanceConfig, generation: Generation, reason: str
+) -> RequestBuilder:
     """LeaveGroup of one member."""
 
     def build(version: int) -> LeaveGroupRequest:
@@ -112,7 +117,7 @@ def leave_error(response: LeaveGroupResponse) -> int:
 
 
 def offset_commit(
-    config: GroupConfig,
+    config: GroupRebalanceConfig,
     generation: Generation,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     *,

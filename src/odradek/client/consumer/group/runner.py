@@ -39,12 +39,12 @@ from odradek.client.consumer.group.member import (
     CallListener,
     Effect,
     GroupCall,
-    GroupConfig,
+    GroupRebalanceConfig,
     Raise,
     RebalanceEvent,
     RequestPoll,
     Resolve,
-    Send,
+    SendGroupRequest,
     WatchTopics,
 )
 from odradek.client.consumer.group.membership import Heartbeat
@@ -215,7 +215,7 @@ class GroupRunner:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case Send(call):
+            case SendGroupRequest(call):
                 self._send(call)
             case CallListener() | Raise():
                 self.for_application.append(effect)
@@ -371,7 +371,7 @@ def make_group(
     if config.group_id is None:
         return NoGroup(engine, subscriptions, config.exclude_internal_topics, poll_requested)
     coordinator = ConsumerCoordinator(
-        GroupConfig.of(config),
+        GroupRebalanceConfig.of(config),
         subscriptions,
         strategy,
         engine.env.random,
