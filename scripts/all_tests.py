@@ -42,7 +42,8 @@ PYTEST = (sys.executable, "-m", "pytest", "-q")
 WITHOUT_SPARK = "not interop and not spark and not cluster"
 OF_OTHER_LINES = ("cli", "clients", "cluster", "interop", "spark")
 """The directories of tests that the computing lines leave out."""
-NICE = 5
+SIM = ROOT / "tests" / "sim"
+NICE = 10
 NO_LEAVES = (
     "tests/property/test_http_bytes.py",
     "tests/property/test_messages.py",
@@ -80,8 +81,10 @@ def computing_parts() -> list[Part]:
     the lines that share them end at about the same time."""
     packages = leaves_packages()
     elsewhere = ("property", "sim", "unit", *OF_OTHER_LINES)
+    crashes = simulated_crashes()
     parts = [
-        computing("the simulator", "tests/sim"),
+        computing("the simulator, broken parts and crashes", *crashes),
+        computing("the simulator", *ignored(crashes), "tests/sim"),
         computing("properties", "tests/property"),
         computing("units of the leaves' packages", *packages),
         computing("other units", *ignored(packages), "tests/unit"),
@@ -92,7 +95,7 @@ def computing_parts() -> list[Part]:
         # A fault of the sources shows in the compiled leaves too; what differs, in few examples.
         arguments += ("--hypothesis-profile=few",)
         interpreted = {"ODRADEK_INTERPRETED": "1"}
-        parts.insert(1, Part("the leaves once more, interpreted", arguments, interpreted))
+        parts.insert(2, Part("the leaves once more, interpreted", arguments, interpreted))
     return parts
 
 
@@ -116,6 +119,12 @@ WAITING_PARTS = (
 def leaves_packages() -> list[str]:
     """Return the directories of the unit tests of all packages with leaves."""
     return sorted({f"tests/unit/{leaf.split('.')[1]}" for leaf in leaves.LEAVES})
+
+
+def simulated_crashes() -> list[str]:
+    """Return about half of the simulator's tests, by time."""
+    found = ("test_broken_*", "test_canaries", "test_co*", "test_cr*", "test_engines")
+    return sorted(f"tests/sim/{path.name}" for each in found for path in SIM.glob(f"{each}.py"))
 
 
 class Line(Thread):
