@@ -43,7 +43,7 @@ WITHOUT_SPARK = "not interop and not spark and not cluster"
 OF_OTHER_LINES = ("cli", "clients", "cluster", "interop", "spark")
 """The directories of tests that the computing lines leave out."""
 SIM = ROOT / "tests" / "sim"
-NICE = 10
+NICE = 5
 NO_LEAVES = (
     "tests/property/test_http_bytes.py",
     "tests/property/test_messages.py",
@@ -83,8 +83,8 @@ def computing_parts() -> list[Part]:
     elsewhere = ("property", "sim", "unit", *OF_OTHER_LINES)
     crashes = simulated_crashes()
     parts = [
-        computing("the simulator, broken parts and crashes", *crashes),
         computing("the simulator", *ignored(crashes), "tests/sim"),
+        computing("the simulator, broken parts and crashes", *crashes),
         computing("properties", "tests/property"),
         computing("units of the leaves' packages", *packages),
         computing("other units", *ignored(packages), "tests/unit"),
@@ -95,7 +95,7 @@ def computing_parts() -> list[Part]:
         # A fault of the sources shows in the compiled leaves too; what differs, in few examples.
         arguments += ("--hypothesis-profile=few",)
         interpreted = {"ODRADEK_INTERPRETED": "1"}
-        parts.insert(2, Part("the leaves once more, interpreted", arguments, interpreted))
+        parts.insert(1, Part("the leaves once more, interpreted", arguments, interpreted))
     return parts
 
 
@@ -122,7 +122,7 @@ def leaves_packages() -> list[str]:
 
 
 def simulated_crashes() -> list[str]:
-    """Return about half of the simulator's tests, by time."""
+    """Return the simulator's tests of broken parts and of crashes: about a third of its time."""
     found = ("test_broken_*", "test_canaries", "test_co*", "test_cr*", "test_engines")
     return sorted(f"tests/sim/{path.name}" for each in found for path in SIM.glob(f"{each}.py"))
 

@@ -183,9 +183,17 @@ class TransactionVerification:
         """The number of requests that wait for their coordinator."""
         return sum(map(len, self._waiting.values()))
 
-    def is_waiting(self, producer_id: int) -> bool:
-        """True if requests of the producer wait for their coordinator: later ones wait too."""
-        return producer_id in self._waiting
+    def is_needed(
+        self, partitions: Sequence[tuple[Partition, int]], producer_id: int, producer_epoch: int
+    ) -> bool:
+        """False if the producer's transaction is open in all partitions, and none of its requests
+        waits for the coordinator, as this one would have to wait behind it."""
+        if producer_id in self._waiting:
+            return True
+        for partition, _ in partitions:
+            if not partition.has_open_transaction(producer_id, producer_epoch):
+                return True
+        return False
 
     def verify(
         self, batches: TransactionalBatches, answered: Callable[[VerificationResult], None]

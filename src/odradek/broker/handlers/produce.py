@@ -128,7 +128,7 @@ def handle_transactional(
         and partition.topic_partition.topic not in replicas.listeners
     ]
     verification = broker.transaction_verification
-    if all_open(found, producer_id, producer_epoch) and not verification.is_waiting(producer_id):
+    if not verification.is_needed(found, producer_id, producer_epoch):
         return append_all(broker, context, request, asked, None)
     batches = TransactionalBatches(
         request.transactional_id or "",
@@ -143,14 +143,6 @@ def handle_transactional(
     if at_once is None:
         return CALLBACK_RESPONSE
     return append_all(broker, context, request, asked, at_once)
-
-
-def all_open(found: list[tuple[Partition, int]], producer_id: int, producer_epoch: int) -> bool:
-    """True if the producer's transaction is open in all partitions: no coordinator is asked."""
-    for partition, _ in found:
-        if not partition.has_open_transaction(producer_id, producer_epoch):
-            return False
-    return True
 
 
 def append_verified(
