@@ -92,7 +92,8 @@ class SenderYield:
         self._woken = False
         self._queued = 0
         self.run()
-        while self._waiting:
+        # A thread that waits anew meanwhile waits for the next run: `wake` lets it run first.
+        for _ in range(len(self._waiting)):
             self._waiting.popleft().wake()
 
 

@@ -1,0 +1,106 @@
+"""`SenderYield`: the application's thread yields to the sender, the sender to its responses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, cast
+
+import pytest
+
+from odradek.client.blocking import producer
+from odradek.client.blocking.engine_thread import EngineThread
+from odradek.client.blocking.producer import YIELD_TIMEOUT_S, SenderYield
+
+EVERY = 3
+
+
+class OwnerThread:
+    """The sender's thread, whose actions the test runs."""
+
+    running = True
+    is_current = False
+
+    def __init__(self) -> None:
+        self.actions: list[Callable[[], object]] = []
+
+    def post(self, action: Callable[[], object]) -> None:
+        self.actions.append(action)
+
+    def run_actions(self) -> None:
+        """Run what was posted before this call, as one pass of the reactor does."""
+        actions, self.actions = self.actions, []
+        for action in actions:
+            action()
+
+
+class Application:
+    """Stands in for `BlockedThread`: it does not block. `go_on` is what the application's thread
+    does as soon as the sender wakes it."""
+
+    go_on: Callable[[], None]
+    blocked: ClassVar[list[Application]]
+
+    def block(self, timeout_s: float) -> bool:
+        assert timeout_s == YIELD_TIMEOUT_S
+        self.blocked.append(self)
+        return True
+
+    def wake(self) -> None:
+        self.blocked.remove(self)
+        self.go_on()
+
+
+@pytest.fixture
+def application(monkeypatch: pytest.MonkeyPatch) -> type[Application]:
+    class Mine(Application):
+        go_on = staticmethod(lambda: None)
+        blocked: ClassVar[list[Application]] = []
+
+    monkeypatch.setattr(producer, "BlockedThread", Mine)
+    return Mine
+
+
+def sender_yield_of(thread: OwnerThread, runs: list[int]) -> SenderYield:
+    made = SenderYield(cast("EngineThread", thread), EVERY)
+    made.run = lambda: runs.append(len(runs))
+    return made
+
+
+def test_several_batches_wake_the_sender_once_and_then_wait_for_it(
+    application: type[Application],
+) -> None:
+    thread, runs = OwnerThread(), list[int]()
+    sender_yield = sender_yield_of(thread, runs)
+    for _ in range(EVERY - 1):
+        sender_yield.wake()
+    assert len(thread.actions) == 1
+    assert not application.blocked
+    sender_yield.wake()
+    assert len(thread.actions) == 1
+    assert len(application.blocked) == 1
+    thread.run_actions()
+    assert not application.blocked
+    assert len(runs) == 1
+
+
+def test_an_application_that_goes_on_sending_does_not_keep_the_sender_from_its_responses(
+    application: type[Application],
+) -> None:
+    thread, runs = OwnerThread(), list[int]()
+    sender_yield = sender_yield_of(thread, runs)
+    woken = 0
+
+    def send_more() -> None:
+        nonlocal woken
+        woken += 1
+        assert woken < 10, "the sender wakes an application without a run in between"
+        for _ in range(EVERY):
+            sender_yield.wake()
+
+    application.go_on = staticmethod(send_more)
+    for _ in range(EVERY):
+        sender_yield.wake()
+    for passes in range(1, 5):
+        thread.run_actions()  # It ends: what the reactor has read is handled after each.
+        assert woken == len(runs) == passes
+        assert len(application.blocked) == 1
