@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from odradek.spark.json.columns import JsonColumns
 
 MAX_ROWS = 8192
-MAX_BYTES = 1024 * 1024
+MAX_BYTES = 2 * 1024 * 1024
 """The bounds of a batch: larger ones are no faster, and fall out of the processor's cache."""
 
 DATA, ERROR = "data", "error"

@@ -18,7 +18,7 @@ from odradek.config.consumer import ConsumerConfig
 from odradek.config.producer import MAX_IDEMPOTENT_IN_FLIGHT, ProducerConfig
 from odradek.config.setting import Setting
 
-MAX_PARTITION_FETCH_BYTES = 4 * 1024 * 1024
+MAX_PARTITION_FETCH_BYTES = 8 * 1024 * 1024
 """More than a consumer's own default: a task often reads one partition alone, and each answer costs
 two threads a wake-up."""
 

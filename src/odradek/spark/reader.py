@@ -19,6 +19,7 @@ from odradek.client.errors import ApiTimeout, LogTruncated, OffsetOutOfRange
 from odradek.spark.arrow import DATA, ERROR, MAX_BYTES, MAX_ROWS, SparkBatches, arrow_schema
 from odradek.spark.bare_worker import VersionCheckedPickle
 from odradek.spark.connections import FetchOptions, admin_of, borrow_consumer
+from odradek.spark.freed_memory import keep_freed_memory
 from odradek.spark.frozen_modules import freeze_loaded_modules
 from odradek.spark.offsets import OffsetRange, Offsets, plan_ranges
 from odradek.spark.options import ReadOptions
@@ -60,6 +61,7 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
         return
     freeze_loaded_modules()
     enlarge_send_buffer()
+    keep_freed_memory()
     ends = {r.topic_partition: r.end for r in ranges}
     schema = arrow_schema(options.include_headers, options.value_schema, options.columns)
     decoder = None

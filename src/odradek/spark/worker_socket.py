@@ -1,6 +1,6 @@
 """Gives the socket from a Python worker to Spark room for whole Arrow batches.
 
-A Unix socket takes some 200 KB by default, a fifth of a batch: the worker and Spark's thread would
+A Unix socket takes some 200 KB by default, a tenth of a batch: the worker and Spark's thread would
 wait for each other several times in each batch, while the other has work of its own. TCP sockets
 need no help: the kernel lets their buffers grow.
 """

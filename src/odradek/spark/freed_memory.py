@@ -1,0 +1,38 @@
+"""Lets a Spark worker keep freed memory instead of giving it back to the system for moments.
+
+A read allocates buffers of several megabytes for each response and each batch, and frees them soon.
+The allocator of glibc returns such memory at once: each buffer then costs a fault for every page,
+a tenth of what a read of 1 KB records takes of the worker. So it gets larger limits, see
+mallopt(3). Allocators of other systems are left as they are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""The parameters' numbers in <malloc.h>."""
+TRIM_BYTES = 64 * 1024 * 1024
+"""More free memory than this at the end of a heap goes back to the system."""
+MMAP_BYTES = 32 * 1024 * 1024
+"""Larger objects are mapped alone, and go back when they are freed. glibc allows no more."""
+
+_set_in: int | None = None
+"""The process that has these limits."""
+
+
+def keep_freed_memory() -> None:
+    """Raise the limits, once in a process.
+
+    Does nothing in other processes and in workers for a single task: `SPARK_REUSE_WORKER` is set
+    only in workers that are used again.
+    """
+    global _set_in
+    if _set_in == os.getpid() or "SPARK_REUSE_WORKER" not in os.environ:
+        return
+    _set_in = os.getpid()
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_TRIM_THRESHOLD, TRIM_BYTES)
+        mallopt(M_MMAP_THRESHOLD, MMAP_BYTES)

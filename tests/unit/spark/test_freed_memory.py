@@ -1,0 +1,55 @@
+"""The limits up to which a Spark worker keeps freed memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+FAULTS = """
+import resource
+from odradek.spark.freed_memory import keep_freed_memory
+
+def round_of_buffers():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    buffers = [b"x" * 8_000_000 for _ in range(5)]
+    del buffers
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+keep_freed_memory()
+print(*[round_of_buffers() for _ in range(4)])
+"""
+PAGES_OF_A_ROUND = 5 * 8_000_000 // 4096
+
+
+def page_faults(**variables: str) -> list[int]:
+    """Return the page faults of each round of buffers in a new process."""
+    environment = {key: text for key, text in os.environ.items() if key != "SPARK_REUSE_WORKER"}
+    ran = subprocess.run(
+        [sys.executable, "-c", FAULTS],
+        env={**environment, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [int(count) for count in ran.stdout.split()]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="these are limits of glibc")
+def test_a_worker_that_is_used_again_takes_its_buffers_from_the_system_once() -> None:
+    first, *later = page_faults(SPARK_REUSE_WORKER="1")
+    assert first > PAGES_OF_A_ROUND / 600  # Of 2 MiB, if the system has huge pages.
+    assert max(later) < first / 10
+
+
+def test_another_process_keeps_the_limits_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    from odradek.spark import freed_memory
+
+    monkeypatch.delenv("SPARK_REUSE_WORKER", raising=False)
+    monkeypatch.setattr(freed_memory, "_set_in", None)
+    monkeypatch.setattr("ctypes.CDLL", None)  # Calling it would raise.
+    freed_memory.keep_freed_memory()
+    assert freed_memory._set_in is None
