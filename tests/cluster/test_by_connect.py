@@ -2,8 +2,9 @@
 and brings an archive with its session, for batches. The server has one for streams: unpacked in its
 working directory, to plan, and for its executors. Their hosts have no Odradek.
 
-Spark unpacks the archive of a session three times for each session and each of its streams. So that
-of the session has only links into the one that the server has unpacked.
+Spark unpacks an archive of the server three times, and one of a session three times for each
+session and each of its streams. So both have only links into the one that is unpacked here; that
+executors run what they have unpacked themselves is seen in `test_by_master`.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ def spark(cluster: Cluster, packed: Packed, home: Path) -> Iterator[SparkSession
     environment = cluster.directory / "environment"
     environment.mkdir()
     subprocess.run(["tar", "-xzf", packed.archive, "-C", environment], check=True)
+    packages = environment / "lib" / VERSION / "site-packages"
+    links = linked_environment(home, "linked", packages)
     server, address = cluster.start_connect_server(
         cluster.url,
-        {**EXECUTORS, "spark.archives": f"{packed.archive}#environment"},
+        {**EXECUTORS, "spark.archives": f"{links}#environment"},
         PYSPARK_PYTHON="./environment/bin/python",
     )
-    packages = environment / "lib" / VERSION / "site-packages"
-    links = linked_environment(home, "session", packages)
     session = cluster_session(f"sc://{address}", archive=links)
     yield session
     session.stop()
