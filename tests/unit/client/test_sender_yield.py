@@ -39,15 +39,19 @@ class Application:
 
     go_on: Callable[[], None]
     blocked: ClassVar[list[Application]]
+    woken = False
 
     def block(self, timeout_s: float) -> bool:
         assert timeout_s == YIELD_TIMEOUT_S
-        self.blocked.append(self)
+        if not self.woken:
+            self.blocked.append(self)
         return True
 
     def wake(self) -> None:
-        self.blocked.remove(self)
-        self.go_on()
+        self.woken = True
+        if self in self.blocked:
+            self.blocked.remove(self)
+            self.go_on()
 
 
 @pytest.fixture
@@ -60,8 +64,8 @@ def application(monkeypatch: pytest.MonkeyPatch) -> type[Application]:
     return Mine
 
 
-def sender_yield_of(thread: OwnerThread, runs: list[int]) -> SenderYield:
-    made = SenderYield(cast("EngineThread", thread), EVERY)
+def sender_yield_of(thread: OwnerThread, runs: list[int], every: int = EVERY) -> SenderYield:
+    made = SenderYield(cast("EngineThread", thread), every)
     made.run = lambda: runs.append(len(runs))
     return made
 
@@ -104,3 +108,21 @@ def test_an_application_that_goes_on_sending_does_not_keep_the_sender_from_its_r
         thread.run_actions()  # It ends: what the reactor has read is handled after each.
         assert woken == len(runs) == passes
         assert len(application.blocked) == 1
+
+
+def test_a_run_that_begins_while_a_thread_asks_for_one_wakes_that_thread(
+    application: type[Application], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread, runs = OwnerThread(), list[int]()
+    sender_yield = sender_yield_of(thread, runs, every=1)
+    sender_yield.wake()
+    assert len(application.blocked) == 1
+
+    def running(asked: OwnerThread) -> bool:
+        asked.run_actions()
+        return True
+
+    monkeypatch.setattr(OwnerThread, "running", property(running))
+    sender_yield.wake()
+    assert len(runs) == 1
+    assert not application.blocked

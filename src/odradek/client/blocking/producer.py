@@ -79,13 +79,16 @@ class SenderYield:
 
     def wake(self) -> None:
         """Any thread. Raises `ClientClosed` in a forked process."""
+        self._queued += 1
+        waiting: BlockedThread[None] | None = None
+        if self._queued >= self._every and not self._thread.is_current:
+            waiting = BlockedThread()
+            self._waiting.append(waiting)
+        # After that: a run that is under way now may end without waking this thread.
         if not self._woken or not self._thread.running:
             self._woken = True
             self._thread.post(self._run_sender)
-        self._queued += 1
-        if self._queued >= self._every and not self._thread.is_current:
-            waiting: BlockedThread[None] = BlockedThread()
-            self._waiting.append(waiting)
+        if waiting is not None:
             waiting.block(YIELD_TIMEOUT_S)
 
     def _run_sender(self) -> None:
