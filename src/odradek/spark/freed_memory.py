@@ -2,7 +2,7 @@
 
 A read allocates buffers of several megabytes for each response and each batch, and frees them soon.
 The allocator of glibc returns such memory at once: each buffer then costs a fault for every page,
-a tenth of what a read of 1 KB records takes of the worker. So it gets larger limits, see
+up to a tenth of what a read of 1 KB records takes of the worker. So it gets larger limits, see
 mallopt(3). Allocators of other systems are left as they are.
 """
 
