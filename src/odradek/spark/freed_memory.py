@@ -1,7 +1,7 @@
 """Lets a Spark worker keep freed memory instead of giving it back to the system for moments.
 
 A read allocates buffers of several megabytes for each response and each batch, and frees them soon.
-The allocator of glibc returns such memory at once: each buffer then costs a fault for every page,
+The allocator of glibc soon returns most of such memory: a buffer then costs a fault for every page,
 up to a tenth of what a read of 1 KB records takes of the worker. So it gets larger limits, see
 mallopt(3). Allocators of other systems are left as they are.
 """
@@ -16,7 +16,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 TRIM_BYTES = 64 * 1024 * 1024
 """More free memory than this at the end of a heap goes back to the system."""
 MMAP_BYTES = 32 * 1024 * 1024
-"""Larger objects are mapped alone, and go back when they are freed. glibc allows no more."""
+"""Larger objects are mapped alone, and go back when they are freed. mallopt(3) names this limit."""
 
 _set_in: int | None = None
 """The process that has these limits."""

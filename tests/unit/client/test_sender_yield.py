@@ -10,6 +10,8 @@ import pytest
 from odradek.client.blocking import producer
 from odradek.client.blocking.engine_thread import EngineThread
 from odradek.client.blocking.producer import YIELD_TIMEOUT_S, SenderYield
+from odradek.client.blocking.wake_signal import WakeSignal, borrow_signal, return_signal
+from odradek.client.errors import ClientClosed
 
 EVERY = 3
 
@@ -42,8 +44,8 @@ class Application:
     woken = False
 
     def block(self, timeout_s: float) -> bool:
-        assert timeout_s == YIELD_TIMEOUT_S
-        if not self.woken:
+        assert timeout_s in (0, YIELD_TIMEOUT_S)
+        if timeout_s and not self.woken:
             self.blocked.append(self)
         return True
 
@@ -126,3 +128,23 @@ def test_a_run_that_begins_while_a_thread_asks_for_one_wakes_that_thread(
     sender_yield.wake()
     assert len(runs) == 1
     assert not application.blocked
+
+
+def test_a_closed_producer_takes_no_signal_from_a_thread_that_would_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def post(action: Callable[[], object]) -> None:
+        raise ClientClosed("the client is closed")
+
+    thread = OwnerThread()
+    monkeypatch.setattr(thread, "post", post)
+    thread.running = False
+    sender_yield = sender_yield_of(thread, [], every=1)
+    own = borrow_signal()
+    assert isinstance(own, WakeSignal)
+    monkeypatch.setattr("odradek.client.blocking.wake_signal._spare", [own])
+    for _ in range(3):
+        with pytest.raises(ClientClosed):
+            sender_yield.wake()
+        assert borrow_signal() is own
+        return_signal(own)

@@ -87,7 +87,14 @@ class SenderYield:
         # After that: a run that is under way now may end without waking this thread.
         if not self._woken or not self._thread.running:
             self._woken = True
-            self._thread.post(self._run_sender)
+            try:
+                self._thread.post(self._run_sender)
+            except ClientClosed:
+                if waiting is not None:
+                    with contextlib.suppress(ValueError):  # The last run has taken it out.
+                        self._waiting.remove(waiting)
+                    waiting.block(0)  # Returns its signal.
+                raise
         if waiting is not None:
             waiting.block(YIELD_TIMEOUT_S)
 
