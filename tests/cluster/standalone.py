@@ -6,7 +6,8 @@ workers, which remove the directory of an application soon after its end. Nothin
 of the tests reaches a worker but `PATH`, `HOME`, the place of Java and that of temporary files.
 
 `SPARK_HOME` is the home that local sessions have, for the archive of classes fits its class path
-only. It lacks the Python of the distribution, which executors get by `PYTHONPATH` instead.
+only. It lacks the Python of the distribution, which executors get by `PYTHONPATH` instead: links to
+the installed packages. Out of the distribution's zips each worker would compile what it imports.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import py4j
 import pyspark
 
 from odradek.spark.home import spark_home
@@ -28,9 +30,8 @@ from odradek.spark.java import java_home
 
 HOST = "127.0.0.1"
 DISTRIBUTION = Path(pyspark.__file__).parent
+PY4J = Path(str(py4j.__file__)).parent
 SPARK_HOME = spark_home()
-PYTHON_ZIPS = sorted((DISTRIBUTION / "python" / "lib").glob("*.zip"))
-"""PySpark and Py4J, as a Spark distribution has them for executors without either."""
 READY_SECONDS = 300
 STOP_SECONDS = 20
 KEPT = ("PATH", "HOME", "TMPDIR", "SPARK_LOCAL_DIRS", "JDK_JAVA_OPTIONS")
@@ -95,6 +96,16 @@ class Cluster:
     url: str = ""
     daemons: list[Daemon] = field(default_factory=list)
 
+    @property
+    def python(self) -> Path:
+        """A directory with PySpark and Py4J alone, for executors that have neither."""
+        directory = self.directory / "python"
+        if not directory.exists():
+            directory.mkdir()
+            for package in (DISTRIBUTION, PY4J):
+                (directory / package.name).symlink_to(package)
+        return directory
+
     def start(self, name: str, *command: str, **environment: str) -> Daemon:
         """Run a class of Spark's with nothing of this process's Python in its environment."""
         log = self.directory / f"{name}.log"
@@ -111,7 +122,7 @@ class Cluster:
                     **kept,
                     "JAVA_HOME": str(java_home()),
                     "SPARK_HOME": str(SPARK_HOME),
-                    "PYTHONPATH": os.pathsep.join(map(str, PYTHON_ZIPS)),
+                    "PYTHONPATH": str(self.python),
                     "SPARK_LOCAL_IP": "127.0.0.1",
                     "SPARK_DAEMON_MEMORY": "256m",
                     "SPARK_DAEMON_JAVA_OPTS": DAEMON_OPTIONS,

@@ -34,7 +34,8 @@ def test_a_submitted_job_runs_out_of_the_archive(
     records.produce(topic, ["one", "two", "three"])
     (tmp_path / "environment.tar.gz").symlink_to(packed.archive)
     (tmp_path / "JOB.py").write_text(JOB)
-    settings = " ".join(f"--conf {name}={value}" for name, value in EXECUTORS.items())
+    one_executor = EXECUTORS | {"spark.cores.max": "1"}
+    settings = " ".join(f"--conf {name}={value}" for name, value in one_executor.items())
     printed = re.findall(r"^  (mkdir .*|PYSPARK_PYTHON=.*\\|  --archives .*)$", packed.said, re.M)
     assert len(printed) == 3
     shell = "\n".join(printed).replace("spark://HOST:7077", f"{cluster.url} {settings}")
@@ -46,6 +47,7 @@ def test_a_submitted_job_runs_out_of_the_archive(
         env={
             "PATH": f"{DISTRIBUTION / 'bin'}:{os.environ['PATH']}",
             "JAVA_HOME": str(java_home()),
+            "JDK_JAVA_OPTIONS": os.environ["JDK_JAVA_OPTIONS"],
             "SPARK_HOME": str(DISTRIBUTION),
             "SPARK_LOCAL_IP": "127.0.0.1",
         },
