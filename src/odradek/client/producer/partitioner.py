@@ -28,6 +28,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final, final
 
+from librt.strings import read_i32_le
 from mypy_extensions import i64
 
 from odradek.model.env import Random
@@ -44,8 +45,7 @@ def murmur2(data: bytes) -> int:
     h: i64 = (SEED ^ length) & MASK
     pos: i64 = 0
     while length - pos >= 4:
-        k: i64 = data[pos] | (data[pos + 1] << 8) | (data[pos + 2] << 16) | (data[pos + 3] << 24)
-        k = (k * M) & MASK
+        k: i64 = (i64(read_i32_le(data, pos)) * M) & MASK
         k ^= k >> 24
         k = (k * M) & MASK
         h = (h * M) & MASK
@@ -67,6 +67,8 @@ def murmur2(data: bytes) -> int:
 
 def partition_for_key(key: bytes, partitions: int) -> int:
     """Return the partition of a key among `partitions`."""
+    if partitions == 1:
+        return 0
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 

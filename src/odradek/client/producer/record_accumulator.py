@@ -113,7 +113,7 @@ class RecordAccumulator:
         self._transactional = (
             transaction_manager is not None and transaction_manager.transaction is not None
         )
-        self._lock = lock
+        self.lock = lock
         self._wait_strategy = wait_strategy
         self._clock = clock
         self._random = random
@@ -127,7 +127,7 @@ class RecordAccumulator:
 
     def update_topic(self, name: str, leaders: Sequence[tuple[int, int]]) -> TopicQueues:
         """Set the leader's id and epoch of every partition of a topic; `NO_LEADER` for none."""
-        with self._lock:
+        with self.lock:
             topic = self.topics.get(name)
             if topic is None:
                 topic = TopicQueues(
@@ -139,7 +139,7 @@ class RecordAccumulator:
 
     def forget_topic(self, name: str) -> bool:
         """Drop an unused topic; False if there are still records for it."""
-        with self._lock:
+        with self.lock:
             topic = self.topics.get(name)
             # Batches in flight count too: they return to the queue when they are sent again.
             if topic is None or any(b.topic_partition.topic == name for b in self.incomplete):
@@ -171,8 +171,8 @@ class RecordAccumulator:
         not needed it goes back to the pool, also when this raises because the producer is closed.
         """
         try:
-            with self._lock:
-                result, index, full = self._try_append(
+            with self.lock:
+                result, index, full = self.try_append(
                     topic, partition, timestamp_ms, key, value, encoded_headers, callback
                 )
         except Exception:
@@ -192,14 +192,14 @@ class RecordAccumulator:
         now_ms: i64 = self._clock.monotonic_ms()
         unused = True
         try:
-            with self._lock:
-                result, index, _ = self._try_append(
+            with self.lock:
+                result, index, _ = self.try_append(
                     topic, partition, timestamp_ms, key, value, encoded_headers, callback
                 )
                 if result is None:
                     self._begin_batch(topic, partition, spare, now_ms)
                     unused = False
-                    result, index, _ = self._try_append(
+                    result, index, _ = self.try_append(
                         topic, partition, timestamp_ms, key, value, encoded_headers, callback
                     )
         finally:
@@ -208,7 +208,7 @@ class RecordAccumulator:
         self.wake()
         return result, index
 
-    def _try_append(
+    def try_append(
         self,
         topic: TopicQueues,
         partition: i64,
@@ -219,7 +219,8 @@ class RecordAccumulator:
         callback: DeliveryCallback | None,
     ) -> tuple[ProduceRequestResult | None, i64, bool]:
         """Append to the open batch of the partition, if there is one with room. Returns the batch's
-        result, the record's index, and whether the batch is full."""
+        result, the record's index, and whether the batch is full. The caller holds `lock`, and
+        calls `wake` afterwards if it is."""
         if self.refusal is not None:
             raise self.refusal
         partitioner = topic.partitioner
@@ -249,7 +250,7 @@ class RecordAccumulator:
         settings = self.settings
         batch = ProducerBatch(
             queue.topic_partition,
-            ProduceRequestResult(name, number, self._wait_strategy, self._lock),
+            ProduceRequestResult(name, number, self._wait_strategy, self.lock),
             RecordBatchBuilder(
                 settings.codec,
                 level=settings.level,
@@ -279,7 +280,7 @@ class RecordAccumulator:
         result = ReadyCheckResult()
         if self.settings.adaptive:
             self._update_load_stats(now_ms)
-        with self._lock:
+        with self.lock:
             hurry = self.closed is not None or self._flushes > 0 or bool(self.pool.waiters)
             for queue in self._active:
                 if queue.leader_id == NO_LEADER:
@@ -298,7 +299,7 @@ class RecordAccumulator:
         for node_id, latency in self._latencies.items():
             if latency.waiting_ms > self.settings.availability_timeout_ms:
                 slow.add(node_id)
-        with self._lock:
+        with self.lock:
             for topic in {queue.topic_partition.topic: None for queue in self._active}:
                 self.topics[topic].update_load_stats(slow, now_ms)
 
@@ -319,7 +320,7 @@ class RecordAccumulator:
         single batch."""
         drained: dict[int, list[ProducerBatch]] = {node: [] for node in nodes}
         sizes: dict[int, int] = dict.fromkeys(nodes, 0)
-        with self._lock:
+        with self.lock:
             for queue in list(self._active):
                 node: int = queue.leader_id
                 batches = drained.get(node)
@@ -366,7 +367,7 @@ class RecordAccumulator:
         """Take out the batches that have waited for `delivery.timeout.ms`."""
         timeout_ms = self.settings.delivery_timeout_ms
         expired: list[ProducerBatch] = []
-        with self._lock:
+        with self.lock:
             for queue in list(self._active):
                 while queue.batches and queue.batches[0].has_expired(timeout_ms, now_ms):
                     expired.append(self._take_first(queue))
@@ -375,7 +376,7 @@ class RecordAccumulator:
     def next_expiry_ms(self) -> i64:
         """Return the time at which the oldest waiting batch expires."""
         oldest_ms = NEVER_MS
-        with self._lock:
+        with self.lock:
             for queue in self._active:
                 created_ms = queue.batches[0].created_ms
                 if created_ms < oldest_ms:
@@ -385,7 +386,7 @@ class RecordAccumulator:
     def reenqueue(self, batch: ProducerBatch, now_ms: i64) -> None:
         """Put a failed batch back, to be sent again after its back-off."""
         batch.reenqueued(now_ms, self._retry_backoff.backoff_ms(batch.attempts))
-        with self._lock:
+        with self.lock:
             self._insert(batch)
 
     def split_and_reenqueue(self, big: ProducerBatch) -> int:
@@ -393,7 +394,7 @@ class RecordAccumulator:
         parts = split(big, self.settings.codec, self.settings.level)
         if self.transaction_manager is not None:
             self.transaction_manager.replace_by_parts(big, parts)
-        with self._lock:
+        with self.lock:
             for part in parts:
                 self.incomplete[part] = None
                 self._insert(part)
@@ -411,41 +412,41 @@ class RecordAccumulator:
 
     def deallocate(self, batch: ProducerBatch) -> None:
         """Forget a batch that is done, and free its memory unless a request still carries it."""
-        with self._lock:
+        with self.lock:
             self.incomplete.pop(batch, None)
         if not batch.in_flight:
             batch.release(self.pool)
 
     def begin_flush(self) -> list[ProducerBatch]:
         """Let no batch linger until `end_flush`; return the batches to wait for."""
-        with self._lock:
+        with self.lock:
             self._flushes += 1
             return list(self.incomplete)
 
     def end_flush(self) -> None:
-        with self._lock:
+        with self.lock:
             self._flushes -= 1
 
     def close(self, reason: KafkaError) -> None:
         """Refuse further records with `reason`, and let no batch linger."""
-        with self._lock:
+        with self.lock:
             self.closed = self.refusal = reason
         self.pool.close(reason)
 
     def refuse(self, reason: KafkaError) -> None:
         """Refuse records with `reason` until `accept`: no transaction is open, or it failed."""
-        with self._lock:
+        with self.lock:
             if self.closed is None:
                 self.refusal = reason
 
     def accept(self) -> None:
         """Take records again, unless the producer is closed."""
-        with self._lock:
+        with self.lock:
             self.refusal = self.closed
 
     def take_all(self) -> list[ProducerBatch]:
         """Take out all waiting batches, to be failed."""
-        with self._lock:
+        with self.lock:
             taken = [batch for queue in self._active for batch in queue.batches]
             for queue in self._active:
                 queue.batches.clear()
@@ -456,7 +457,7 @@ class RecordAccumulator:
     @property
     def incomplete_records(self) -> int:
         """The number of records whose outcome is not known."""
-        with self._lock:
+        with self.lock:
             return sum(int(batch.count) for batch in self.incomplete if not batch.done)
 
     @property

@@ -32,7 +32,7 @@ from odradek.client.producer.partition_queue import TopicQueues
 from odradek.client.producer.partitioner import partition_for_key
 from odradek.client.producer.producer_batch import DeliveryCallback
 from odradek.client.producer.record_accumulator import RecordAccumulator
-from odradek.client.producer.record_input import ListInput, RecordInput
+from odradek.client.producer.record_input import ColumnInput, ListInput, RecordInput
 from odradek.client.producer.settings import Partitioner, ProducerSettings
 from odradek.client.serializers import Serializer, headers_of
 from odradek.model.env import Clock
@@ -63,6 +63,8 @@ class SerializedRecord:
         self.callback = callback
 
 
+LOCKED_RECORDS: Final[i64] = 64
+"""So many records of columns are appended under one lock: the sender waits for them at most."""
 ANY_PARTITION: Final[i64] = -1
 """Not chosen yet."""
 STICKY_PARTITION: Final[i64] = -2
@@ -169,7 +171,19 @@ class RecordRouter:
         index = first
         accumulator = self.accumulator
         queues = accumulator.topics.get(topic)
+        columns: ColumnInput | None = None
+        if isinstance(source, ColumnInput) and self._partitioner is None:
+            columns = source
         while index < source.count:
+            if columns is not None and queues is not None:
+                end = index + LOCKED_RECORDS
+                if end > source.count:
+                    end = source.count
+                index = self._append_columns(
+                    queues, columns, index, end, partition, timestamp_ms, deliveries
+                )
+                if index == end:
+                    continue
             chosen, time_ms = source.partition(index), source.timestamp_ms(index)
             if chosen < 0:
                 chosen = partition
@@ -189,6 +203,48 @@ class RecordRouter:
                 raise accumulator.refusal
             return index, SerializedRecord(topic, chosen, time_ms, key, value, headers, None)
         return index, None
+
+    def _append_columns(
+        self,
+        queues: TopicQueues,
+        columns: ColumnInput,
+        first: i64,
+        end: i64,
+        partition: i64,
+        timestamp_ms: i64,
+        deliveries: Deliveries,
+    ) -> i64:
+        """Append records up to index `end` to open batches, under one lock, as columns call nothing
+        of the application's. Return the index of the first one that needs more than that, or that
+        follows a full batch; `end` if there is none. Raises as `send_many`."""
+        accumulator = self.accumulator
+        index = first
+        full = False
+        with accumulator.lock:
+            while index < end and not full:
+                chosen, time_ms = columns.partition(index), columns.timestamp_ms(index)
+                if chosen < 0:
+                    chosen = partition
+                if time_ms < 0:
+                    time_ms = timestamp_ms
+                if chosen >= queues.partition_count:
+                    break
+                key, value, headers = (
+                    columns.key(index),
+                    columns.value(index),
+                    columns.headers(index),
+                )
+                chosen = self._choose_partition(queues, chosen, key, value, headers)
+                result, place, full = accumulator.try_append(
+                    queues, chosen, time_ms, key, value, headers, None
+                )
+                if result is None:
+                    return index
+                deliveries.add(result, place)
+                index += 1
+        if full:
+            accumulator.wake()
+        return index
 
     def append(self, record: SerializedRecord, spare: Buffer | None) -> FutureRecordMetadata | None:
         """Append a record whose topic is known, into `spare` memory if it got some; return its
