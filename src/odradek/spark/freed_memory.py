@@ -4,12 +4,16 @@ A read allocates buffers of several megabytes for each response and each batch, 
 The allocator of glibc soon returns most of such memory: a buffer then costs a fault for every page,
 up to a tenth of what a read of 1 KB records takes of the worker. So it gets larger limits, see
 mallopt(3). Allocators of other systems are left as they are.
+
+A process that has become large gives its freed memory back at the end of a task: a worker runs
+tasks of all kinds, one after the other, and would keep the most that any of them took.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """The parameters' numbers in <malloc.h>."""
@@ -17,6 +21,8 @@ TRIM_BYTES = 64 * 1024 * 1024
 """More free memory than this at the end of a heap goes back to the system."""
 MMAP_BYTES = 32 * 1024 * 1024
 """Larger objects are mapped alone, and go back when they are freed. mallopt(3) names this limit."""
+LARGE_BYTES = 128 * 1024 * 1024
+"""Resident memory without mapped files. A worker begins with about half of it, which is shared."""
 
 _set_in: int | None = None
 """The process that has these limits."""
@@ -36,3 +42,19 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(M_TRIM_THRESHOLD, TRIM_BYTES)
         mallopt(M_MMAP_THRESHOLD, MMAP_BYTES)
+
+
+def give_back_freed_memory() -> None:
+    """Return what `keep_freed_memory` made this process keep, if the process is large."""
+    if _set_in != os.getpid():
+        return
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None and resident_bytes() > LARGE_BYTES:
+        trim(0)
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process without mapped files; see proc(5)."""
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        _, resident, shared, *_ = map(int, statm.read().split())
+    return (resident - shared) * resource.getpagesize()

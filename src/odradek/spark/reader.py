@@ -19,7 +19,7 @@ from odradek.client.errors import ApiTimeout, LogTruncated, OffsetOutOfRange
 from odradek.spark.arrow import DATA, ERROR, MAX_BYTES, MAX_ROWS, SparkBatches, arrow_schema
 from odradek.spark.bare_worker import VersionCheckedPickle
 from odradek.spark.connections import FetchOptions, admin_of, borrow_consumer
-from odradek.spark.freed_memory import keep_freed_memory
+from odradek.spark.freed_memory import give_back_freed_memory, keep_freed_memory
 from odradek.spark.frozen_modules import freeze_loaded_modules
 from odradek.spark.offsets import OffsetRange, Offsets, plan_ranges
 from odradek.spark.options import ReadOptions
@@ -75,20 +75,23 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
         options.fetch_max_bytes,
         options.max_partition_fetch_bytes,
     )
-    with borrow_consumer(fetching) as consumer:
-        consumer.assign({r.topic_partition: (r.start, r.end) for r in ranges})
-        while True:
-            try:
-                arrow = consumer.arrow(MAX_ROWS, wait_s, max_bytes=MAX_BYTES)
-                for batch in arrow.until_quiet():
-                    yield batches.convert(batch)
-            except LogTruncated:
-                raise
-            except OffsetOutOfRange as error:
-                skip_deleted(options, consumer, error, ends)
-            else:
-                break
-        check_complete(consumer, ends, options.client.api_timeout_ms)
+    try:
+        with borrow_consumer(fetching) as consumer:
+            consumer.assign({r.topic_partition: (r.start, r.end) for r in ranges})
+            while True:
+                try:
+                    arrow = consumer.arrow(MAX_ROWS, wait_s, max_bytes=MAX_BYTES)
+                    for batch in arrow.until_quiet():
+                        yield batches.convert(batch)
+                except LogTruncated:
+                    raise
+                except OffsetOutOfRange as error:
+                    skip_deleted(options, consumer, error, ends)
+                else:
+                    break
+            check_complete(consumer, ends, options.client.api_timeout_ms)
+    finally:
+        give_back_freed_memory()
 
 
 def decoder_of(values: StructType) -> JsonColumns:

@@ -30,6 +30,7 @@ from odradek.client.errors import UnknownTopicOrPartition
 from odradek.client.producer.futures import DeliveredRange, Deliveries
 from odradek.model.errors import ErrorCode
 from odradek.spark.commit_protocol import CommitProtocol, Task, TaskReport, merge_ranges
+from odradek.spark.freed_memory import give_back_freed_memory
 from odradek.spark.frozen_modules import freeze_loaded_modules
 from odradek.spark.options import WriteOptions
 from odradek.spark.producers import CachedProducer
@@ -53,6 +54,12 @@ class TaskWriter:
     def write(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         """Write all rows and wait until they are acknowledged; return the report."""
         freeze_loaded_modules()
+        try:
+            return self._write(batches)
+        finally:
+            give_back_freed_memory()
+
+    def _write(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         rows = (batch for batch in batches if batch.num_rows)
         first = next(rows, None)
         if first is None:

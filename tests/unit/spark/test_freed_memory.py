@@ -57,3 +57,47 @@ def test_another_process_keeps_the_limits_it_has(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("ctypes.CDLL", None)  # Calling it would raise.
     freed_memory.keep_freed_memory()
     assert freed_memory._set_in is None
+
+
+RESIDENT = """
+from odradek.spark import freed_memory
+
+def mib():
+    return freed_memory.resident_bytes() // 2**20
+
+freed_memory.keep_freed_memory()
+before = mib()
+buffers = [b"x" * 8_000_000 for _ in range(5)]
+last = b"x" * 64  # Behind them: the end of the heap is in use.
+del buffers
+kept = mib()
+freed_memory.LARGE_BYTES = (kept + {above}) * 2**20
+freed_memory.give_back_freed_memory()
+print(before, kept, mib())
+"""
+
+
+def resident_mib(above: int) -> list[int]:
+    """Return the resident memory before buffers, when they are freed, and after the task, in a
+    process that has as much less than a large one."""
+    ran = subprocess.run(
+        [sys.executable, "-c", RESIDENT.format(above=above)],
+        env={**os.environ, "SPARK_REUSE_WORKER": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [int(found) for found in ran.stdout.split()]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="these are limits of glibc")
+def test_a_large_worker_gives_freed_memory_back_at_the_end_of_a_task() -> None:
+    before, kept, after = resident_mib(above=-1)
+    assert kept > before + 30
+    assert after < before + 5
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="these are limits of glibc")
+def test_a_worker_that_is_not_large_keeps_freed_memory_after_a_task() -> None:
+    before, _, after = resident_mib(above=1)
+    assert after > before + 30
