@@ -96,9 +96,8 @@ class Cluster:
     url: str = ""
     daemons: list[Daemon] = field(default_factory=list)
 
-    @property
-    def python(self) -> Path:
-        """A directory with PySpark and Py4J alone, for executors that have neither."""
+    def python_path(self) -> Path:
+        """Return a directory with PySpark and Py4J alone, for executors that have neither."""
         directory = self.directory / "python"
         if not directory.exists():
             directory.mkdir()
@@ -122,7 +121,7 @@ class Cluster:
                     **kept,
                     "JAVA_HOME": str(java_home()),
                     "SPARK_HOME": str(SPARK_HOME),
-                    "PYTHONPATH": str(self.python),
+                    "PYTHONPATH": str(self.python_path()),
                     "SPARK_LOCAL_IP": "127.0.0.1",
                     "SPARK_DAEMON_MEMORY": "256m",
                     "SPARK_DAEMON_JAVA_OPTS": DAEMON_OPTIONS,

@@ -47,7 +47,7 @@ def test_a_submitted_job_runs_out_of_the_archive(
         env={
             "PATH": f"{DISTRIBUTION / 'bin'}:{os.environ['PATH']}",
             "JAVA_HOME": str(java_home()),
-            "JDK_JAVA_OPTIONS": os.environ["JDK_JAVA_OPTIONS"],
+            "JDK_JAVA_OPTIONS": os.environ.get("JDK_JAVA_OPTIONS", ""),
             "SPARK_HOME": str(DISTRIBUTION),
             "SPARK_LOCAL_IP": "127.0.0.1",
         },

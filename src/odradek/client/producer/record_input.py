@@ -208,6 +208,9 @@ class ColumnInput(RecordInput):
         self._headers = headers
         self._partition = partition
         self._timestamp = timestamp
+        self.is_plain = headers is None
+        """True if no record makes objects that the garbage collector follows. It could run while a
+        lock is held, and with it a finalizer that sends."""
 
     def key(self, index: i64) -> bytes | None:
         column = self._key

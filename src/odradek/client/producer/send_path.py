@@ -172,7 +172,7 @@ class RecordRouter:
         accumulator = self.accumulator
         queues = accumulator.topics.get(topic)
         columns: ColumnInput | None = None
-        if isinstance(source, ColumnInput) and self._partitioner is None:
+        if isinstance(source, ColumnInput) and source.is_plain and self._partitioner is None:
             columns = source
         while index < source.count:
             if columns is not None and queues is not None:
@@ -214,36 +214,36 @@ class RecordRouter:
         timestamp_ms: i64,
         deliveries: Deliveries,
     ) -> i64:
-        """Append records up to index `end` to open batches, under one lock, as columns call nothing
-        of the application's. Return the index of the first one that needs more than that, or that
-        follows a full batch; `end` if there is none. Raises as `send_many`."""
+        """Append records up to index `end` to open batches, under one lock: columns call nothing of
+        the application's. Return the index of the first one that needs more than that; `end` if
+        there is none. Raises as `send_many`.
+
+        None of them fills its batch, as `size_upper_bound` is larger than its size: the sender need
+        not be woken."""
         accumulator = self.accumulator
         index = first
-        full = False
         with accumulator.lock:
-            while index < end and not full:
+            while index < end:
                 chosen, time_ms = columns.partition(index), columns.timestamp_ms(index)
                 if chosen < 0:
                     chosen = partition
                 if time_ms < 0:
                     time_ms = timestamp_ms
                 if chosen >= queues.partition_count:
-                    break
+                    return index
                 key, value, headers = (
                     columns.key(index),
                     columns.value(index),
                     columns.headers(index),
                 )
                 chosen = self._choose_partition(queues, chosen, key, value, headers)
-                result, place, full = accumulator.try_append(
+                result, place, _ = accumulator.try_append(
                     queues, chosen, time_ms, key, value, headers, None
                 )
                 if result is None:
                     return index
                 deliveries.add(result, place)
                 index += 1
-        if full:
-            accumulator.wake()
         return index
 
     def append(self, record: SerializedRecord, spare: Buffer | None) -> FutureRecordMetadata | None:
