@@ -5,8 +5,8 @@ The allocator of glibc soon returns most of such memory: a buffer then costs a f
 up to a tenth of what a read of 1 KB records takes of the worker. So it gets larger limits, see
 mallopt(3). Allocators of other systems are left as they are.
 
-A process that has become large gives its freed memory back at the end of a task: a worker runs
-tasks of all kinds, one after the other, and would keep the most that any of them took.
+A worker that has read gives its freed memory back at the end of a task if it has become large: it
+runs tasks of all kinds, one after the other, and would keep the most that any of them took.
 """
 
 from __future__ import annotations
@@ -45,16 +45,21 @@ def keep_freed_memory() -> None:
 
 
 def give_back_freed_memory() -> None:
-    """Return what `keep_freed_memory` made this process keep, if the process is large."""
-    if _set_in != os.getpid():
+    """Return what `keep_freed_memory` made this process keep, if the process is large. Raises
+    nothing: a task that is done stays done."""
+    if _set_in != os.getpid() or resident_bytes() <= LARGE_BYTES:
         return
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None and resident_bytes() > LARGE_BYTES:
+    if trim is not None:
         trim(0)
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of this process without mapped files; see proc(5)."""
-    with open("/proc/self/statm", encoding="ascii") as statm:
-        _, resident, shared, *_ = map(int, statm.read().split())
+    """Return the resident memory of this process without mapped files, see proc(5); 0 if the system
+    does not tell."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            _, resident, shared, *_ = map(int, statm.read().split())
+    except OSError:
+        return 0
     return (resident - shared) * resource.getpagesize()
