@@ -51,6 +51,7 @@ from odradek.client.aio.producer import Producer as AsyncProducer
 from odradek.client.arrow.record_batches import ArrowBatches
 from odradek.client.blocking.admin import Admin
 from odradek.client.blocking.consumer import Consumer
+from odradek.client.blocking.process import process
 from odradek.client.blocking.producer import Producer
 from odradek.client.blocking.read import read
 from odradek.client.consumer.application.calls import OffsetAndTimestamp, Watermarks
@@ -313,6 +314,9 @@ def _lines() -> Iterator[str]:
     yield "## read\n"
     yield f"`odradek.{call('read', read)}`\n"
     yield one_line(read.__doc__) + "\n"
+    yield "## process\n"
+    yield f"`odradek.{call('process', process)}`\n"
+    yield inspect.cleandoc(process.__doc__ or "") + "\n"
     yield from _arguments()
     yield "## Interceptors\n"
     yield "Objects that see every record on its way, as Kafka's interceptors do (KIP-42):\n"

@@ -91,7 +91,7 @@ class Appending:
         self.router = RecordRouter(self.accumulator, settings)
         self.deliveries = Deliveries()
         self.refused: list[str] = []
-        """Of records that had to wait, or were too large."""
+        """The records that had to wait, or were too large."""
 
     def append(self, source: RecordInput) -> None:
         """Append all records but those that are refused."""

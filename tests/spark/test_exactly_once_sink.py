@@ -30,6 +30,7 @@ from odradek.spark.exactly_once.errors import (
     LedgerAhead,
     LedgerGone,
     LedgerNotCompacted,
+    PrefixInUse,
     RowsMissing,
 )
 from odradek.spark.exactly_once.protocol import ExactlyOnce
@@ -218,6 +219,37 @@ def test_the_slower_of_two_drivers_stops_or_follows(query):
     drivers._drivers.update(newer)
     query.commit(2, query.task(2, [4]))
     assert committed(query.topic) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("batch_id", [0, 1])
+def test_a_query_with_the_prefix_of_another_one_stops_with_the_way_out(topics, batch_id):
+    prefix = f"shared-{uuid.uuid4()}"
+    first, second = (Query(topics.create(), transactionalIdPrefix=prefix) for _ in range(2))
+    first.commit(0, first.task(0, [1]))
+    with pytest.raises(
+        PrefixInUse,
+        match=rf"decided batch 0 of {prefix} for the streaming query {first.id}, and batch "
+        rf"{batch_id} of {prefix} is of the query {second.id}.*ledgerStartsAt to 1",
+    ):
+        second.task(batch_id, [2])
+    assert committed(second.topic) == []
+    second.options = replace(second.options, ledger_starts_at=1)
+    second.commit(0, second.task(0, [2]))
+    second.commit(1, second.task(1, [3]))
+    assert committed(first.topic) == [1]
+    assert committed(second.topic) == [3]
+
+
+def test_of_two_queries_with_one_prefix_the_later_driver_stops(topics):
+    prefix = f"shared-{uuid.uuid4()}"
+    first, second = (Query(topics.create(), transactionalIdPrefix=prefix) for _ in range(2))
+    slow = second.task(0, [2], attempt=1)
+    first.commit(0, first.task(0, [1]))
+    with pytest.raises(PrefixInUse):
+        second.commit(0, slow)
+    second.protocol.abort("micro-batch 0", 0, [slow])
+    assert committed(first.topic) == [1]
+    assert committed(second.topic) == []
 
 
 def test_a_ledger_without_the_query_stops_it_with_the_way_out(query):

@@ -355,7 +355,7 @@ def unknown_option(given: Iterable[str]) -> str | None:
             meant = (
                 f"did you mean {KNOWN[near[0]]}?" if near else f"it has {', '.join(option_names())}"
             )
-            return f"the odradek source has no option {name!r}; {meant}"
+            return f"Odradek in Spark has no option {name!r}; {meant}"
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -77,6 +78,19 @@ def test_a_marker_that_compaction_has_emptied_ends_nothing():
     log.mark()
     log.data = empty_batch(RecordBatchHeader(log.data, 0))
     log.write(DECISION)
+    log.mark()
+    assert read(log) == DECISION
+
+
+def test_a_decision_names_its_streaming_query_and_an_older_entry_none():
+    log = Log()
+    named = replace(DECISION, query="an id of a query")
+    log.write(named)
+    log.mark()
+    assert read(log) == named
+    ((key, value),) = DECISION.records("p")
+    older = {name: each for name, each in json.loads(value).items() if name != "query"}
+    log.append(1, [(key, json.dumps(older).encode())])
     log.mark()
     assert read(log) == DECISION
 

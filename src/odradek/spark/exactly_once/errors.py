@@ -32,6 +32,10 @@ class TransactionTimeoutTooLong(ExactlyOnceError):
     """The brokers do not let a transaction be open for as long as the options ask for."""
 
 
+class PrefixInUse(ExactlyOnceError):
+    """The ledger's entry is of another streaming query, which has the same prefix."""
+
+
 class ReplacedDriver(ExactlyOnceError):
     """Another driver writes with the same prefix, and has shut this one out."""
 

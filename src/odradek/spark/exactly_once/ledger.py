@@ -2,7 +2,7 @@
 
     key      prefix               part 0
              prefix NUL number    part 1, 2, ...: a decision of many ranges has several records
-    value    JSON: {"version": 1, "batch": 57, "part": 0, "parts": 1,
+    value    JSON: {"version": 1, "batch": 57, "part": 0, "parts": 1, "query": "the stream's id",
               "topics": {"orders": "the topic's id"},
               "transactions": [[task, attempt, producer id, epoch, transaction version, copied,
                                 [[topic, partition, records, first offset, last offset],
@@ -71,11 +71,13 @@ class TaskTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The transactions that make up a micro-batch, and the ids of the topics that they wrote to."""
+    """The transactions that make up a micro-batch, and the ids of the topics that they wrote to.
+    `query` is the id of the streaming query; empty for a batch write."""
 
     batch_id: int
     transactions: tuple[TaskTransaction, ...]
     topic_ids: Mapping[str, str]
+    query: str = ""
 
     def has(self, transaction: TaskTransaction) -> bool:
         """True if it is one of them: the same producer in the same epoch."""
@@ -122,6 +124,7 @@ class Decision:
                 "batch": self.batch_id,
                 "part": number,
                 "parts": len(parts),
+                "query": self.query,
                 "topics": {name: self.topic_ids.get(name, "") for name in topics},
                 "transactions": [fields_of(each) for each in transactions],
             }
@@ -152,6 +155,7 @@ class Part(NamedTuple):
     parts: int
     topic_ids: dict[str, str]
     transactions: tuple[TaskTransaction, ...]
+    query: str
 
 
 def decode_part(prefix: str, value: bytes) -> Part:
@@ -171,6 +175,7 @@ def decode_part(prefix: str, value: bytes) -> Part:
             int(given["parts"]),
             {str(name): str(each) for name, each in given["topics"].items()},
             tuple(transaction_of(fields) for fields in given["transactions"]),
+            str(given.get("query", "")),  # Older entries have none.
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LedgerDamaged(
@@ -215,7 +220,7 @@ def decision_of(prefix: str, parts: Mapping[int, Part]) -> Decision | None:
             )
         topic_ids.update(each.topic_ids)
         transactions.extend(each.transactions)
-    return Decision(head.batch_id, tuple(transactions), topic_ids)
+    return Decision(head.batch_id, tuple(transactions), topic_ids, head.query)
 
 
 def newest(read: Decision | None, written: Decision | None) -> Decision | None:

@@ -65,7 +65,8 @@ class ExactlyOnce(CommitProtocol):
         options = self.options
         batch_id = task.batch_id if options.batch_id is None else options.batch_id
         assert batch_id is not None
-        return SinkBatch(self.prefix(task), batch_id, options.ledger_starts_at)
+        query = "" if task.batch_id is None else task.query_id
+        return SinkBatch(self.prefix(task), batch_id, options.ledger_starts_at, query)
 
     def prefix(self, task: Task) -> str:
         return self.options.transactional_id_prefix or DEFAULT_PREFIX + task.query_id

@@ -47,16 +47,24 @@ from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from odradek.spark.exactly_once.errors import LedgerAhead, LedgerGone, ReplacedDriver, RowsMissing
+from odradek.spark.exactly_once.errors import (
+    LedgerAhead,
+    LedgerGone,
+    PrefixInUse,
+    ReplacedDriver,
+    RowsMissing,
+)
 from odradek.spark.exactly_once.ledger import Decision, TaskTransaction
 
 
 class SinkBatch(NamedTuple):
-    """A micro-batch, or a batch write, with the word of its user on where the ledger begins."""
+    """A micro-batch, or a batch write, with the word of its user on where the ledger begins.
+    `query` is the id of the streaming query; empty for a batch write."""
 
     prefix: str
     batch_id: int
     starts_at: int = 0
+    query: str = ""
 
     def __str__(self) -> str:
         return f"batch {self.batch_id} of {self.prefix}"
@@ -76,8 +84,8 @@ NEW_PREFIX = "another transactionalIdPrefix"
 
 
 def batch_state(batch: SinkBatch, decision: Decision | None) -> BatchState:
-    """Return what the ledger says of a batch. Raises `LedgerGone` or `LedgerAhead`."""
-    prefix, batch_id, starts_at = batch
+    """Return what the ledger says of a batch. Raises `LedgerGone`, `LedgerAhead`, `PrefixInUse`."""
+    prefix, batch_id, starts_at, query = batch
     if batch_id < starts_at:
         return BatchState.BEFORE_LEDGER
     if decision is None:
@@ -87,22 +95,32 @@ def batch_state(batch: SinkBatch, decision: Decision | None) -> BatchState:
             f"the ledger has nothing about {prefix}, and batch {batch_id} is not its first "
             f"(ledgerStartsAt is {starts_at}). Either this query did not write exactly once "
             "before, or the ledger topic was deleted, emptied, got more partitions, or another one "
-            "is named. What is "
-            f"in: all batches before {batch_id}; whether batch {batch_id} is, nobody can tell if "
-            "the ledger had it. What to do: restore the ledger topic (option ledgerTopic); else "
-            f"look into the topics, and set the option ledgerStartsAt to {batch_id} to write "
-            f"batch {batch_id}, to {batch_id + 1} if its rows are in, with {NEW_PREFIX} if the "
-            "ledger is lost"
+            f"is named. What is in: what was written of the batches before {batch_id}; whether "
+            f"batch {batch_id} is, nobody can tell if the ledger had it. What to do: restore the "
+            "ledger topic (option ledgerTopic); else look into the topics, and set the option "
+            f"ledgerStartsAt to {batch_id} to write batch {batch_id}, to {batch_id + 1} if its "
+            f"rows are in, with {NEW_PREFIX} if the ledger is lost"
         )
     if decision.batch_id > batch_id:
         raise LedgerAhead(
             f"the ledger has decided batch {decision.batch_id} of {prefix}, which is ahead of "
             f"batch {batch_id}: the checkpoint is an older one, was begun anew, or two drivers "
-            f"run. What is in: all rows of the batches up to {decision.batch_id}. What is not: "
-            "nothing was written now. What to do: go on from the right checkpoint; or set "
-            f"ledgerStartsAt to {decision.batch_id + 1} to read the batches up to "
-            f"{decision.batch_id} without writing; or set another transactionalIdPrefix, with "
+            "run; or the option batchId of a batch write is lower than before. What is in: all "
+            f"rows of the batches up to {decision.batch_id}. What is not: nothing was written now. "
+            "What to do: go on from the right checkpoint; or set ledgerStartsAt to "
+            f"{decision.batch_id + 1} to read the batches up to {decision.batch_id} without "
+            "writing; or set another transactionalIdPrefix, with "
             f"ledgerStartsAt {batch_id}, to write them again"
+        )
+    if query and decision.query not in ("", query) and decision.batch_id >= starts_at:
+        raise PrefixInUse(
+            f"the ledger has decided batch {decision.batch_id} of {prefix} for the streaming query "
+            f"{decision.query}, and {batch} is of the query {query}: two queries have one "
+            "transactionalIdPrefix, or the checkpoint was begun anew. What is in: what the other "
+            "query wrote. What is not: nothing of this batch was written. What to do: give each "
+            "query another transactionalIdPrefix, or none; go on from the right checkpoint; or, if "
+            f"this query follows the other one, set ledgerStartsAt to {decision.batch_id + 1} to "
+            f"read the batches up to {decision.batch_id} without writing"
         )
     return BatchState.DECIDED if decision.batch_id == batch_id else BatchState.UNDECIDED
 
@@ -260,7 +278,7 @@ def decide(
             f"option ledgerStartsAt to {batch.batch_id + 1}, else to {batch.batch_id}, with "
             f"{NEW_PREFIX}"
         )
-    decision = Decision(batch.batch_id, tuple(reported), topic_ids)
+    decision = Decision(batch.batch_id, tuple(reported), topic_ids, batch.query)
     written: bool = yield WriteDecision(decision)
     if written:
         return decision
