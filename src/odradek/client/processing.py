@@ -233,7 +233,8 @@ def offsets_after(records: Iterable[Record[Any, Any]]) -> dict[TopicPartition, O
 
 class FunctionCall:
     """One record on its way through the function. If that fails, and there is a topic for dead
-    letters, the record becomes one; without such a topic the exception is raised."""
+    letters, the record becomes one; without such a topic the exception is raised, with a note that
+    names the record."""
 
     def __init__(self, raw: Record[bytes, bytes], plan: Plan) -> None:
         self.outcome: list[ProducerRecord] | SerializedRecord = []
@@ -261,7 +262,14 @@ class FunctionCall:
         traceback: TracebackType | None,
     ) -> bool:
         topic = self._plan.dead_letter_topic
-        if topic is None or not isinstance(error, Exception) or isinstance(error, ConfigError):
+        if not isinstance(error, Exception) or isinstance(error, ConfigError):
+            return False
+        if topic is None:
+            raw = self._raw
+            error.add_note(
+                f"The record: {raw.topic}-{raw.partition}, offset {raw.offset}. The next process "
+                "of the group reads it again; on_error='dlq:TOPIC' writes such records there."
+            )
             return False
         self.outcome = letter_of(self._raw, topic, self._stage, error)
         return True

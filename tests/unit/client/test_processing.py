@@ -92,8 +92,10 @@ def test_a_value_without_a_topic_is_an_error_in_all_cases():
 
 
 def test_an_exception_is_raised_unless_there_is_a_topic_for_dead_letters():
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError) as raised:
         written(lambda record: 1 / 0)
+    (note,) = raised.value.__notes__
+    assert note.startswith("The record: in-0, offset 5. ")
 
 
 @pytest.mark.parametrize(
