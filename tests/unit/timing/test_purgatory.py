@@ -184,7 +184,7 @@ def test_a_large_purge_runs_in_pieces(timer: SystemTimer) -> None:
     assert largest_step <= 4096 + 300
 
 
-def test_the_lists_stay_bounded_under_a_million_completed_operations(timer: SystemTimer) -> None:
+def test_the_lists_stay_bounded_under_many_completed_operations(timer: SystemTimer) -> None:
     class Quiet(DelayedOperation):
         def try_complete(self) -> bool:
             return False
@@ -194,7 +194,7 @@ def test_the_lists_stay_bounded_under_a_million_completed_operations(timer: Syst
 
     purgatory = DelayedOperationPurgatory("test", timer)
     most, live = 0, 500
-    for start in range(0, 1_000_000, live):
+    for start in range(0, 100_000, live):
         operations = [Quiet(200) for _ in range(live)]
         for number, operation in enumerate(operations, start):
             purgatory.try_complete_else_watch(operation, (number % 97,))
