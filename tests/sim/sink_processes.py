@@ -315,9 +315,7 @@ class SinkDriver:
     def _carry_out(self, batch: SinkBatch, running: Steps) -> None:
         if self._driver is None:
             plan = self.query.plan
-            self._driver = self.query.plan.rules.driver(
-                plan.options, plan.ledger, plan.prefix, self._clients
-            )
+            self._driver = plan.rules.driver(plan.options, plan.ledger, plan.prefix, self._clients)
         self._driver.run(batch, self._watched(running))
 
     def _watched(self, running: Steps) -> Steps:

@@ -19,7 +19,6 @@ they are.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import json
 import logging
@@ -63,6 +62,7 @@ from odradek.config.addresses import (
 from odradek.config.http import HttpSettings, parse_http
 from odradek.config.setting import ConfigError
 from odradek.log.directory_identity import WrongDirectory
+from odradek.network import allocator
 from odradek.network.listener import AddressInUseError
 
 if TYPE_CHECKING:
@@ -521,9 +521,6 @@ def stop_on_signals(server: Server) -> None:
 
 DESCRIPTORS_WANTED = 10_240 if sys.platform == "darwin" else 1 << 17
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""glibc's `malloc.h`."""
-
 KEPT_BYTES = 64 << 20
 """Up to this much freed memory at the end of the heap is kept."""
 
@@ -573,15 +570,6 @@ def freeze_loaded() -> None:
 def keep_freed_memory() -> bool:
     """Let the allocator keep freed memory, up to `KEPT_BYTES`; False if it has no such setting.
 
-    By default glibc returns every freed megabyte to the kernel, and the next request gets new
-    pages, zeroed one page fault at a time. This took most of the CPU time of large produce
-    requests. Other allocators (musl's, macOS's) have no such setting.
+    Otherwise page faults took most of the CPU time of large produce requests: see `allocator`.
     """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError):
-        return False
-    return all(
-        mallopt(name, value) == 1
-        for name, value in ((M_TRIM_THRESHOLD, KEPT_BYTES), (M_MMAP_THRESHOLD, HEAP_BYTES))
-    )
+    return allocator.keep_up_to(KEPT_BYTES, HEAP_BYTES)

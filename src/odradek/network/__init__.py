@@ -20,6 +20,7 @@
 
     loop_load       turns of a loop, how late its timers are, its share of sleep
     process_usage   processor time, memory and descriptors of the process
+    allocator       how much freed memory the process keeps
 
 The second and third part run unchanged over simulated transports, but for the thread.
 

@@ -11,12 +11,11 @@ runs tasks of all kinds, one after the other, and would keep the most that any o
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""The parameters' numbers in <malloc.h>."""
+from odradek.network import allocator
+
 TRIM_BYTES = 64 * 1024 * 1024
 """More free memory than this at the end of a heap goes back to the system."""
 MMAP_BYTES = 32 * 1024 * 1024
@@ -38,20 +37,14 @@ def keep_freed_memory() -> None:
     if _set_in == os.getpid() or "SPARK_REUSE_WORKER" not in os.environ:
         return
     _set_in = os.getpid()
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(M_TRIM_THRESHOLD, TRIM_BYTES)
-        mallopt(M_MMAP_THRESHOLD, MMAP_BYTES)
+    allocator.keep_up_to(TRIM_BYTES, MMAP_BYTES)
 
 
 def give_back_freed_memory() -> None:
     """Return what `keep_freed_memory` made this process keep, if the process is large. Raises
     nothing: a task that is done stays done."""
-    if _set_in != os.getpid() or resident_bytes() <= LARGE_BYTES:
-        return
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    if _set_in == os.getpid() and resident_bytes() > LARGE_BYTES:
+        allocator.give_back()
 
 
 def resident_bytes() -> int:

@@ -9,6 +9,10 @@ import sys
 
 import pytest
 
+only_with_glibc = pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="these are limits of glibc"
+)
+
 FAULTS = """
 import ctypes
 import resource
@@ -29,22 +33,22 @@ print(*[round_of_buffers() for _ in range(4)])
 PAGES_OF_A_ROUND = 5 * 8_000_000 // 4096
 
 
-def page_faults(**variables: str) -> list[int]:
-    """Return the page faults of each round of buffers in a new process."""
+def printed(script: str, **variables: str) -> list[int]:
+    """Return the numbers that a new process prints."""
     environment = {key: text for key, text in os.environ.items() if key != "SPARK_REUSE_WORKER"}
     ran = subprocess.run(
-        [sys.executable, "-c", FAULTS],
+        [sys.executable, "-c", script],
         env={**environment, **variables},
         capture_output=True,
         text=True,
         check=True,
     )
-    return [int(count) for count in ran.stdout.split()]
+    return [int(found) for found in ran.stdout.split()]
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="these are limits of glibc")
+@only_with_glibc
 def test_a_worker_that_is_used_again_takes_its_buffers_from_the_system_once() -> None:
-    first, *later = page_faults(SPARK_REUSE_WORKER="1")
+    first, *later = printed(FAULTS, SPARK_REUSE_WORKER="1")
     assert first > PAGES_OF_A_ROUND / 2
     assert max(later) < first / 10
 
@@ -80,24 +84,17 @@ print(before, kept, mib())
 def resident_mib(above: int) -> list[int]:
     """Return the resident memory before buffers, when they are freed, and after the task, in a
     process that has as much less than a large one."""
-    ran = subprocess.run(
-        [sys.executable, "-c", RESIDENT.format(above=above)],
-        env={**os.environ, "SPARK_REUSE_WORKER": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [int(found) for found in ran.stdout.split()]
+    return printed(RESIDENT.format(above=above), SPARK_REUSE_WORKER="1")
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="these are limits of glibc")
+@only_with_glibc
 def test_a_large_worker_gives_freed_memory_back_at_the_end_of_a_task() -> None:
     before, kept, after = resident_mib(above=-1)
     assert kept > before + 30
     assert after < before + 5
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="these are limits of glibc")
+@only_with_glibc
 def test_a_worker_that_is_not_large_keeps_freed_memory_after_a_task() -> None:
     before, _, after = resident_mib(above=1)
     assert after > before + 30
