@@ -149,6 +149,14 @@ class Transport(Protocol):
         """
         ...
 
+    def set_low_water_mark(self, count: int) -> None:
+        """Report the transport readable only when `count` bytes have arrived, or the stream has
+        ended, where that is possible.
+
+        The system may report it earlier, for example if its buffer holds less. Raises `OSError`.
+        """
+        ...
+
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         """Send bytes in order, and return how many were accepted; 0 if the buffer is full.
 

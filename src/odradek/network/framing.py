@@ -15,6 +15,10 @@ Python objects.
 
 A frame is a `bytes` object of its own, which does not keep the received data alive. The contents of
 frames are not read.
+
+A client receives large frames whole (`whole`), if their sender is fast: after a large frame it
+receives the next length alone, then waits until the rest has arrived (`low_water_mark`), and
+receives that at once. A frame of one piece is not copied.
 """
 
 from __future__ import annotations
@@ -35,6 +39,14 @@ fills.
 
 RECEIVE_LARGE_BYTES: Final = 1024 * 1024
 """The largest receive: inside a large frame, while receives fill their buffers."""
+
+LARGE_FRAME_BYTES: Final = 256 * 1024
+"""Frames of at least this size are received whole."""
+
+RECEIVE_WHOLE_BYTES: Final = 16 * 1024 * 1024
+"""The largest receive of a frame that is received whole."""
+
+LENGTH_BYTES: Final = 4
 
 OTHER_PROTOCOLS = (
     (b"\x16\x03", "a TLS handshake: is the client set to SSL or SASL_SSL?"),
@@ -58,13 +70,27 @@ class FrameError(ProtocolError):
 class Framing:
     """Splits one stream: `feed` received bytes, then call `next_frame` until it returns None."""
 
-    __slots__ = ("_data", "_missing", "_pieces", "_position", "limit", "pending", "receive_bytes")
+    __slots__ = (
+        "_data",
+        "_missing",
+        "_pieces",
+        "_position",
+        "limit",
+        "low_water_mark",
+        "pending",
+        "receive_bytes",
+        "whole",
+    )
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, whole: bool = False) -> None:
+        self.whole = whole
+        """True if large frames are received whole."""
         self.limit = limit
         """The greatest allowed length in bytes; a change applies from the next length on."""
         self.receive_bytes = RECEIVE_BYTES
         """How many bytes to receive next."""
+        self.low_water_mark = 1
+        """How many bytes should have arrived before the next receive."""
         self.pending = False
         """True if `next_frame` has not read all bytes: there may be another whole frame."""
         self._data = b""
@@ -95,6 +121,7 @@ class Framing:
             pieces.append(data if len(data) == missing else memoryview(data)[:missing])
             self._missing = 0
             self.receive_bytes = RECEIVE_BYTES
+            self.low_water_mark = 1
             self._data = data
             self._position = missing
             self.pending = True
@@ -105,11 +132,18 @@ class Framing:
         `full`: the last receive filled its buffer.
         """
         self._missing = missing
-        large = missing if missing < RECEIVE_LARGE_BYTES else RECEIVE_LARGE_BYTES
-        self.receive_bytes = large if full and large > RECEIVE_BYTES else RECEIVE_BYTES
         pieces = self._pieces
         if pieces is None:
             pieces = self._pieces = []
+        if self.whole and missing >= LARGE_FRAME_BYTES:
+            whole = missing if missing < RECEIVE_WHOLE_BYTES else RECEIVE_WHOLE_BYTES
+            self.receive_bytes = self.low_water_mark = whole
+        else:
+            large = missing if missing < RECEIVE_LARGE_BYTES else RECEIVE_LARGE_BYTES
+            self.receive_bytes = large if full and large > RECEIVE_BYTES else RECEIVE_BYTES
+            self.low_water_mark = 1
+        if not data:
+            return
         last = pieces[-1] if pieces else None
         if len(data) >= SMALL_PIECE_BYTES:
             pieces.append(data)
@@ -127,7 +161,7 @@ class Framing:
             return self._join(self._pieces)
         data = self._data
         position = self._position
-        start = position + 4
+        start = position + LENGTH_BYTES
         have = len(data)
         if have < start:
             # Up to three bytes of a length: keep a copy instead of the whole receive buffer.
@@ -152,6 +186,8 @@ class Framing:
             return None
         frame = b"".join(pieces)
         self._pieces = None
+        if self.whole and len(frame) >= LARGE_FRAME_BYTES:
+            self.receive_bytes = LENGTH_BYTES
         if self._position == len(self._data):
             self._data, self._position, self.pending = b"", 0, False
         return frame

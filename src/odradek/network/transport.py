@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import sys
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,6 +20,9 @@ MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
 
 LOST: Final = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN})
 """Errors of a lost connection that are not a `ConnectionError`."""
+
+HAS_LOW_WATER_MARK: Final = sys.platform == "linux"
+"""Linux lowers a mark above what the receive buffer can grow to. Elsewhere it is not used."""
 
 READ_FALLBACK_BYTES: Final = 256 * 1024
 """The most bytes that one `send_file` reads of a file without a descriptor."""
@@ -55,6 +59,10 @@ class SocketTransport:
             return self._socket.recv(count)
         except (BlockingIOError, InterruptedError):
             return None
+
+    def set_low_water_mark(self, count: int) -> None:
+        if HAS_LOW_WATER_MARK:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         try:

@@ -6,7 +6,7 @@
 
 It knows neither requests nor time. Bytes are written at once, as far as the transport takes them,
 and the rest when it takes more. The batches of a produce request are sent without a copy, and a
-response arrives as one `bytes` object.
+response arrives as one `bytes` object; a large one without a copy, if the node sends fast.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Channel:
         "_closed",
         "_drained",
         "_framing",
+        "_low_water_mark",
         "_metrics",
         "_network",
         "_output",
@@ -56,7 +57,8 @@ class Channel:
         self._closed = closed
         self._metrics = metrics
         self._drained: Callable[[], None] | None = None
-        self._framing = Framing(max_response_bytes)
+        self._framing = Framing(max_response_bytes, True)
+        self._low_water_mark = 1
         self._output = OutputQueue()
         self.blocked = False
         """The transport took only a part of the output."""
@@ -143,6 +145,16 @@ class Channel:
             self._fail(
                 f"the bytes received are no Kafka response ({error}): is this port a TLS listener?"
             )
+            return
+        if framing.low_water_mark != self._low_water_mark:
+            self._set_low_water_mark(framing.low_water_mark)
+
+    def _set_low_water_mark(self, count: int) -> None:
+        self._low_water_mark = count
+        try:
+            self._transport.set_low_water_mark(count)
+        except OSError as error:
+            self._fail(f"receiving failed: {error}")
 
     def _fail(self, reason: str) -> None:
         if self.open:

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.network.framing import (
+    LARGE_FRAME_BYTES,
     RECEIVE_BYTES,
     RECEIVE_LARGE_BYTES,
+    RECEIVE_WHOLE_BYTES,
     FrameError,
     Framing,
 )
@@ -148,3 +150,75 @@ def test_receives_are_larger_only_inside_a_large_frame_that_fills_them() -> None
     assert framing.receive_bytes == 2 * RECEIVE_BYTES, "not past the end of the frame"
     assert frames_of(framing, rest[-2 * RECEIVE_BYTES :]) == [stream[4:]]
     assert framing.receive_bytes == RECEIVE_BYTES
+
+
+def received_whole(framing: Framing, stream: bytes) -> tuple[list[bytes], list[tuple[int, int]]]:
+    """Receive a stream as a client of a fast sender does; return the frames, and the size and the
+    low-water mark of each receive."""
+    frames, receives, at = [], [], 0
+    while at < len(stream):
+        receives.append((framing.receive_bytes, framing.low_water_mark))
+        frames += frames_of(framing, stream[at : at + framing.receive_bytes])
+        at += receives[-1][0]
+    return frames, receives
+
+
+@given(
+    sizes=st.lists(
+        st.sampled_from([1, 100, LARGE_FRAME_BYTES - 1, LARGE_FRAME_BYTES, 3 * LARGE_FRAME_BYTES]),
+        max_size=6,
+    ),
+    data=st.data(),
+)
+def test_any_split_of_a_stream_yields_the_same_frames_if_they_are_received_whole(
+    sizes: list[int], data: st.DataObject
+) -> None:
+    payloads = [bytes([size % 251]) * size for size in sizes]
+    stream = b"".join(framed(payload) for payload in payloads)
+    assert received_whole(Framing(LIMIT, whole=True), stream)[0] == payloads
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=20)))
+    pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True) if a < b]
+    framing = Framing(LIMIT, whole=True)
+    assert frames_of(framing, *pieces) == payloads
+    assert framing.held_bytes == 0
+    assert framing.low_water_mark == 1
+
+
+def test_after_a_large_frame_the_length_of_the_next_is_received_alone_and_then_all_of_it() -> None:
+    size = 3 * RECEIVE_LARGE_BYTES
+    large, small = framed(b"x" * size), framed(b"y" * 100)
+    framing = Framing(LIMIT, whole=True)
+    frames, receives = received_whole(framing, large + large + small)
+    assert [len(frame) for frame in frames] == [size, size, 100]
+    rest = size + 4 - RECEIVE_BYTES
+    assert receives == [
+        (RECEIVE_BYTES, 1),
+        (rest, rest),
+        (4, 1),
+        (size, size),
+        (4, 1),
+        (RECEIVE_BYTES, 1),
+    ]
+    assert (framing.receive_bytes, framing.low_water_mark) == (RECEIVE_BYTES, 1)
+
+
+def test_a_frame_received_whole_is_not_copied() -> None:
+    size = RECEIVE_LARGE_BYTES
+    framing = Framing(LIMIT, whole=True)
+    assert frames_of(framing, framed(b"x" * size))
+    assert frames_of(framing, struct.pack(">i", size)) == []
+    payload = b"y" * size
+    framing.feed(payload)
+    assert framing.next_frame() is payload
+
+
+def test_a_frame_above_the_largest_receive_is_received_in_parts() -> None:
+    framing = Framing(3 * RECEIVE_WHOLE_BYTES, whole=True)
+    assert frames_of(framing, struct.pack(">i", 2 * RECEIVE_WHOLE_BYTES + 1)) == []
+    assert (framing.receive_bytes, framing.low_water_mark) == (RECEIVE_WHOLE_BYTES,) * 2
+    part = bytes(RECEIVE_WHOLE_BYTES)
+    assert frames_of(framing, part) == []
+    assert framing.low_water_mark == RECEIVE_WHOLE_BYTES
+    assert frames_of(framing, part) == []
+    assert framing.low_water_mark == 1
+    assert frames_of(framing, b"z") == [part + part + b"z"]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from odradek.model.env import Buffer, Transport
+from odradek.network.framing import LARGE_FRAME_BYTES
 from odradek.network_client.channel import MAX_RESPONSE_BYTES, Channel
 from odradek.network_client.network_metrics import NodeMetrics
 
@@ -31,6 +32,7 @@ class FakeTransport:
         self.write = False
         self.frames: list[bytes] = []
         self.drained = 0
+        self.low_water_mark = 1
         self.ended: list[str] = []
         self.metrics = NodeMetrics(None)
         self.channel = Channel(self, self, self.frames.append, self.ended.append, self.metrics)  # type: ignore[arg-type]
@@ -63,6 +65,9 @@ class FakeTransport:
             raise found
         return found
 
+    def set_low_water_mark(self, count: int) -> None:
+        self.low_water_mark = count
+
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         if self.error is not None:
             raise self.error
@@ -89,6 +94,16 @@ def test_frames_come_out_whole_however_they_arrive() -> None:
     assert wire.frames == [b"one", b"two" * 1000, b"three"]
     wire.arrive(framed(b"four") + framed(b"five"))
     assert wire.frames[3:] == [b"four", b"five"]
+
+
+def test_inside_a_large_frame_the_transport_waits_for_the_rest() -> None:
+    wire = FakeTransport()
+    data = framed(b"x" * (2 * LARGE_FRAME_BYTES))
+    wire.arrive(data[:100])
+    assert wire.low_water_mark == len(data) - 100
+    wire.arrive(data[100:])
+    assert wire.low_water_mark == 1
+    assert wire.frames == [data[4:]]
 
 
 def test_a_sent_frame_leaves_at_once_and_drained_is_called() -> None:

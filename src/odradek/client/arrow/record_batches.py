@@ -29,7 +29,12 @@ from odradek.client.arrow.json_values import JsonValues
 from odradek.client.arrow_types import ArrowBatch
 from odradek.client.consumer.application.poll_loop import ColumnBuffer
 from odradek.client.consumer.arguments import OFFSETS_KEY, metadata_of
-from odradek.protocol.record_columns import BinaryChunk, BinaryColumn
+from odradek.protocol.record_columns import (
+    EDGE_BYTES,
+    MAX_DATA_BYTES,
+    BinaryChunk,
+    BinaryColumn,
+)
 
 INT64_BYTES = 8
 
@@ -61,9 +66,15 @@ def chunk_array(chunk: BinaryChunk, kind: pa.DataType) -> pa.Array:
     """Return the values of a chunk as an array without gaps.
 
     Read as an array, the chunk's buffer alternates values and gaps; every second item is kept.
+    Arrow reserves memory for as many items of the average length. So that it need not enlarge it,
+    and copy, a last gap is as long as all items before it, if the buffer is.
     """
-    length = 2 * chunk.count - 1
-    buffers = [None, pa.py_buffer(chunk.edges), pa.py_buffer(chunk.data)]
+    first = int.from_bytes(chunk.edges[:EDGE_BYTES], "little")
+    last = int.from_bytes(chunk.edges[-EDGE_BYTES:], "little")
+    length = 2 * chunk.count
+    end: int = min(last + (last - first) + length, len(chunk.data), MAX_DATA_BYTES)
+    edges = chunk.edges + end.to_bytes(EDGE_BYTES, "little")
+    buffers = [None, pa.py_buffer(edges), pa.py_buffer(chunk.data)]
     values_and_gaps = pa.Array.from_buffers(kind, length, buffers)
     every_second = pa.py_buffer(b"\x55" * (length // 8 + 1))
     kept = pa.Array.from_buffers(pa.bool_(), length, [None, every_second])
