@@ -15,6 +15,7 @@ from odradek.client.producer.futures import Deliveries
 from odradek.client.producer.record_input import RecordInput
 from odradek.client.producer.send_path import ANY_PARTITION, RecordRouter
 from odradek.client.producer.settings import ProducerSettings, SenderSettings
+from odradek.protocol.records import encode_headers
 from unit.client.producer.accumulating import BATCH_BYTES, ROOMY, Queues
 
 MAX_REQUEST_BYTES = 2 * BATCH_BYTES
@@ -157,3 +158,11 @@ def test_a_partitioner_is_called_without_the_lock_for_each_record_of_columns() -
     appending = Appending(partitioner=choose)
     appending.append(columns_of([{"value": b"1"}, {"value": b"2"}], ("value",)))
     assert locked == [False, False]
+
+
+def test_headers_whose_values_are_a_column_of_nulls_may_be_many() -> None:
+    pairs = pa.array([[{"key": f"h{number}", "value": None} for number in range(20)]])
+    assert pairs.type.value_type.field("value").type == pa.null()
+    batch = pa.record_batch([pa.array([b"v"]), pairs], ["value", "headers"])
+    (source,) = record_inputs(batch, None, "value", "headers", None, None)
+    assert source.headers(0) == encode_headers([(f"h{number}", None) for number in range(20)])

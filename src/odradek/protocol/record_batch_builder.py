@@ -50,6 +50,7 @@ from odradek.protocol.records import (
     varint_size,
     varlong,
     write_record_raw,
+    write_record_slices,
     write_varint,
 )
 
@@ -147,21 +148,46 @@ class RecordBatchBuilder:
         self, key: bytes | None, value: bytes | None, encoded_headers: bytes, timestamp: i64
     ) -> i64:
         """Like `append`, for headers that are already encoded."""
+        delta = self._next_record(timestamp)
+        write_record_raw(self._writer, self.last_offset_delta, delta, key, value, encoded_headers)
+        return HEADER_BYTES + len(self._writer)
+
+    def append_slices(
+        self,
+        keys: bytes,
+        key: i64,
+        key_size: i64,
+        values: bytes,
+        value: i64,
+        value_size: i64,
+        encoded_headers: bytes,
+        timestamp: i64,
+    ) -> i64:
+        """Like `append_raw`, for a key and a value that `write_record_slices` takes."""
+        delta = self._next_record(timestamp)
+        write_record_slices(
+            self._writer,
+            self.last_offset_delta,
+            delta,
+            keys,
+            key,
+            key_size,
+            values,
+            value,
+            value_size,
+            encoded_headers,
+        )
+        return HEADER_BYTES + len(self._writer)
+
+    def _next_record(self, timestamp: i64) -> i64:
+        """Count a record; return its timestamp delta."""
         if self.count == 0:
             self.base_timestamp = timestamp
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
         self.last_offset_delta += 1
-        write_record_raw(
-            self._writer,
-            self.last_offset_delta,
-            timestamp - self.base_timestamp,
-            key,
-            value,
-            encoded_headers,
-        )
         self.count += 1
-        return HEADER_BYTES + len(self._writer)
+        return timestamp - self.base_timestamp
 
     def build(self) -> bytes:
         """Return the batch. The builder can take more records and build again."""

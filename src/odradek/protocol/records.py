@@ -443,6 +443,39 @@ def write_record_raw(
     writer.write(encoded_headers)
 
 
+def write_record_slices(
+    writer: BytesWriter,
+    offset_delta: i64,
+    timestamp_delta: i64,
+    keys: bytes,
+    key: i64,
+    key_size: i64,
+    values: bytes,
+    value: i64,
+    value_size: i64,
+    encoded_headers: bytes,
+) -> None:
+    """Write one record whose key is `keys[key:key + key_size]` and whose value is a slice of
+    `values`; a negative size is null."""
+    length: i64 = 1 + varint_size(timestamp_delta) + varint_size(offset_delta)
+    length += varint_size(key_size) + varint_size(value_size) + len(encoded_headers)
+    if key_size > 0:
+        length += key_size
+    if value_size > 0:
+        length += value_size
+    write_varint(writer, length)
+    writer.append(0)
+    write_varint(writer, timestamp_delta)
+    write_varint(writer, offset_delta)
+    write_varint(writer, key_size)
+    if key_size > 0:
+        writer.write(keys[key : key + key_size])
+    write_varint(writer, value_size)
+    if value_size > 0:
+        writer.write(values[value : value + value_size])
+    writer.write(encoded_headers)
+
+
 def _field_size(content: bytes | None) -> i64:
     if content is None:
         return 1

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from odradek.client.errors import SerializationError
 from odradek.client.producer.record_input import (
+    NULLS,
     BinaryColumn,
     ColumnInput,
     Edges,
@@ -226,12 +227,11 @@ def header_lists(array: pa.Array | None) -> HeadersColumn | None:
     edges, first, last = edges_of(array, wide)
     pairs = array.values.slice(first, last - first)
     keys, values = pairs.flatten()
-    none = BinaryColumn(Validity(b"\0", 0), Edges(b"", 0, False), b"")
     return HeadersColumn(
         validity_of(array),
         edges,
-        binary(keys, "headers") or none,
-        binary(values, "headers") or none,
+        binary(keys, "headers") or NULLS,
+        binary(values, "headers") or NULLS,
     )
 
 

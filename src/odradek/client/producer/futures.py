@@ -404,16 +404,17 @@ class Deliveries:
         self._last: dict[ProduceRequestResult, BatchRun] = {}
         self._current: BatchRun | None = None
 
-    def add(self, result: ProduceRequestResult, index: i64) -> None:
-        """Add a queued record by its batch and its index in it."""
-        self.count += 1
+    def add(self, result: ProduceRequestResult, index: i64, count: i64 = 1) -> None:
+        """Add queued records by their batch and the index of the first of them in it."""
+        self.count += count
         run = self._current
         if run is None or run.result is not result:
             run = self._last.get(result)
         if run is not None and run.first + run.count == index:
-            run.count += 1
+            run.count += count
         else:
             run = BatchRun(result, index)
+            run.count = count
             self._runs.append(run)
             self._last[result] = run
         self._current = run

@@ -40,24 +40,33 @@ MASK: Final[i64] = 0xFFFFFFFF
 
 def murmur2(data: bytes) -> int:
     """Return the 32-bit MurmurHash2 of `data` with Kafka's seed, unsigned."""
-    length: i64 = len(data)
+    return murmur2_slice(data, 0, len(data))
+
+
+def murmur2_slice(data: bytes, start: i64, size: i64) -> i64:
+    """Return `murmur2(data[start:start + size])`."""
     # 32-bit by 31-bit products fit 63 bits: no overflow in a native 64-bit integer.
-    h: i64 = (SEED ^ length) & MASK
-    pos: i64 = 0
-    while length - pos >= 4:
+    h: i64 = (SEED ^ size) & MASK
+    pos = start
+    end = start + size
+    while end - pos >= 4:
         k: i64 = (i64(read_i32_le(data, pos)) * M) & MASK
         k ^= k >> 24
         k = (k * M) & MASK
         h = (h * M) & MASK
         h ^= k
         pos += 4
-    rest = length - pos
+    rest = end - pos
+    byte: i64
     if rest >= 3:
-        h ^= data[pos + 2] << 16
+        byte = data[pos + 2]
+        h ^= byte << 16
     if rest >= 2:
-        h ^= data[pos + 1] << 8
+        byte = data[pos + 1]
+        h ^= byte << 8
     if rest >= 1:
-        h ^= data[pos]
+        byte = data[pos]
+        h ^= byte
         h = (h * M) & MASK
     h ^= h >> 13
     h = (h * M) & MASK
@@ -67,9 +76,14 @@ def murmur2(data: bytes) -> int:
 
 def partition_for_key(key: bytes, partitions: int) -> int:
     """Return the partition of a key among `partitions`."""
+    return partition_for_slice(key, 0, len(key), partitions)
+
+
+def partition_for_slice(data: bytes, start: i64, size: i64, partitions: i64) -> i64:
+    """Return the partition of the key `data[start:start + size]`."""
     if partitions == 1:
         return 0
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
+    return (murmur2_slice(data, start, size) & 0x7FFFFFFF) % partitions
 
 
 NO_PARTITION: Final = -1
@@ -113,6 +127,12 @@ class BuiltInPartitioner:
         if self.partition < 0:
             self.switch()
         return self.partition
+
+    @property
+    def bytes_left(self) -> i64:
+        """How many bytes may be appended to the sticky partition before `update` chooses another,
+        if every time a switch would leave a batch half full."""
+        return 2 * self.sticky_bytes - self.produced_bytes
 
     def update(self, appended_bytes: i64, enable_switch: bool) -> bool:
         """Count bytes appended to the sticky partition; return True if another one was chosen.

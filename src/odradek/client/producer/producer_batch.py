@@ -35,6 +35,7 @@ from mypy_extensions import i64
 from odradek.client.errors import KafkaError
 from odradek.client.producer.buffer_pool import Buffer, BufferPool
 from odradek.client.producer.futures import Delivery, ProduceRequestResult
+from odradek.client.producer.record_input import ColumnInput
 from odradek.model.topics import TopicPartition
 from odradek.protocol.record_batch import (
     HEADER_BYTES,
@@ -46,7 +47,7 @@ from odradek.protocol.record_batch import (
     with_producer_state,
 )
 from odradek.protocol.record_batch_builder import RecordBatchBuilder
-from odradek.protocol.records import encode_headers, size_upper_bound
+from odradek.protocol.records import MAX_OVERHEAD_BYTES, encode_headers, size_upper_bound
 
 log = logging.getLogger(__name__)
 
@@ -205,6 +206,49 @@ class ProducerBatch:
         if after - before > self.max_record_bytes:
             self.max_record_bytes = after - before
         self.count = index + 1
+        return index
+
+    def append_columns(
+        self,
+        columns: ColumnInput,
+        first: i64,
+        end: i64,
+        timestamp_ms: i64,
+        max_record_bytes: i64,
+        max_bytes: i64,
+    ) -> i64:
+        """Append records of plain columns from index `first` on. Return the index at which it
+        stopped: `end`, or that of a record that does not fit or may be larger than
+        `max_record_bytes`, or of the first one after `max_bytes` were appended.
+
+        `timestamp_ms` is for records that have none of their own."""
+        builder = self._builder
+        assert builder is not None
+        keys, values, headers = columns.keys, columns.values, columns.encoded_headers
+        index, limit, size = first, self.limit, self.size
+        stop = size + max_bytes
+        while index < end and size < stop:
+            key, key_size = keys.slice(index)
+            value, value_size = values.slice(index)
+            bound: i64 = MAX_OVERHEAD_BYTES + len(headers)
+            if key_size > 0:
+                bound += key_size
+            if value_size > 0:
+                bound += value_size
+            if bound > max_record_bytes or (self.count > 0 and size + bound > limit):
+                break
+            time_ms = columns.timestamp_ms(index)
+            if time_ms < 0:
+                time_ms = timestamp_ms
+            before: i64 = size
+            size = builder.append_slices(
+                keys.data, key, key_size, values.data, value, value_size, headers, time_ms
+            )
+            if size - before > self.max_record_bytes:
+                self.max_record_bytes = size - before
+            self.count += 1
+            index += 1
+        self.size = size
         return index
 
     def on_delivery(

@@ -35,6 +35,7 @@ from mypy_extensions import i64
 from odradek.client.errors import KafkaError
 from odradek.client.producer.buffer_pool import Buffer, BufferPool
 from odradek.client.producer.futures import (
+    Deliveries,
     ProduceRequestResult,
     WaitStrategy,
     serialized_size,
@@ -42,6 +43,7 @@ from odradek.client.producer.futures import (
 from odradek.client.producer.partition_queue import NO_LEADER, PartitionQueue, TopicQueues
 from odradek.client.producer.partitioner import BuiltInPartitioner
 from odradek.client.producer.producer_batch import DeliveryCallback, ProducerBatch, split
+from odradek.client.producer.record_input import ColumnInput
 from odradek.client.producer.settings import AccumulatorSettings
 from odradek.client.producer.transaction_manager import TransactionManager
 from odradek.model.env import Clock, Random
@@ -243,6 +245,38 @@ class RecordAccumulator:
             queue.open = None
             if partition >= 0 or not partitioner.update(0, True):
                 return None, 0, True
+
+    def append_columns(
+        self,
+        topic: TopicQueues,
+        partition: i64,
+        columns: ColumnInput,
+        first: i64,
+        end: i64,
+        timestamp_ms: i64,
+        max_record_bytes: i64,
+        deliveries: Deliveries,
+    ) -> i64:
+        """Append records of plain columns from index `first` on to the open batch of a partition,
+        as `ProducerBatch.append_columns` does; return the index at which it stopped. The caller
+        holds `lock`.
+
+        No batch becomes full, as the upper bound of a record is larger than its size: the sender
+        need not be woken."""
+        if self.refusal is not None:
+            raise self.refusal
+        partitioner = topic.partitioner
+        batch = topic.queues[partition if partition >= 0 else partitioner.peek()].open
+        if batch is None:
+            return first
+        count, size = batch.count, batch.size
+        max_bytes = batch.limit if partition >= 0 else partitioner.bytes_left
+        index = batch.append_columns(columns, first, end, timestamp_ms, max_record_bytes, max_bytes)
+        if index > first:
+            deliveries.add(batch.result, count, index - first)
+            if partition < 0:
+                partitioner.update(batch.size - size, False)
+        return index
 
     def _begin_batch(self, topic: TopicQueues, partition: i64, buffer: Buffer, now_ms: i64) -> None:
         queue = topic.queues[partition if partition >= 0 else topic.partitioner.peek()]

@@ -97,15 +97,18 @@ def listed(what: str, given: Any) -> list[object]:
 
 @final
 class Validity:
-    """Which values are not null: a bitmap from bit `offset` on; b"" if no value is null."""
+    """Which values are not null: a bitmap from bit `offset` on; b"" if no value is null, or all
+    values are (`all_null`)."""
 
-    def __init__(self, bitmap: bytes, offset: i64) -> None:
+    def __init__(self, bitmap: bytes, offset: i64, all_null: bool = False) -> None:
         self._bitmap = bitmap
         self._offset = offset
+        self._all_null = all_null
+        self._has_bitmap = len(bitmap) > 0
 
     def is_null(self, index: i64) -> bool:
-        if not self._bitmap:
-            return False
+        if not self._has_bitmap:
+            return self._all_null
         at = index + self._offset
         byte: i64 = self._bitmap[at >> 3]
         return (byte >> (at & 7)) & 1 == 0
@@ -136,12 +139,23 @@ class BinaryColumn:
     def __init__(self, validity: Validity, edges: Edges, data: bytes) -> None:
         self._validity = validity
         self._edges = edges
-        self._data = data
+        self.data = data
 
     def get(self, index: i64) -> bytes | None:
         if self._validity.is_null(index):
             return None
-        return self._data[self._edges.at(index) : self._edges.at(index + 1)]
+        return self.data[self._edges.at(index) : self._edges.at(index + 1)]
+
+    def slice(self, index: i64) -> tuple[i64, i64]:
+        """Return where in `data` a value begins, and its size; -1 for null."""
+        if self._validity.is_null(index):
+            return 0, -1
+        start = self._edges.at(index)
+        return start, self._edges.at(index + 1) - start
+
+
+NULLS: Final = BinaryColumn(Validity(b"", 0, True), Edges(b"", 0, False), b"")
+"""A column of nulls, of any length."""
 
 
 @final
@@ -187,8 +201,8 @@ class NumberColumn:
 
 @final
 class ColumnInput(RecordInput):
-    """Columns of equal length; None for a column that is missing. `common_headers` are those of
-    every record."""
+    """Columns of equal length; None for a column that is missing, which is as one of nulls.
+    `common_headers` are those of every record."""
 
     def __init__(
         self,
@@ -202,9 +216,10 @@ class ColumnInput(RecordInput):
     ) -> None:
         super().__init__(count)
         self._common_headers = common_headers
-        self._no_own_headers = encode_headers(common_headers)
-        self._key = key
-        self._value = value
+        self.encoded_headers = encode_headers(common_headers)
+        """The headers of every record, if it is plain."""
+        self.keys = NULLS if key is None else key
+        self.values = NULLS if value is None else value
         self._headers = headers
         self._partition = partition
         self._timestamp = timestamp
@@ -213,20 +228,28 @@ class ColumnInput(RecordInput):
         lock is held, and with it a finalizer that sends."""
 
     def key(self, index: i64) -> bytes | None:
-        column = self._key
-        return None if column is None else column.get(index)
+        return self.keys.get(index)
 
     def value(self, index: i64) -> bytes | None:
-        column = self._value
-        return None if column is None else column.get(index)
+        return self.values.get(index)
 
     def headers(self, index: i64) -> bytes:
         column = self._headers
-        return self._no_own_headers if column is None else column.get(index, self._common_headers)
+        return self.encoded_headers if column is None else column.get(index, self._common_headers)
 
     def partition(self, index: i64) -> i64:
         column = self._partition
         return NO_PARTITION if column is None else column.get(index)
+
+    @property
+    def has_keys(self) -> bool:
+        """True if records may have keys."""
+        return self.keys is not NULLS
+
+    @property
+    def has_partitions(self) -> bool:
+        """True if records may have partitions of their own."""
+        return self._partition is not None
 
     def timestamp_ms(self, index: i64) -> i64:
         column = self._timestamp

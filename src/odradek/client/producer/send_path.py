@@ -29,7 +29,7 @@ from odradek.client.errors import BufferFull, RecordTooLarge, SerializationError
 from odradek.client.producer.buffer_pool import Buffer
 from odradek.client.producer.futures import Deliveries, FutureRecordMetadata, serialized_size
 from odradek.client.producer.partition_queue import TopicQueues
-from odradek.client.producer.partitioner import partition_for_key
+from odradek.client.producer.partitioner import partition_for_key, partition_for_slice
 from odradek.client.producer.producer_batch import DeliveryCallback
 from odradek.client.producer.record_accumulator import RecordAccumulator
 from odradek.client.producer.record_input import ColumnInput, ListInput, RecordInput
@@ -216,34 +216,43 @@ class RecordRouter:
     ) -> i64:
         """Append records up to index `end` to open batches, under one lock: columns call nothing of
         the application's. Return the index of the first one that needs more than that; `end` if
-        there is none. Raises as `send_many`.
-
-        None of them fills its batch, as `size_upper_bound` is larger than its size: the sender need
-        not be woken."""
+        there is none. Raises the accumulator's `refusal`."""
         accumulator = self.accumulator
+        max_record_bytes = self._max_record_bytes - HEADER_BYTES
+        count = queues.partition_count
         index = first
         with accumulator.lock:
             while index < end:
-                chosen, time_ms = columns.partition(index), columns.timestamp_ms(index)
-                if chosen < 0:
-                    chosen = partition
-                if time_ms < 0:
-                    time_ms = timestamp_ms
-                if chosen >= queues.partition_count:
+                chosen = partition
+                same_until = end  # The records before this index go to the same partition.
+                if columns.has_partitions:
+                    same_until = index + 1
+                    own = columns.partition(index)
+                    if own >= 0:
+                        chosen = own
+                if chosen >= count:
                     return index
-                key, value, headers = (
-                    columns.key(index),
-                    columns.value(index),
-                    columns.headers(index),
+                if chosen < 0 and count == 1:
+                    chosen = 0
+                elif chosen < 0 and self._by_key and columns.has_keys:
+                    same_until = index + 1
+                    start, size = columns.keys.slice(index)
+                    chosen = STICKY_PARTITION
+                    if size >= 0:
+                        chosen = partition_for_slice(columns.keys.data, start, size, count)
+                reached = accumulator.append_columns(
+                    queues,
+                    chosen,
+                    columns,
+                    index,
+                    same_until,
+                    timestamp_ms,
+                    max_record_bytes,
+                    deliveries,
                 )
-                chosen = self._choose_partition(queues, chosen, key, value, headers)
-                result, place, _ = accumulator.try_append(
-                    queues, chosen, time_ms, key, value, headers, None
-                )
-                if result is None:
+                if reached == index:
                     return index
-                deliveries.add(result, place)
-                index += 1
+                index = reached
         return index
 
     def append(self, record: SerializedRecord, spare: Buffer | None) -> FutureRecordMetadata | None:
