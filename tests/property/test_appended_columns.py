@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -136,6 +137,17 @@ def test_columns_become_the_batches_that_single_records_become(
     assert len(together.deliveries) == len(rows) - len(together.refused)
     assert together.queues.woken == single.queues.woken
     assert together.batches() == single.batches()
+
+
+@pytest.mark.parametrize("rows", range(1, 20))
+def test_columns_leave_the_sticky_partition_when_single_records_do_if_batches_are_sent_half_full(
+    rows: int,
+) -> None:
+    together, single = Appending((1, 1, 1)), Appending((1, 1, 1), partitioner=no_choice)
+    for _ in range(30):
+        for appending in (together, single):
+            appending.append(columns_of([{"value": bytes(60)}] * rows, ("value",)))
+        assert together.batches() == single.batches()
 
 
 def test_a_record_of_columns_that_is_too_large_is_refused_after_those_before_it() -> None:
