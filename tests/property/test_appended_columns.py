@@ -3,6 +3,7 @@ same records appended one by one, as a partitioner of the application has it."""
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.client.arrow.arrow_input import record_inputs
-from odradek.client.errors import RecordTooLarge
+from odradek.client.errors import RecordTooLarge, SerializationError
 from odradek.client.producer.futures import Deliveries
-from odradek.client.producer.record_input import RecordInput
+from odradek.client.producer.record_input import (
+    BinaryColumn,
+    ColumnInput,
+    Edges,
+    RecordInput,
+    Validity,
+)
 from odradek.client.producer.send_path import ANY_PARTITION, RecordRouter
 from odradek.client.producer.settings import ProducerSettings, SenderSettings
-from odradek.protocol.records import encode_headers
+from odradek.protocol.record_batch import RecordBatchHeader, records_of
+from odradek.protocol.records import Header, encode_headers
 from unit.client.producer.accumulating import BATCH_BYTES, ROOMY, Queues
 
 MAX_REQUEST_BYTES = 2 * BATCH_BYTES
@@ -45,10 +53,15 @@ ROWS = st.lists(
 )
 
 
+COMMON_HEADERS: list[Header] = [("common", b"1")]
+
+
 def columns_of(rows: list[Row], names: tuple[str, ...]) -> RecordInput:
+    """Return the rows as a slice of longer columns."""
+    longer = [rows[-1], *rows]
     batch = pa.record_batch(
-        [pa.array([row[name] for row in rows], FIELDS[name]) for name in names], list(names)
-    )
+        [pa.array([row[name] for row in longer], FIELDS[name]) for name in names], list(names)
+    ).slice(1)
     given = {name: name if name in names else None for name in FIELDS}
     return next(
         record_inputs(
@@ -58,6 +71,7 @@ def columns_of(rows: list[Row], names: tuple[str, ...]) -> RecordInput:
             given["headers"],
             given["partition"],
             given["timestamp"],
+            COMMON_HEADERS,
         )
     )
 
@@ -170,6 +184,26 @@ def test_a_partitioner_is_called_without_the_lock_for_each_record_of_columns() -
     appending = Appending(partitioner=choose)
     appending.append(columns_of([{"value": b"1"}, {"value": b"2"}], ("value",)))
     assert locked == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("edges", "before"), [([0, 5, 3, 8], 1), ([0, 3, 12, 8], 1), ([4, -1, 2, 8], 0)]
+)
+@pytest.mark.parametrize("leaders", [(1,), (1, 1, 1)])
+@pytest.mark.parametrize("column", ["key", "value"])
+def test_wrong_edges_of_a_column_are_refused_and_do_not_spoil_the_batch_of_records_before(
+    edges: list[int], before: int, leaders: tuple[int, ...], column: str
+) -> None:
+    wrong = BinaryColumn(Validity(b"", 0), Edges(struct.pack("4i", *edges), 0, False), b"abcdefgh")
+    right = BinaryColumn(Validity(b"", 0), Edges(struct.pack("4i", 0, 1, 2, 3), 0, False), b"xyz")
+    key, value = (wrong, right) if column == "key" else (right, wrong)
+    appending = Appending(leaders)
+    appending.append(columns_of([{"value": b"right"}], ("value",)))
+    with pytest.raises(SerializationError, match="gave wrong offsets"):
+        appending.append(ColumnInput(3, key, value, None, None, None))
+    batches = [batch for _, batch in appending.batches()]
+    found = [len(list(records_of(batch, RecordBatchHeader(batch, 0)))) for batch in batches]
+    assert sum(found) == 1 + before == len(appending.deliveries)
 
 
 def test_headers_whose_values_are_a_column_of_nulls_may_be_many() -> None:

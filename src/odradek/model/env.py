@@ -149,11 +149,11 @@ class Transport(Protocol):
         """
         ...
 
-    def set_low_water_mark(self, count: int) -> None:
+    def set_low_water_mark(self, count: int) -> int:
         """Report the transport readable only when `count` bytes have arrived, or the stream has
-        ended, where that is possible.
+        ended. Return the mark that was set: fewer if the system holds fewer, 1 if it has no marks.
 
-        The system may report it earlier, for example if its buffer holds less. Raises `OSError`.
+        The system may report it earlier all the same.
         """
         ...
 

@@ -16,7 +16,7 @@ Python objects.
 A frame is a `bytes` object of its own, which does not keep the received data alive. The contents of
 frames are not read.
 
-A client receives large frames whole (`whole`), if their sender is fast: after a large frame it
+A client receives large frames whole, as long as the system holds them (`whole_bytes`): after one it
 receives the next length alone, then waits until the rest has arrived (`low_water_mark`), and
 receives that at once. A frame of one piece is not copied.
 """
@@ -38,13 +38,13 @@ fills.
 """
 
 RECEIVE_LARGE_BYTES: Final = 1024 * 1024
-"""The largest receive: inside a large frame, while receives fill their buffers."""
+"""The largest receive of a piece: inside a large frame, while receives fill their buffers."""
 
 LARGE_FRAME_BYTES: Final = 256 * 1024
-"""Frames of at least this size are received whole."""
+"""What is missing of a frame is awaited, and received at once, from this size on."""
 
 RECEIVE_WHOLE_BYTES: Final = 16 * 1024 * 1024
-"""The largest receive of a frame that is received whole."""
+"""Up to this size, a client receives frames whole."""
 
 LENGTH_BYTES: Final = 4
 
@@ -79,12 +79,12 @@ class Framing:
         "low_water_mark",
         "pending",
         "receive_bytes",
-        "whole",
+        "whole_bytes",
     )
 
-    def __init__(self, limit: int, whole: bool = False) -> None:
-        self.whole = whole
-        """True if large frames are received whole."""
+    def __init__(self, limit: int, whole_bytes: int = 0) -> None:
+        self.whole_bytes = whole_bytes
+        """Large frames up to this size are received whole."""
         self.limit = limit
         """The greatest allowed length in bytes; a change applies from the next length on."""
         self.receive_bytes = RECEIVE_BYTES
@@ -133,11 +133,12 @@ class Framing:
         """
         self._missing = missing
         pieces = self._pieces
+        awaited = self.low_water_mark > 1
         if pieces is None:
             pieces = self._pieces = []
-        if self.whole and missing >= LARGE_FRAME_BYTES:
-            whole = missing if missing < RECEIVE_WHOLE_BYTES else RECEIVE_WHOLE_BYTES
-            self.receive_bytes = self.low_water_mark = whole
+            awaited = missing <= self.whole_bytes
+        if awaited and missing >= LARGE_FRAME_BYTES:
+            self.receive_bytes = self.low_water_mark = missing
         else:
             large = missing if missing < RECEIVE_LARGE_BYTES else RECEIVE_LARGE_BYTES
             self.receive_bytes = large if full and large > RECEIVE_BYTES else RECEIVE_BYTES
@@ -151,6 +152,12 @@ class Framing:
             last += data
         else:
             pieces.append(bytearray(data))
+
+    def lower_whole_bytes(self, whole_bytes: int) -> None:
+        """Receive larger frames in pieces, the present one too: the system does not hold them."""
+        self.whole_bytes = whole_bytes
+        self.receive_bytes = RECEIVE_BYTES
+        self.low_water_mark = 1
 
     def next_frame(self) -> bytes | None:
         """Return the next whole frame without its length, None if there is none.
@@ -186,7 +193,7 @@ class Framing:
             return None
         frame = b"".join(pieces)
         self._pieces = None
-        if self.whole and len(frame) >= LARGE_FRAME_BYTES:
+        if LARGE_FRAME_BYTES <= len(frame) <= self.whole_bytes:
             self.receive_bytes = LENGTH_BYTES
         if self._position == len(self._data):
             self._data, self._position, self.pending = b"", 0, False

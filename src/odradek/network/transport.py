@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 import sys
 from collections.abc import Sequence
@@ -21,8 +22,8 @@ MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
 LOST: Final = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN})
 """Errors of a lost connection that are not a `ConnectionError`."""
 
-HAS_LOW_WATER_MARK: Final = sys.platform == "linux"
-"""Linux lowers a mark above what the receive buffer can grow to. Elsewhere it is not used."""
+LOW_WATER_MARKS_SINCE: Final = (5, 10)
+"""Older versions of Linux could wait for ever for a mark that the receive buffer does not hold."""
 
 READ_FALLBACK_BYTES: Final = 256 * 1024
 """The most bytes that one `send_file` reads of a file without a descriptor."""
@@ -34,6 +35,19 @@ def set_buffers(unconnected: socket.socket, buffers: SocketBuffers) -> None:
         unconnected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffers.send_bytes)
     if buffers.receive_bytes >= 0:
         unconnected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffers.receive_bytes)
+
+
+def has_low_water_marks(system: str, release: str) -> bool:
+    """True if a system waits for a low-water mark, and lowers one that it cannot wait for."""
+    version = re.match(r"(\d+)\.(\d+)", release)
+    if system != "linux" or version is None:
+        return False
+    return (int(version[1]), int(version[2])) >= LOW_WATER_MARKS_SINCE
+
+
+HAS_LOW_WATER_MARKS: Final = hasattr(os, "uname") and has_low_water_marks(
+    sys.platform, os.uname().release
+)
 
 
 class SocketTransport:
@@ -60,9 +74,14 @@ class SocketTransport:
         except (BlockingIOError, InterruptedError):
             return None
 
-    def set_low_water_mark(self, count: int) -> None:
-        if HAS_LOW_WATER_MARK:
+    def set_low_water_mark(self, count: int) -> int:
+        if not HAS_LOW_WATER_MARKS:
+            return 1
+        try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+            return self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+        except OSError:  # For example a sandbox that refuses the option.
+            return 1
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         try:

@@ -6,7 +6,7 @@
 
 It knows neither requests nor time. Bytes are written at once, as far as the transport takes them,
 and the rest when it takes more. The batches of a produce request are sent without a copy, and a
-response arrives as one `bytes` object; a large one without a copy, if the node sends fast.
+response arrives as one `bytes` object; a large one without a copy, if the system holds it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from odradek.model.env import Network, Transport
-from odradek.network.framing import FrameError, Framing
+from odradek.network.framing import RECEIVE_WHOLE_BYTES, FrameError, Framing
 from odradek.network.output import BLOCKED, DONE, OutputQueue, Part
 from odradek.network_client.network_metrics import NodeMetrics
 
@@ -57,7 +57,7 @@ class Channel:
         self._closed = closed
         self._metrics = metrics
         self._drained: Callable[[], None] | None = None
-        self._framing = Framing(max_response_bytes, True)
+        self._framing = Framing(max_response_bytes, RECEIVE_WHOLE_BYTES)
         self._low_water_mark = 1
         self._output = OutputQueue()
         self.blocked = False
@@ -150,11 +150,12 @@ class Channel:
             self._set_low_water_mark(framing.low_water_mark)
 
     def _set_low_water_mark(self, count: int) -> None:
+        """Set the transport's mark. Without a mark that high, the frame is received in pieces."""
+        granted = self._transport.set_low_water_mark(count)
+        if granted < count:
+            self._framing.lower_whole_bytes(granted)
+            count = self._transport.set_low_water_mark(1)
         self._low_water_mark = count
-        try:
-            self._transport.set_low_water_mark(count)
-        except OSError as error:
-            self._fail(f"receiving failed: {error}")
 
     def _fail(self, reason: str) -> None:
         if self.open:

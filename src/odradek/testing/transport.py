@@ -106,8 +106,9 @@ class SimTransport:
         self._give_back(take)
         return data
 
-    def set_low_water_mark(self, count: int) -> None:
-        """Do nothing: the simulation reports every byte, as a system may."""
+    def set_low_water_mark(self, count: int) -> int:
+        """The simulation reports every byte: it has no marks."""
+        return 1
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         self._check_open()

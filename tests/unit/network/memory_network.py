@@ -80,7 +80,7 @@ class MemoryTransport:
         del self.inbox[:count]
         return data
 
-    def set_low_water_mark(self, count: int) -> None:
+    def set_low_water_mark(self, count: int) -> int:
         raise AssertionError("the server takes what has arrived")
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:

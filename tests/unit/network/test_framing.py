@@ -175,10 +175,10 @@ def test_any_split_of_a_stream_yields_the_same_frames_if_they_are_received_whole
 ) -> None:
     payloads = [bytes([size % 251]) * size for size in sizes]
     stream = b"".join(framed(payload) for payload in payloads)
-    assert received_whole(Framing(LIMIT, whole=True), stream)[0] == payloads
+    assert received_whole(Framing(LIMIT, RECEIVE_WHOLE_BYTES), stream)[0] == payloads
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=20)))
     pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True) if a < b]
-    framing = Framing(LIMIT, whole=True)
+    framing = Framing(LIMIT, RECEIVE_WHOLE_BYTES)
     assert frames_of(framing, *pieces) == payloads
     assert framing.held_bytes == 0
     assert framing.low_water_mark == 1
@@ -187,7 +187,7 @@ def test_any_split_of_a_stream_yields_the_same_frames_if_they_are_received_whole
 def test_after_a_large_frame_the_length_of_the_next_is_received_alone_and_then_all_of_it() -> None:
     size = 3 * RECEIVE_LARGE_BYTES
     large, small = framed(b"x" * size), framed(b"y" * 100)
-    framing = Framing(LIMIT, whole=True)
+    framing = Framing(LIMIT, RECEIVE_WHOLE_BYTES)
     frames, receives = received_whole(framing, large + large + small)
     assert [len(frame) for frame in frames] == [size, size, 100]
     rest = size + 4 - RECEIVE_BYTES
@@ -204,7 +204,7 @@ def test_after_a_large_frame_the_length_of_the_next_is_received_alone_and_then_a
 
 def test_a_frame_received_whole_is_not_copied() -> None:
     size = RECEIVE_LARGE_BYTES
-    framing = Framing(LIMIT, whole=True)
+    framing = Framing(LIMIT, RECEIVE_WHOLE_BYTES)
     assert frames_of(framing, framed(b"x" * size))
     assert frames_of(framing, struct.pack(">i", size)) == []
     payload = b"y" * size
@@ -212,13 +212,16 @@ def test_a_frame_received_whole_is_not_copied() -> None:
     assert framing.next_frame() is payload
 
 
-def test_a_frame_above_the_largest_receive_is_received_in_parts() -> None:
-    framing = Framing(3 * RECEIVE_WHOLE_BYTES, whole=True)
-    assert frames_of(framing, struct.pack(">i", 2 * RECEIVE_WHOLE_BYTES + 1)) == []
-    assert (framing.receive_bytes, framing.low_water_mark) == (RECEIVE_WHOLE_BYTES,) * 2
-    part = bytes(RECEIVE_WHOLE_BYTES)
-    assert frames_of(framing, part) == []
-    assert framing.low_water_mark == RECEIVE_WHOLE_BYTES
-    assert frames_of(framing, part) == []
-    assert framing.low_water_mark == 1
-    assert frames_of(framing, b"z") == [part + part + b"z"]
+def test_frames_that_the_system_does_not_hold_are_received_in_pieces() -> None:
+    size = 3 * RECEIVE_LARGE_BYTES
+    framing = Framing(LIMIT, RECEIVE_WHOLE_BYTES)
+    assert frames_of(framing, struct.pack(">i", size)) == []
+    assert framing.low_water_mark == size
+    framing.lower_whole_bytes(size // 2)
+    assert (framing.receive_bytes, framing.low_water_mark) == (RECEIVE_BYTES, 1)
+    frames, receives = received_whole(framing, b"x" * size + framed(b"y" * size))
+    assert frames == [b"x" * size, b"y" * size]
+    assert {mark for _, mark in receives} == {1}
+    assert max(count for count, _ in receives) == RECEIVE_LARGE_BYTES
+    _, receives = received_whole(framing, framed(b"z" * LARGE_FRAME_BYTES) * 2)
+    assert receives[-1] == (LARGE_FRAME_BYTES, LARGE_FRAME_BYTES), "smaller ones still whole"

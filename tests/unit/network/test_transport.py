@@ -1,16 +1,26 @@
-"""SocketTransport over loopback: when a low-water mark lets it be readable."""
+"""SocketTransport over loopback: low-water marks, and what a `Channel` makes of them."""
 
 from __future__ import annotations
 
+import os
 import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from threading import Thread
 
 import pytest
 
-from odradek.network.transport import HAS_LOW_WATER_MARK, SocketTransport
+from odradek.network.framing import LARGE_FRAME_BYTES
+from odradek.network.transport import (
+    HAS_LOW_WATER_MARKS,
+    SocketTransport,
+    has_low_water_marks,
+)
+from odradek.network_client.channel import Channel
+from odradek.network_client.network_metrics import NodeMetrics
+from unit.network.memory_network import framed
 
-pytestmark = pytest.mark.skipif(not HAS_LOW_WATER_MARK, reason="the system's marks are not used")
+with_marks = pytest.mark.skipif(not HAS_LOW_WATER_MARKS, reason="the system's marks are not used")
 
 FAR_ABOVE_ANY_BUFFER = 1 << 30
 
@@ -30,11 +40,12 @@ def is_readable(transport: SocketTransport, within_s: float = 0) -> bool:
     return bool(select.select([transport.fileno()], [], [], within_s)[0])
 
 
+@with_marks
 def test_it_is_readable_when_the_mark_is_reached_and_not_before(
     ends: tuple[SocketTransport, socket.socket],
 ) -> None:
     transport, peer = ends
-    transport.set_low_water_mark(100)
+    assert transport.set_low_water_mark(100) == 100
     peer.sendall(b"x" * 99)
     assert not is_readable(transport, within_s=0.05)
     peer.sendall(b"x")
@@ -42,6 +53,7 @@ def test_it_is_readable_when_the_mark_is_reached_and_not_before(
     assert transport.receive(1000) == b"x" * 100
 
 
+@with_marks
 def test_a_lower_mark_makes_it_readable_for_what_has_arrived(
     ends: tuple[SocketTransport, socket.socket],
 ) -> None:
@@ -53,6 +65,7 @@ def test_a_lower_mark_makes_it_readable_for_what_has_arrived(
     assert is_readable(transport)
 
 
+@with_marks
 def test_the_end_of_the_stream_is_reported_below_the_mark(
     ends: tuple[SocketTransport, socket.socket],
 ) -> None:
@@ -69,7 +82,7 @@ def test_a_mark_above_the_receive_buffer_does_not_stop_the_stream(
     ends: tuple[SocketTransport, socket.socket],
 ) -> None:
     transport, peer = ends
-    transport.set_low_water_mark(FAR_ABOVE_ANY_BUFFER)
+    assert transport.set_low_water_mark(FAR_ABOVE_ANY_BUFFER) < FAR_ABOVE_ANY_BUFFER
     peer.setblocking(False)
     sent = 0
     while not is_readable(transport, within_s=0.01):
@@ -78,3 +91,60 @@ def test_a_mark_above_the_receive_buffer_does_not_stop_the_stream(
         except BlockingIOError:
             assert is_readable(transport, within_s=5), f"stopped after {sent} bytes"
     assert transport.receive(1000) == bytes(1000)
+
+
+@pytest.mark.parametrize(
+    ("system", "release", "has"),
+    [
+        ("linux", "5.10.0-28-amd64", True),
+        ("linux", "6.1", True),
+        ("linux", "5.4.0-150-generic", False),
+        ("linux", "4.18.0-513.el8.x86_64", False),
+        ("linux", "unknown", False),
+        ("darwin", "23.5.0", False),
+    ],
+)
+def test_marks_are_used_where_the_system_lowers_those_that_it_cannot_wait_for(
+    system: str, release: str, has: bool
+) -> None:
+    assert has_low_water_marks(system, release) is has
+
+
+class PolledNetwork:
+    """Calls a transport's callback while it is readable."""
+
+    readable: Callable[[], None]
+
+    def register(
+        self, transport: SocketTransport, readable: Callable[[], None], _: Callable[[], None]
+    ) -> None:
+        self.readable = readable
+
+    def set_interest(self, transport: SocketTransport, *, read: bool, write: bool) -> None:
+        raise AssertionError("nothing is sent")
+
+    def unregister(self, transport: SocketTransport) -> None:
+        raise AssertionError("the channel stays open")
+
+
+@pytest.mark.parametrize("receive_buffer", [None, 16 * 1024])
+def test_a_channel_receives_large_and_small_frames_in_any_order(
+    ends: tuple[SocketTransport, socket.socket], receive_buffer: int | None
+) -> None:
+    transport, peer = ends
+    if receive_buffer is not None:
+        with socket.socket(fileno=os.dup(transport.fileno())) as ours:
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    sizes = [10, 8 * LARGE_FRAME_BYTES, 10, 2 * LARGE_FRAME_BYTES, 3 * LARGE_FRAME_BYTES, 1, 1]
+    payloads = [bytes([index]) * size for index, size in enumerate(sizes)]
+    frames: list[bytes] = []
+    ended: list[str] = []
+    network = PolledNetwork()
+    Channel(network, transport, frames.append, ended.append, NodeMetrics(None))  # type: ignore[arg-type]
+    sender = Thread(target=peer.sendall, args=(b"".join(map(framed, payloads)),))
+    sender.start()
+    while len(frames) < len(payloads):
+        assert is_readable(transport, within_s=20), f"{len(frames)} frames came"
+        network.readable()
+    sender.join()
+    assert frames == payloads and not ended

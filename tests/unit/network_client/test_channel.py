@@ -33,6 +33,8 @@ class FakeTransport:
         self.frames: list[bytes] = []
         self.drained = 0
         self.low_water_mark = 1
+        self.held_bytes = 1 << 30
+        """How many received bytes the system holds."""
         self.ended: list[str] = []
         self.metrics = NodeMetrics(None)
         self.channel = Channel(self, self, self.frames.append, self.ended.append, self.metrics)  # type: ignore[arg-type]
@@ -65,8 +67,9 @@ class FakeTransport:
             raise found
         return found
 
-    def set_low_water_mark(self, count: int) -> None:
-        self.low_water_mark = count
+    def set_low_water_mark(self, count: int) -> int:
+        self.low_water_mark = min(count, self.held_bytes)
+        return self.low_water_mark
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         if self.error is not None:
@@ -104,6 +107,20 @@ def test_inside_a_large_frame_the_transport_waits_for_the_rest() -> None:
     wire.arrive(data[100:])
     assert wire.low_water_mark == 1
     assert wire.frames == [data[4:]]
+
+
+def test_a_frame_larger_than_the_system_holds_is_taken_as_it_arrives() -> None:
+    wire = FakeTransport()
+    wire.held_bytes = LARGE_FRAME_BYTES
+    large, small = framed(b"x" * (3 * LARGE_FRAME_BYTES)), framed(b"y" * LARGE_FRAME_BYTES)
+    wire.arrive(large[:100])
+    assert wire.low_water_mark == 1
+    wire.arrive(large[100:])
+    wire.arrive(small[:4])
+    assert wire.low_water_mark == LARGE_FRAME_BYTES, "smaller ones are awaited"
+    wire.arrive(small[4:])
+    assert wire.low_water_mark == 1
+    assert wire.frames == [large[4:], small[4:]]
 
 
 def test_a_sent_frame_leaves_at_once_and_drained_is_called() -> None:

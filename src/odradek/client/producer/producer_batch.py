@@ -35,7 +35,7 @@ from mypy_extensions import i64
 from odradek.client.errors import KafkaError
 from odradek.client.producer.buffer_pool import Buffer, BufferPool
 from odradek.client.producer.futures import Delivery, ProduceRequestResult
-from odradek.client.producer.record_input import ColumnInput
+from odradek.client.producer.record_input import NO_SLICE, ColumnInput
 from odradek.model.topics import TopicPartition
 from odradek.protocol.record_batch import (
     HEADER_BYTES,
@@ -218,8 +218,8 @@ class ProducerBatch:
         max_bytes: i64,
     ) -> i64:
         """Append records of plain columns from index `first` on. Return the index at which it
-        stopped: `end`, or that of a record that does not fit or may be larger than
-        `max_record_bytes`, or of the first one after `max_bytes` were appended.
+        stopped: `end`, or that of a record that does not fit, may be larger than
+        `max_record_bytes`, or has wrong edges, or of the first one after `max_bytes` were appended.
 
         `timestamp_ms` is for records that have none of their own."""
         builder = self._builder
@@ -230,6 +230,8 @@ class ProducerBatch:
         while index < end and size < stop:
             key, key_size = keys.slice(index)
             value, value_size = values.slice(index)
+            if key_size == NO_SLICE or value_size == NO_SLICE:
+                break
             bound: i64 = MAX_OVERHEAD_BYTES + len(headers)
             if key_size > 0:
                 bound += key_size

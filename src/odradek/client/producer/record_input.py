@@ -21,6 +21,8 @@ from odradek.protocol.records import NO_HEADERS, Header, encode_headers
 
 NO_PARTITION: Final[i64] = -1
 NO_TIMESTAMP: Final[i64] = -1
+NULL_SIZE: Final[i64] = -1
+NO_SLICE: Final[i64] = -2
 NO_HEADER_LIST: Final[list[Header]] = []
 
 
@@ -142,16 +144,26 @@ class BinaryColumn:
         self.data = data
 
     def get(self, index: i64) -> bytes | None:
-        if self._validity.is_null(index):
+        """Return a value. Raises `SerializationError` if its edges are not those of a slice."""
+        start, size = self.slice(index)
+        if size == NULL_SIZE:
             return None
-        return self.data[self._edges.at(index) : self._edges.at(index + 1)]
+        if size == NO_SLICE:
+            raise SerializationError(
+                f"value {index} of a column ends before it begins, or outside the column's "
+                f"{len(self.data)} bytes: what exported the Arrow data gave wrong offsets"
+            )
+        return self.data[start : start + size]
 
     def slice(self, index: i64) -> tuple[i64, i64]:
-        """Return where in `data` a value begins, and its size; -1 for null."""
+        """Return where in `data` a value begins, and its size; -1 for null, -2 if the edges are not
+        those of a slice."""
         if self._validity.is_null(index):
-            return 0, -1
-        start = self._edges.at(index)
-        return start, self._edges.at(index + 1) - start
+            return 0, NULL_SIZE
+        start, end = self._edges.at(index), self._edges.at(index + 1)
+        if start < 0 or end < start or end > len(self.data):
+            return 0, NO_SLICE
+        return start, end - start
 
 
 NULLS: Final = BinaryColumn(Validity(b"", 0, True), Edges(b"", 0, False), b"")

@@ -32,7 +32,7 @@ from odradek.client.producer.partition_queue import TopicQueues
 from odradek.client.producer.partitioner import partition_for_key, partition_for_slice
 from odradek.client.producer.producer_batch import DeliveryCallback
 from odradek.client.producer.record_accumulator import RecordAccumulator
-from odradek.client.producer.record_input import ColumnInput, ListInput, RecordInput
+from odradek.client.producer.record_input import NO_SLICE, ColumnInput, ListInput, RecordInput
 from odradek.client.producer.settings import Partitioner, ProducerSettings
 from odradek.client.serializers import Serializer, headers_of
 from odradek.model.env import Clock
@@ -237,6 +237,8 @@ class RecordRouter:
                 elif chosen < 0 and self._by_key and columns.has_keys:
                     same_until = index + 1
                     start, size = columns.keys.slice(index)
+                    if size == NO_SLICE:
+                        return index
                     chosen = STICKY_PARTITION
                     if size >= 0:
                         chosen = partition_for_slice(columns.keys.data, start, size, count)
