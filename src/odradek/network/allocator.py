@@ -1,4 +1,4 @@
-"""What the allocator of glibc does with freed memory: see mallopt(3) and malloc_trim(3).
+"""Sets how glibc's allocator treats freed memory: see mallopt(3) and malloc_trim(3).
 
 By default it returns every freed megabyte to the kernel, and the next buffer gets new pages, zeroed
 one page fault at a time. Other allocators (musl's, macOS's) have no such settings.

@@ -41,7 +41,7 @@ RECEIVE_LARGE_BYTES: Final = 1024 * 1024
 """The largest receive of a piece: inside a large frame, while receives fill their buffers."""
 
 LARGE_FRAME_BYTES: Final = 256 * 1024
-"""What is missing of a frame is awaited, and received at once, from this size on."""
+"""A frame that lacks at least this many bytes is awaited, and received at once."""
 
 RECEIVE_WHOLE_BYTES: Final = 16 * 1024 * 1024
 """Up to this size, a client receives frames whole."""
