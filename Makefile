@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check reference interop spark42 bench compile wheels sim chaos clean
+.PHONY: help setup demo test check reference interop sparkcluster spark42 bench compile wheels sim chaos clean
 
 help: ## this list
-	@grep -E '^[a-z0-9]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z0-9]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
 setup: ## virtual environment, dependencies, compiled leaves, a Java runtime; leaves .venv/bin/odradek
 	@PYTHON=$(PYTHON) scripts/setup $(filter setup,$(MAKECMDGOALS))
@@ -15,7 +15,7 @@ setup: ## virtual environment, dependencies, compiled leaves, a Java runtime; le
 demo: setup ## the main job: 336,776 real flights through the broker and Spark to a verified result
 	@$(BIN)/odradek demo $(ARGS)
 
-test: setup ## all tests but interop: units, properties, real clients, simulator, Spark
+test: setup ## units, properties, real clients, simulator, local Spark
 	@scripts/test $(ARGS)
 
 check: setup ## format, lint, types, import contracts
@@ -25,7 +25,10 @@ reference: setup ## regenerate most of docs/reference, and config/keywords.py, f
 	@$(BIN)/python -m scripts.reference
 
 interop: setup ## against Java clients and a real Apache Kafka (needs Java 17+ and Maven)
-	@$(BIN)/python -m pytest -m interop -n 2 --dist loadfile --no-loadscope-reorder tests/interop $(ARGS)
+	@$(BIN)/python -m pytest -m interop -n 4 --dist loadfile --no-loadscope-reorder tests/interop $(ARGS)
+
+sparkcluster: setup ## the tests on a standalone cluster of Spark processes (2-4 minutes)
+	@$(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
 
 spark42: setup ## the Spark tests under PySpark 4.2, the oldest supported version (3-5 minutes)
 	@scripts/spark42 $(ARGS)

@@ -1,4 +1,4 @@
-"""Run all tests but the interop ones: `python -m scripts.all_tests`.
+"""Run all tests but those of a Spark cluster and the interop ones: `python -m scripts.all_tests`.
 
 There are lines of parts, which run at the same time, so that one computes while the others wait for
 processes and timers:
@@ -8,7 +8,6 @@ processes and timers:
     real clients
     the command
     Spark on this machine
-    Spark on a standalone cluster of processes, with an archive of `odradek spark pack`
 
 What computes gets the processors that the others leave: its tests have simulated time, and those
 of the others do not wait longer than they must. The output of the first line appears as it comes,
@@ -112,7 +111,6 @@ WAITING_PARTS = (
     Part("real clients", ("tests/clients",)),
     Part("the command", ("tests/cli",)),
     Part("Spark", ("-m", "spark", "tests/spark")),
-    Part("a Spark cluster", ("-m", "cluster", "tests/cluster")),
 )
 
 

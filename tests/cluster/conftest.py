@@ -1,7 +1,7 @@
 """One standalone cluster, one archive of `odradek spark pack` and one broker for all tests here.
 
-These tests have a process of their own (`scripts/test` sees to it): it may hold one Spark context,
-and that of `tests/spark` is local. The hosts of the cluster have a Python without Odradek; all that
+These tests have a process of their own (`make sparkcluster`): it may hold one Spark context, and
+that of `tests/spark` is local. The hosts of the cluster have a Python without Odradek; all that
 executors run comes out of the archive.
 """
 

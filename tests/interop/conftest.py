@@ -31,8 +31,8 @@ THREE_NODES = (
     "test_prepared_transactions_like_kafka",
     "test_cluster_commands",
 )
-FIRST = (*THREE_NODES, "test_spark_")
-"""What takes longest, so that no worker of pytest-xdist ends long after the other. The last one of
+FIRST = (*THREE_NODES, "test_differential", "test_groups_of_kafka", "test_spark_")
+"""What takes longest, so that no worker of pytest-xdist ends long after the others. The last one of
 the three nodes takes a node away from the cluster that the others compare with.
 """
 

@@ -71,11 +71,14 @@ def test_a_line_stands_behind_other_processes_by_its_nice_value(tmp_path: Path) 
     assert line.failed == []
 
 
-def test_each_directory_of_tests_is_run_by_one_line() -> None:
+def test_each_directory_of_tests_is_run_by_one_line_or_a_target_of_its_own() -> None:
     tests = Path(__file__).parents[1]
+    makefile = (tests.parent / "Makefile").read_text()
     with_tests = {path.parts[len(tests.parts)] for path in tests.glob("*/**/test_*.py")}
     named = {part.arguments[-1].removeprefix("tests/") for part in WAITING_PARTS}
-    assert named | {"interop"} == set(OF_OTHER_LINES) <= with_tests
+    targets = {name for name in with_tests if f"-m {name} " in makefile}
+    assert targets == {"cluster", "interop"}
+    assert named | targets == set(OF_OTHER_LINES) <= with_tests
 
 
 def test_each_module_of_the_other_directories_is_run_by_one_computing_part() -> None:
