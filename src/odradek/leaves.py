@@ -102,6 +102,7 @@ LEAVES: tuple[str, ...] = (
     "odradek.log.transaction_index",
     "odradek.log.verification",
     "odradek.model.byte_ranges",
+    "odradek.model.column_builders",
     "odradek.model.histogram",
     "odradek.model.java_hash",
     "odradek.model.sampled_stat",
