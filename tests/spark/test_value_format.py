@@ -96,7 +96,28 @@ def test_valid_and_invalid_texts_decode_as_from_json(spark, ddl):
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "+05:30"])
 def test_times_equal_those_of_from_json_in_the_session_zone(spark, session_zone, zone):
     session_zone(zone)
-    compare(spark, TIMES, json_texts.texts(parse_schema(TIMES), TEXTS, 7), zone)
+    late = [b'{"a":"%d-%02d-15 12:00:00"}' % date for date in ((2037, 7), (2038, 1), (2040, 7))]
+    compare(spark, TIMES, [*late, *json_texts.texts(parse_schema(TIMES), TEXTS, 7)], zone)
+
+
+def test_values_at_the_edges_of_their_types(spark):
+    ddl = "x float, b binary, m decimal(5,2), n int"
+    floats = [
+        *(b"3.4028235e38", b"-3.4028235e38", b"3.40282347e+38", b"3.5e38", b"16777217", b"7e-46"),
+        b"3.40282356779733661637539395458142568447e38",
+        b"3.40282356779733661637539395458142568448e38",
+        b"1.0000000596046447753906250000000000001",
+    ]
+    others = [
+        *(
+            b'{"b":"AAAA="}',
+            b'{"b":"AA=="}',
+            b'{"b":"A","b":"AAAA","n":1}',
+            b'{"m":"1e%s"}' % (b"0" * 4301),
+        ),
+        *(b" " * 60_000, b"{" + b" " * 60_000 + b"}", b'{"n":1,"' + b'\\"' * 50_001 + b'":1}'),
+    ]
+    compare(spark, ddl, [*(b'{"x":%s}' % text for text in floats), *others])
 
 
 def test_texts_that_only_one_parser_accepts(spark):

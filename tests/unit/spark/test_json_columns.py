@@ -5,9 +5,11 @@ nulls. `tests/spark/test_value_format.py` compares the results with Spark's `fro
 import random
 import zoneinfo
 from datetime import UTC
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import DecimalType, StructField, StructType
 
 from odradek.demo.pipeline import FLIGHT
 from odradek.spark.json import times
@@ -69,12 +71,16 @@ def test_words_in_place_of_numbers_are_decoded_one_by_one(one_by_one):
     assert structs[0] == {"n": 2, "d": -1.0}
 
 
+LONG = b'{"z":' + b"1" * 1001 + b',"n":1}'
+"""A number with more digits than Jackson takes."""
+
+
 @pytest.mark.parametrize(
-    "bad", [b"{", b'{"n":"x"}', b'{"n":99999999999}', b'{"n":1.0}', b"{'n':1}", b'{"d":-0.0}']
+    "bad", [b"{", b'{"n":"x"}', b'{"n":99999999999}', b'{"n":1.0}', b"{'n':1}", b'{"d":-0.0}', LONG]
 )
 def test_only_records_that_do_not_match_the_schema_are_decoded_one_by_one(one_by_one, bad):
-    values = [b'{"n":%d,"d":0.5}' % number for number in range(1000)]
-    for row in (0, 17, 500, 999):
+    values = [b'{"n":%d,"d":0.5}' % number for number in range(2500)]
+    for row in (0, 17, 1500, 2499):
         values[row] = bad
     structs, _ = decoded("n int, d double", *values)
     assert one_by_one == [bad] * 4
@@ -90,6 +96,104 @@ def test_a_value_with_line_breaks_or_two_records_shifts_no_other_record():
     structs, errors = decoded("n int", *values)
     assert [each["n"] for each in structs] == list(range(50))
     assert errors == [None] * 50
+
+
+def just_above(number):
+    """Return a text that is read as this number, and is a little more."""
+    digits, _, exponent = str(Decimal(number)).partition("E")
+    return (digits + "." * ("." not in digits) + "0" * 20 + "1e" + (exponent or "0")).encode()
+
+
+FLOATS = [
+    *(b"3.4028235e38", b"-3.4028235e38", b"3.40282347e+38", b"3.5e38", b"1e400", b"1e-400"),
+    b"3.40282356779733661637539395458142568447e38",
+    b"3.40282356779733661637539395458142568448e38",
+    *(b"16777217", b"16777219", b"-16777217", b"0", b"-0", b"-0.0", b"1e-45", b"7e-46"),
+    *map(just_above, (1 + 2**-24, 1.5 * 2**-149, 2.5 * 2**-149, 2**-126 - 2**-150)),
+]
+BINARIES = [
+    *(b"AAAA=", b"AA==", b"AAA", b"AAA=", b"A", b"", b"AAAA", b"AA==AAAA", b"A A=", b"\\u0041AAA"),
+]
+DECIMALS = [
+    *(b"1.5", b"1.255", b"1.5e2", b"1000", b"99999", b"-0", b"-0.00", b"1e-400", b"1E4"),
+    *(
+        b'"1.5"',
+        b'"1,5"',
+        b'"01"',
+        b'"+1"',
+        b'" 1"',
+        b'""',
+        b'"1e%s"' % (b"0" * 4301),
+        b'"1e2147483648"',
+    ),
+]
+DEEP = b"[" * 600 + b"]" * 600
+LIMITS = [
+    *(b" " * 60_000, b"{" + b" " * 60_000 + b"}", b'{"n":1,"' + b'\\"' * 50_001 + b'":1}'),
+    *(b'{"n":1,"z":"' + b"[" * 1001 + b'"}', b'{"n":1,"z":[%s,%s]}' % (DEEP, DEEP)),
+    *(
+        b'{"n":1,"z":"\\"","y":' + b"[" * 1001 + b"]" * 1001 + b"}",
+        b'{"n":1,"z":"' + b"7" * 1001 + b'"}',
+    ),
+    *(b'{"z":' + b"1" * 1001 + b',"n":1}', b'{"z":[' + b"1," * 1000 + b'1],"n":1}'),
+]
+TWICE = [
+    *(
+        b'{"b":"A","b":"AAAA","n":1}',
+        b'{"b":"AAAA","n":1,"b":"AAAA"}',
+        b'{"n":1,"s":{"b":"A","b":"AAAA"}}',
+    ),
+    *(
+        b'{"s":{"b":"A"},"n":1,"s":{"b":"AAAA"}}',
+        b'{"b":"A","\\u0062":"AAAA"}',
+        b'{"d":"x","d":"2020-01-01"}',
+    ),
+    *(
+        b'{"n":"x","n":1}',
+        b'{"n":1,"n":null}',
+        b'{"d":"2020-01-01","d":"x"}',
+        b'{"e":["x"],"e":["1"]}',
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "values"),
+    [
+        ("x float", [b'{"x":%s}' % text for text in FLOATS]),
+        ("x array<struct<y: float>>", [b'{"x":[{"y":%s}]}' % text for text in FLOATS]),
+        ("b binary", [b'{"b":"%s"}' % text for text in BINARIES]),
+        ("m decimal(5,2)", [b'{"m":%s}' % text for text in DECIMALS]),
+        ("m array<decimal(3,3)>", [b'{"m":[%s,0.125]}' % text for text in DECIMALS]),
+        ("n int", LIMITS),
+        ("b binary, n int, s struct<b: binary>", TWICE),
+        ("n int, d date, e array<decimal(3,1)>, _corrupt_record string", TWICE),
+    ],
+)
+def test_doubtful_values_have_the_results_of_records_decoded_one_by_one(ddl, values):
+    together, one_by_one = columns(ddl), columns(ddl)
+    one_by_one.decoder = None
+    found, wanted = (each.decode(pa.array(values, pa.binary())) for each in (together, one_by_one))
+    assert [*map(repr, found[0].to_pylist())] == [*map(repr, wanted[0].to_pylist())]
+    if "n int, d date" not in ddl:
+        assert found[1].to_pylist() == wanted[1].to_pylist()
+
+
+def test_the_largest_float_is_no_infinity():
+    structs, errors = decoded("x float", *(b'{"x":%s}' % text for text in FLOATS[:8]))
+    largest = 2.0**128 - 2.0**104
+    infinity = float("inf")
+    values = [each["x"] for each in structs]
+    assert values == [largest, -largest, largest, infinity, infinity, 0, largest, infinity]
+    assert errors == [None] * 8
+
+
+def test_local_times_after_2037_have_the_summer_time_of_their_zone():
+    zone = zoneinfo.ZoneInfo("Europe/Berlin")
+    decoder = JsonColumns(parse_schema("t timestamp"), lambda: zone)
+    values = [b'{"t":"%d-07-01 12:00:00"}' % year for year in (2037, 2038, 2040, 2100)]
+    structs, _ = decoder.decode(pa.array(values, pa.binary()))
+    assert [each["t"].astimezone(UTC).hour for each in structs.to_pylist()] == [10] * 4
 
 
 def test_an_error_names_the_path_of_the_field():
@@ -118,6 +222,7 @@ def test_an_error_names_the_path_of_the_field():
 def test_slices_of_batches_are_decoded_like_whole_ones():
     values = [b'{"n":%d}' % number for number in range(100)]
     random.Random(1).shuffle(values)
+    values[50], values[60] = b'{"n":50,"z":"\xff"}', b'{"z":' + b"1" * 1001 + b',"n":60}'
     whole = columns("n int").decode(pa.array([*values, b"{"], pa.binary()))[0]
     part = columns("n int").decode(pa.array([*values, b"{"], pa.binary()).slice(40, 30))[0]
     assert part.equals(whole.slice(40, 30))
@@ -134,6 +239,7 @@ def test_slices_of_batches_are_decoded_like_whole_ones():
         ("a interval", "there is 'interval' at character 3, where one of the types"),
         ("a-b int", "`backquotes`"),
         ("a decimal(40)", "more than 38 digits"),
+        (StructType([StructField("a", DecimalType(5, -2))]).json(), "has no such digits"),
         ('{"type": "struct"}', "no JSON of a StructType"),
     ],
 )
@@ -144,9 +250,10 @@ def test_schemas_that_cannot_be_decoded_are_refused(ddl, reason):
 
 def test_bytes_that_are_not_utf_8_are_an_error():
     values = ['{"s": "é"}'.encode(), '{"s": "é"}'.encode("latin-1"), '{"s": 1}'.encode("utf-16")]
-    structs, errors = decoded("s string", *values)
-    assert structs == [{"s": "é"}, {"s": "\ufffd"}, {"s": None}]
+    structs, errors = decoded("s string", b'{"s":"a","z":"\xff"}', *values)
+    assert structs == [{"s": "a"}, {"s": "é"}, {"s": "\ufffd"}, {"s": None}]
     assert errors == [
+        "byte 14 is 0xff, not UTF-8: read as U+FFFD",
         None,
         "byte 7 is 0xe9, not UTF-8: read as U+FFFD",
         "there is '\ufffd' where a value should be (character 1); "

@@ -197,7 +197,9 @@ def record_position(batch: pa.RecordBatch, row: int) -> str:
 def with_nulls(values: pa.Array, rows: list[int]) -> pa.Array:
     """Return the values, with null in these rows."""
     nulls = set(rows)
-    return pc.if_else(pa.array([row in nulls for row in range(len(values))]), None, values)
+    # Before 24.0 `if_else` of pyarrow returns other bytes for a slice of binary values.
+    kept = [None if row in nulls else row for row in range(len(values))]
+    return values.take(pa.array(kept, pa.int64()))
 
 
 def decode_error(batch: pa.RecordBatch, row: int, reason: Exception) -> DecodeError:

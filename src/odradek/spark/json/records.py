@@ -12,6 +12,7 @@ Values are in Arrow's form: microseconds and days for times, lists of pairs for 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
@@ -39,6 +40,9 @@ Converter = Callable[[Tokens], Any]
 Row = dict[str, Any]
 
 SHOWN_CHARACTERS = 60
+LARGEST_FLOAT = 2.0**128 - 2.0**104
+INFINITE_FLOAT = 2.0**128 - 2.0**103
+"""From here on a number is an infinite float."""
 WHOLE: dict[type[sql.DataType], tuple[int, int]] = {
     sql.ByteType: (-(2**7), 2**8 - 1),  # As in Jackson: 128 to 255 are the negative ones.
     sql.ShortType: (-(2**15), 2**15 - 1),
@@ -50,7 +54,9 @@ WORDS = {
     **dict.fromkeys(("+INF", "+Infinity", "Infinity"), float("inf")),
     **dict.fromkeys(("-INF", "-Infinity"), float("-inf")),
 }
-NUMBER_TEXT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d+))?")
+NUMBER_TEXT = re.compile(
+    r"(?P<mantissa>[+-]?(?:\d+\.?\d*|\.\d+))(?:[eE](?P<sign>[+-]?)(?P<exponent>\d+))?"
+)
 ESCAPED = re.compile('["\\\\\\x00-\\x1f\ud800-\udfff]')
 SHORT_ESCAPES = {
     '"': '\\"',
@@ -301,11 +307,16 @@ def to_float32(text: str) -> float:
     """Return the nearest single-precision number. Rounding through a double could give another
     one, if the double lies just between two."""
     double = float(text)
+    if abs(double) == INFINITE_FLOAT and abs(Fraction(text)) < INFINITE_FLOAT:
+        return math.copysign(LARGEST_FLOAT, double)
     with np.errstate(over="ignore"):
         single = np.float32(double)
     if not np.isfinite(single) or double == float(single):
         return float(single)
-    other = np.nextafter(single, np.float32(np.inf if double > float(single) else -np.inf))
+    with np.errstate(over="ignore"):
+        other = np.nextafter(single, np.float32(np.inf if double > float(single) else -np.inf))
+    if not np.isfinite(other):
+        return float(single)
     if (Fraction(float(single)) + Fraction(float(other))) / 2 != Fraction(double):
         return float(single)
     exact = Fraction(text)
@@ -326,10 +337,12 @@ def decimal_conversion(kind: sql.DecimalType) -> Callable[[Tokens, Token], Any]:
         else:
             return NotImplemented
         found = NUMBER_TEXT.fullmatch(text)
-        if found is None or abs(int(found[1] or 0)) >= 2**31:
+        exponent = "" if found is None else (found["exponent"] or "").lstrip("0")
+        if found is None or len(exponent) > 10 or int(exponent or 0) >= 2**31:
             raise ConversionError(f"{text[:SHOWN_CHARACTERS]!r} is no decimal number")
+        number = f"{found['mantissa']}e{found['sign'] or ''}{exponent or 0}"
         try:
-            return Decimal(text).quantize(unit, context=context)
+            return Decimal(number).quantize(unit, context=context)
         except InvalidOperation:
             shown = text[:SHOWN_CHARACTERS]
             raise ConversionError(f"{shown} is out of the range of {kind.simpleString()}") from None

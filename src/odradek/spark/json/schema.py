@@ -106,6 +106,9 @@ def check(kind: sql.DataType, path: str) -> None:
         check(kind.valueType, f"{where}{{}}")
     elif type(kind) not in DECODED_TYPES or kind == sql.StringType("UTF8_LCASE"):
         raise SchemaError(f"{where} is of type {kind.simpleString()}, which cannot be decoded")
+    elif isinstance(kind, sql.DecimalType):
+        if not (0 < kind.precision <= MAX_PRECISION and 0 <= kind.scale <= kind.precision):
+            raise SchemaError(f"{where} is {kind.simpleString()}, which has no such digits")
     elif isinstance(kind, sql.StringType) and kind != sql.StringType():
         raise SchemaError(f"{where} has a collation, with which it cannot be decoded")
 
