@@ -321,7 +321,11 @@ def summary(found: GroupDescription | Group) -> str:
         kind = f", of type {found.type}" if found.type else ""
         return f"{found.group_id}: {found.state}{kind}: its members cannot be listed"
     members = plural(len(found.members), "member")
-    return f"{found.group_id}: {found.state}, {members}, {found.assignor or '-'}"
+    line = f"{found.group_id}: {found.state}, {members}, {found.assignor or '-'}"
+    for member in found.members:
+        if member.assignment_error is not None:
+            line += f"; assignment of {member.member_id} not readable: {member.assignment_error}"
+    return line
 
 
 def lag_table(cluster: Admin, name: str, *, lag_only: bool) -> Listing:

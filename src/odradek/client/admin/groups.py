@@ -13,7 +13,7 @@ from odradek.client.arguments import partitions_of as several
 from odradek.client.consumer.batch import OffsetAndMetadata, checked_offset, to_commit
 from odradek.client.errors import GroupNotEmpty, GroupNotFound, KafkaError, error_for
 from odradek.client.waiter import gather, spawn
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ErrorCode, ProtocolError
 from odradek.model.topics import TopicPartition
 from odradek.network_client.api_versions import RequestBuilder
 from odradek.protocol.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -355,31 +355,39 @@ class GroupCalls(RecordCalls):
 
 def description_of(group: DescribedGroup) -> GroupDescription:
     """Return a group of a DescribeGroups response."""
-    is_consumer = group.protocol_type == PROTOCOL_TYPE
     return GroupDescription(
         group.group_id,
         group.group_state,
         group.protocol_type,
         group.protocol_data,
         tuple(
-            Member(
-                member.member_id,
-                member.group_instance_id,
-                member.client_id,
-                member.client_host,
-                assigned_partitions(member) if is_consumer else (),
-            )
+            member_of(member, is_consumer=group.protocol_type == PROTOCOL_TYPE)
             for member in group.members
         ),
     )
 
 
-def assigned_partitions(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
-    """Return the assigned partitions of a member of a consumer group. Before its first rebalance a
-    member has an empty assignment."""
-    if not member.member_assignment:
-        return ()
-    return tuple(sorted(decode_assignment(bytes(member.member_assignment)).partitions))
+def member_of(member: DescribedGroupMember, *, is_consumer: bool) -> Member:
+    """Return a member of a group. Before its first rebalance a member has an empty assignment.
+    Brokers do not check assignments: one that is not of the consumer protocol must not hide the
+    other members and groups."""
+    assignment: tuple[TopicPartition, ...] = ()
+    error = None
+    if is_consumer and member.member_assignment:
+        try:
+            assignment = tuple(
+                sorted(decode_assignment(bytes(member.member_assignment)).partitions)
+            )
+        except ProtocolError as invalid:
+            error = str(invalid)
+    return Member(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        assignment,
+        error,
+    )
 
 
 def check_seek_target(to: object) -> None:

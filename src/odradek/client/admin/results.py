@@ -190,6 +190,8 @@ class Member:
     host: str
     assignment: tuple[TopicPartition, ...]
     """Sorted; empty for groups that are not consumer groups."""
+    assignment_error: str | None = None
+    """Why the assignment cannot be decoded, and is empty here; None if it can."""
 
 
 @dataclass(frozen=True, slots=True)
