@@ -359,8 +359,6 @@ def matching(values: pa.Array, pattern: str) -> RowMask:
 
 def names_of(kind: sql.DataType, kinds: tuple[type[sql.DataType], ...]) -> set[str]:
     """Return the names of the fields, at any depth, that have values of these types."""
-    if isinstance(kind, sql.ArrayType):
-        return names_of(kind.elementType, kinds)
     if not isinstance(kind, sql.StructType):
         return set()
     names: set[str] = set()
@@ -413,20 +411,17 @@ def is_beyond_limits(data: npt.NDArray[np.uint8]) -> bool:
         others = np.flatnonzero(~NUMBER_BYTES[data])
         if longest_gap(others, len(data)) > MAX_NUMBER_LENGTH:
             return True
-    escaped = bool((data == BACKSLASH).any())
-    quotes = data == QUOTE
-    depth = np.isin(data, OPENING).astype(np.int32)
-    if depth.sum() > MAX_DEPTH and not escaped:
-        # Brackets within strings open and close nothing.
-        depth -= np.isin(data, CLOSING)
-        depth[np.cumsum(quotes) % 2 == 1] = 0
-        depth = np.cumsum(depth)
-        if depth.max() > MAX_DEPTH:
+    opening = np.isin(data, OPENING)
+    if np.count_nonzero(opening) > MAX_DEPTH:
+        # Brackets within strings open and close nothing; an escaped quote ends no string.
+        escaped = (data == BACKSLASH).any()
+        changes = opening.astype(np.int32) - np.isin(data, CLOSING)
+        changes[np.cumsum(data == QUOTE) % 2 == 1] = 0
+        if escaped or np.cumsum(changes).max() > MAX_DEPTH:
             return True
-    elif depth.sum() > MAX_DEPTH:
-        return True
     if len(data) <= MAX_NAME_LENGTH:
         return False
+    quotes = data == QUOTE
     quotes[1:] &= data[:-1] != BACKSLASH
     return longest_gap(np.flatnonzero(quotes), len(data)) > MAX_NAME_LENGTH
 
@@ -449,16 +444,13 @@ def decoded_type(kind: sql.DataType) -> Any:
     if isinstance(kind, sql.StructType):
         names = [f"f{index}" for index in range(len(kind.fields))]
         fields = [
-            (name, msgspec.Raw, NULL)
-            if isinstance(field.dataType, sql.DecimalType)
-            else (name, decoded_type(field.dataType) | None, None)
+            (name, or_null(field.dataType), None)
             for name, field in zip(names, kind.fields, strict=True)
         ]
         rename = dict(zip(names, kind.names, strict=True))
         return msgspec.defstruct("Decoded", fields, rename=rename, gc=False)
     if isinstance(kind, sql.ArrayType):
-        element = decoded_type(kind.elementType)
-        return list[element] if element is msgspec.Raw else list[element | None]  # type: ignore[valid-type]
+        return list[or_null(kind.elementType)]  # type: ignore[misc]
     if type(kind) in WHOLE_BITS:
         limit = 2 ** (WHOLE_BITS[type(kind)] - 1)
         return Annotated[int, msgspec.Meta(ge=-limit, le=limit - 1)]
@@ -467,6 +459,12 @@ def decoded_type(kind: sql.DataType) -> Any:
     if isinstance(kind, sql.DecimalType):
         return msgspec.Raw
     return bool if isinstance(kind, sql.BooleanType) else str
+
+
+def or_null(kind: sql.DataType) -> Any:
+    """Return the type that msgspec decodes where null is allowed: a `Raw` has the text `null`."""
+    found = decoded_type(kind)
+    return found if found is msgspec.Raw else found | None
 
 
 def builder_of(kind: sql.DataType) -> ColumnBuilder:
@@ -521,7 +519,6 @@ def validity(builder: ColumnBuilder) -> pa.Buffer | None:
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-NULL = msgspec.Raw(b"null")
 WHOLE_BITS: dict[type[sql.DataType], int] = {
     sql.ByteType: 8,
     sql.ShortType: 16,
