@@ -1,76 +1,101 @@
-"""Arrow batches of the consumer, converted to the schema of Spark, without a running Spark."""
+"""Columns of consumed records as batches of Spark's schema, without a running Spark."""
 
 import datetime as dt
 
-import pyarrow as pa
 import pytest
 
-from odradek.client.arrow.record_batches import SCHEMA
-from odradek.spark.arrow import SparkBatches, arrow_schema
+from odradek.client.consumer.fetch.completed_fetch import ColumnRun
+from odradek.client.consumer.record import BatchInfo, TimestampType
+from odradek.protocol.record_batch import RecordBatchHeader
+from odradek.protocol.record_batch_builder import build
+from odradek.protocol.record_columns import RecordColumns
+from odradek.spark import arrow
+from odradek.spark.arrow import SparkBatches, arrow_schema, spark_schema
 
 
 def at(milliseconds):
     return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
 
 
-def consumed(*records):
-    """Return a consumer batch of (key, value, topic, partition, offset, ms, type, headers)."""
-    rows = [
-        dict(zip(SCHEMA.names, (*record[:5], at(record[5]), *record[6:]), strict=True))
-        for record in records
-    ]
-    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+class Buffered:
+    """The columns of records of (topic, partition, offset, type, key, value, headers, ms), each in
+    a batch of its own."""
+
+    def __init__(self, *records):
+        self.columns, self.runs = RecordColumns(), []
+        for topic, partition, offset, kind, *record in records:
+            batch = build([tuple(record)], base_offset=offset)
+            self.columns.append_batch(batch, RecordBatchHeader(batch, 0), 0, 2**62)
+            info = BatchInfo(topic, partition, 0, TimestampType(kind))
+            self.runs.append(ColumnRun(info, 1))
 
 
-def converted(batch, headers=False):
-    found = SparkBatches(arrow_schema(headers)).convert(batch)
+def rows_of(buffer, headers=False, columns=()):
+    schema = arrow_schema(headers, columns=columns)
+    found = SparkBatches(schema).of(buffer)
     found.validate(full=True)
-    assert found.schema.equals(arrow_schema(headers))
+    assert found.schema.equals(schema)
     return found.to_pylist()
 
 
 def test_the_columns_equal_those_of_sparks_kafka_source():
-    batch = consumed(
-        (b"k", b"v", "t", 3, 7, 1, 0, []),
-        (None, b"", "u", 0, 2**40, 1_700_000_000_123, 1, []),
-        (b"", None, "t", 3, 8, 2, 0, []),
+    buffer = Buffered(
+        ("t", 3, 7, 0, b"k", b"v", [], 1),
+        ("u", 0, 2**40, 1, None, b"", [], 1_700_000_000_123),
+        ("t", 3, 8, 0, b"", None, [], 2),
     )
-    found = converted(batch)
-    names = "key", "value", "topic", "partition", "offset", "timestampType"
-    assert [tuple(row[name] for name in names) for row in found] == [
-        (b"k", b"v", "t", 3, 7, 0),
-        (None, b"", "u", 0, 2**40, 1),
-        (b"", None, "t", 3, 8, 0),
+    names = "key", "value", "topic", "partition", "offset", "timestamp", "timestampType"
+    assert [tuple(row[name] for name in names) for row in rows_of(buffer)] == [
+        (b"k", b"v", "t", 3, 7, at(1), 0),
+        (None, b"", "u", 0, 2**40, at(1_700_000_000_123), 1),
+        (b"", None, "t", 3, 8, at(2), 0),
     ]
-    assert [row["timestamp"] for row in found] == [at(1), at(1_700_000_000_123), at(2)]
 
 
 def test_a_record_without_headers_has_null():
-    many = [{"key": "a", "value": b"1"}, {"key": "b", "value": None}]
-    one = [{"key": "", "value": b""}]
-    batch = consumed(
-        (None, b"", "t", 0, 0, 1, 0, []),
-        (None, b"", "t", 0, 1, 1, 0, many),
-        (None, b"", "t", 0, 2, 1, 0, one),
-        (None, b"", "t", 0, 3, 1, 0, []),
+    many, one = [("a", b"1"), ("b", None)], [("", b"")]
+    buffer = Buffered(
+        *(("t", 0, n, 0, None, b"", headers, 1) for n, headers in enumerate([[], many, one, []]))
     )
-    assert [row["headers"] for row in converted(batch, headers=True)] == [None, many, one, None]
+    found = [row["headers"] for row in rows_of(buffer, headers=True)]
+    pairs = [each and [(pair["key"], pair["value"]) for pair in each] for each in found]
+    assert pairs == [None, many, one, None]
 
 
-def test_values_are_not_copied():
-    batch = consumed((None, b"value", "t", 0, 0, 1, 0, []))
-    found = SparkBatches(arrow_schema(False)).convert(batch)
-    given = batch.column("value").buffers()[2]
-    assert found.column("value").buffers()[2].address == given.address
-
-
-@pytest.mark.parametrize("topics", ["t", "tu", ""])
+@pytest.mark.parametrize("topics", [["t"], ["t", "longer", "t"], ["zwölf", "u"], []])
 def test_the_topic_of_each_row_is_text(topics):
-    batch = consumed(*((None, b"", topic, 0, 0, 1, 0, []) for topic in topics))
-    assert [row["topic"] for row in converted(batch)] == list(topics)
+    buffer = Buffered(*((topic, 0, n, 0, None, b"", [], 1) for n, topic in enumerate(topics)))
+    assert [row["topic"] for row in rows_of(buffer)] == topics
 
 
-def test_a_part_of_a_batch_has_its_own_rows():
-    batch = consumed(*((None, b"%d" % n, "topic", 0, n, n, n % 2, []) for n in range(9)))
-    whole, part = converted(batch), converted(batch.slice(3, 4))
-    assert part == whole[3:7]
+def test_a_run_of_records_of_one_batch_shares_its_columns():
+    buffer = Buffered(*(("first", 1, n, 0, b"k", b"v", [], n) for n in range(3)))
+    info = BatchInfo("second", 2, 0, TimestampType.LOG_APPEND_TIME)
+    buffer.runs[1:] = [ColumnRun(info, 2)]
+    found = rows_of(buffer, columns=("topic", "partition", "timestampType", "offset"))
+    assert [tuple(row.values()) for row in found] == [
+        ("first", 1, 0, 0),
+        ("second", 2, 1, 1),
+        ("second", 2, 1, 2),
+    ]
+
+
+def test_columns_that_are_not_selected_are_not_made(monkeypatch):
+    made = []
+    column_of = arrow.column_of
+
+    def counted(buffer, name, kind):
+        made.append(name)
+        return column_of(buffer, name, kind)
+
+    monkeypatch.setattr(arrow, "column_of", counted)
+    buffer = Buffered(("t", 0, 5, 0, b"k", b"v", [("h", b"x")], 1))
+    assert rows_of(buffer, columns=("offset", "value")) == [{"offset": 5, "value": b"v"}]
+    assert made == ["offset", "value"]
+
+
+def test_every_column_of_the_schema_can_be_made_alone():
+    buffer = Buffered(("t", 0, 5, 0, b"k", b"v", [("h", b"x")], 1))
+    (row,) = rows_of(buffer, headers=True)
+    for name in spark_schema(True).names:
+        assert rows_of(buffer, headers=True, columns=(name,)) == [{name: row[name]}]

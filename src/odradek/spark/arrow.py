@@ -10,8 +10,8 @@
     error           string          why fields could not be decoded; if `valueFormat`
     headers         array<struct<key: string, value: binary>>   null if none; if `includeHeaders`
 
-`SparkBatches` converts the consumer's batches, which are decoded into Arrow's memory layout without
-an object per record; keys, values, offsets and headers are not copied.
+`SparkBatches` makes them of the consumer's columns, which are decoded into Arrow's memory layout
+without an object per record. Columns that are not selected are not made.
 
 Spark checks only the first Arrow batch against the schema, exactly; `arrow_schema` is made by
 Spark's own function, and every batch is built with it.
@@ -37,14 +37,24 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from odradek.client.arrow.record_batches import header_lists
+from odradek.client.arrow.arrays import numbers
+from odradek.client.arrow.record_batches import (
+    binary_array,
+    fixed_array,
+    header_lists,
+    repeated,
+    text_array,
+)
 from odradek.spark.json.schema import nullable
 
 if TYPE_CHECKING:
+    from odradek.client.consumer.application.poll_loop import ColumnBuffer
+    from odradek.client.consumer.fetch.completed_fetch import ColumnRun
+    from odradek.protocol.record_columns import RecordColumns
     from odradek.spark.json.columns import JsonColumns
 
 MAX_ROWS = 8192
-MAX_BYTES = 2 * 1024 * 1024
+MAX_BYTES = 1024 * 1024
 """The bounds of a batch: larger ones are no faster, and fall out of the processor's cache."""
 
 DATA, ERROR = "data", "error"
@@ -120,49 +130,67 @@ def arrow_schema(
 
 
 class SparkBatches:
-    """Converts a consumer's Arrow batches to the columns of `schema`, an `arrow_schema`; `decoder`
+    """Makes Arrow batches with the columns of `schema`, an `arrow_schema`, and no others; `decoder`
     decodes the values, if given."""
 
     def __init__(self, schema: pa.Schema, decoder: JsonColumns | None = None) -> None:
         self.schema = schema
         self.decoder = decoder
-        self._fields = list(schema)
+        self._fields = [(field.name, field.type) for field in schema]
 
-    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch with the same rows."""
-        decoded: dict[str, pa.Array] = {}
+    def of(self, buffer: ColumnBuffer) -> pa.RecordBatch:
+        """Return a batch of the buffered records."""
+        made: dict[str, pa.Array] = {}
         if self.decoder is not None:
-            decoded[DATA], decoded[ERROR] = self.decoder.decode(batch.column("value"))
+            made["value"] = column_of(buffer, "value", pa.binary())
+            made[DATA], made[ERROR] = self.decoder.decode(made["value"])
         arrays = [
-            decoded[name] if name in decoded else converted(batch.column(name), field)
-            for name, field in zip(self.schema.names, self._fields, strict=True)
+            made[name] if name in made else column_of(buffer, name, kind)
+            for name, kind in self._fields
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def converted(column: pa.Array, field: pa.Field) -> pa.Array:
-    """Convert a column of the consumer's batch to Spark's type."""
-    if field.name == "topic":
-        return topics(column)
-    if field.name == "headers":
-        return null_if_none(column, field.type)
-    return column if column.type == field.type else column.cast(field.type, safe=False)
+def column_of(buffer: ColumnBuffer, name: str, kind: pa.DataType) -> pa.Array:
+    """Return a column of the buffered records, of Spark's type `kind`."""
+    columns, runs = buffer.columns, buffer.runs
+    match name:
+        case "key":
+            return binary_array(columns.key, kind)
+        case "value":
+            return binary_array(columns.value, kind)
+        case "topic":
+            return topics(runs)
+        case "partition":
+            return repeated([(run.batch.partition, run.count) for run in runs], kind)
+        case "offset":
+            return fixed_array(columns.offsets, kind)
+        case "timestamp":
+            milliseconds = np.frombuffer(columns.timestamps, np.int64)
+            return numbers(milliseconds * 1000, kind)
+        case "timestampType":
+            return repeated([(int(run.batch.timestamp_type), run.count) for run in runs], kind)
+        case "headers":
+            return headers(columns, kind)
+    raise ValueError(f"there is no column {name}")
 
 
-def topics(column: pa.DictionaryArray) -> pa.Array:
-    """Return the topic of each row as text. One topic, as nearly always, is written without looking
-    at the rows, in a quarter of the time."""
-    if len(column.dictionary) != 1 or column.null_count:
-        return column.dictionary_decode()
-    topic = column.dictionary[0].as_py().encode()
-    edges = np.arange(0, (len(column) + 1) * len(topic), len(topic), dtype=np.int32)
-    buffers = [None, pa.py_buffer(edges), pa.py_buffer(topic * len(column))]
-    return pa.Array.from_buffers(pa.string(), len(column), buffers)
+def topics(runs: Sequence[ColumnRun]) -> pa.Array:
+    """Return the topic of each row as text."""
+    names = [run.batch.topic.encode() for run in runs]
+    counts = [run.count for run in runs]
+    edges = np.zeros(sum(counts) + 1, dtype=np.int32)
+    np.cumsum(np.repeat([len(name) for name in names], counts), out=edges[1:])
+    data = b"".join(name * count for name, count in zip(names, counts, strict=True))
+    buffers = [None, pa.py_buffer(edges), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.string(), len(edges) - 1, buffers)
 
 
-def null_if_none(headers: pa.ListArray, kind: pa.ListType) -> pa.Array:
+def headers(columns: RecordColumns, kind: pa.ListType) -> pa.Array:
     """Return lists of headers; null for a record without headers, as in Spark's Kafka source."""
-    edges = headers.offsets.to_numpy()
-    validity = np.packbits(np.diff(edges) > 0, bitorder="little").tobytes()
-    keys, values = (headers.values.field(index) for index in range(2))
-    return header_lists(kind, edges.tobytes(), keys, values, pa.py_buffer(validity))
+    edges = columns.header_offsets
+    is_list = np.diff(np.frombuffer(edges, np.int32)) > 0
+    validity = pa.py_buffer(np.packbits(is_list, bitorder="little").tobytes())
+    keys = text_array(columns.header_key)
+    values = binary_array(columns.header_value, pa.binary())
+    return header_lists(kind, edges, keys, values, validity)

@@ -22,7 +22,7 @@ from odradek.spark.options import ClientOptions, settings_for
 if TYPE_CHECKING:
     from odradek import Consumer
 
-PREFETCH_BYTES = 16 * 1024 * 1024
+PREFETCH_BYTES = 24 * 1024 * 1024
 """The default of `kafka.prefetch.max.bytes` in tasks: less than elsewhere, for there is a Python
 process for every core."""
 

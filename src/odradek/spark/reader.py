@@ -1,7 +1,7 @@
 """Batch reads, and the planning and reading of tasks, which streams use too.
 
     driver side     Topics ──► start, end per partition ──► plan_ranges ──► one InputRanges per task
-    worker side     InputRanges ──► Consumer.arrow ──► SparkBatches ──► Arrow batches
+    worker side     InputRanges ──► Consumer.arrow, SparkBatches ──► Arrow batches
 
 Planning runs in a process of its own beside the driver, reading in Spark's Python workers; only
 `ReadOptions` and `InputRanges` travel between them, so readers hold nothing that cannot be pickled.
@@ -81,8 +81,7 @@ def read_ranges(options: ReadOptions, ranges: list[OffsetRange]) -> Iterator[pa.
             while True:
                 try:
                     arrow = consumer.arrow(MAX_ROWS, wait_s, max_bytes=MAX_BYTES)
-                    for batch in arrow.until_quiet():
-                        yield batches.convert(batch)
+                    yield from arrow.until_quiet(batches.of)
                 except LogTruncated:
                     raise
                 except OffsetOutOfRange as error:

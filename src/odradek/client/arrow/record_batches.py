@@ -203,13 +203,18 @@ class ArrowBatches:
             elif not more:
                 raise StopIteration
 
-    def until_quiet(self) -> Iterator[pa.RecordBatch]:
+    def until_quiet(
+        self, make: Callable[[ColumnBuffer], pa.RecordBatch] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Yield batches until no record came for `max_wait`, or to the end of the assignment;
-        without the offsets to commit."""
+        without the offsets to commit. `make` makes other batches of the buffered records."""
         while True:
             buffer, _ = self._take()
             if buffer.is_empty:
                 return
+            if make is not None:
+                yield make(buffer)
+                continue
             batch = self._made(buffer, with_offsets=False)
             if batch is not None:
                 yield batch
