@@ -434,7 +434,7 @@ def plan_batch(given):
 
 
 def begin_to_write(given):
-    take_producer(write_options(given, streaming=True)).partition_count("t")
+    take_producer(write_options(given, streaming=True)).topics.partition_count("t")
 
 
 @pytest.mark.parametrize("call", [start_stream, plan_batch, begin_to_write])

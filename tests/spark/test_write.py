@@ -267,7 +267,7 @@ def test_a_task_reports_its_writes_and_keeps_its_producer(bootstrap, topics, mon
 def test_a_cached_producer_finds_new_partitions(bootstrap, topics):
     topic = topics.create()
     kept = producers.take_producer(WriteOptions(ClientOptions(bootstrap)))
-    assert kept.partition_count(topic.name) == 1
+    assert kept.topics.partition_count(topic.name) == 1
     topic.add_partitions(3)
-    assert kept.partition_count(topic.name, at_least=3) == 3
+    assert kept.topics.partition_count(topic.name, at_least=3) == 3
     kept.producer.close()

@@ -291,7 +291,12 @@ OPTIONS: tuple[Option, ...] = (
         "`none`, `gzip`, `snappy`, `lz4` or `zstd`.",
     ),
     Option(
-        "kafka.batch.size", OptionUse.WRITE, "262144", "Bytes of records at which a batch is full."
+        "kafka.batch.size",
+        OptionUse.WRITE,
+        None,
+        "Bytes of records at which a batch is full. By default 1,000,000, and less if the batches "
+        "of all partitions of `topic` would take more than half of `kafka.buffer.memory`; 250,000 "
+        "if a column names the topics.",
     ),
     Option(
         "kafka.delivery.timeout.ms",

@@ -145,7 +145,8 @@ class WriteOptions:
     client: ClientOptions
     topic: str | None = None
     compression: str = "none"
-    batch_size: int = 262_144
+    batch_size: int | None = None
+    """None: by the number of partitions, see `producers`."""
     delivery_timeout_ms: int = ProducerConfig.delivery_timeout_ms.default
     idempotence: bool = True
     replay_headers: bool = False
@@ -219,12 +220,13 @@ def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
     check_delivery(options, exactly_once, streaming)
     numbered = exactly_once and not streaming
     timeout_given = options.text("kafka.transaction.timeout.ms") is not None
+    size_given = options.text("kafka.batch.size") is not None
     idempotence = options.boolean("kafka.enable.idempotence", True)
     return WriteOptions(
         client=client_options(options, ProducerConfig),
         topic=options.text("topic"),
         compression=options.choice("kafka.compression.type", "none", COMPRESSION_TYPES),
-        batch_size=options.integer("kafka.batch.size", 262_144, 1),
+        batch_size=options.integer("kafka.batch.size", 0, 1) if size_given else None,
         delivery_timeout_ms=options.integer(
             "kafka.delivery.timeout.ms", ProducerConfig.delivery_timeout_ms.default, 1
         ),

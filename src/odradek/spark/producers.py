@@ -3,17 +3,24 @@
 A producer is lent to one task at a time, and kept if the task ended well, with its connections, its
 producer id and its metadata. The key has the process id for the same reason as in `connections`,
 and no topic: a producer can write to any.
+
+Large batches cost less: with 1,000,000 bytes instead of 262,144 a broker takes a quarter less
+processor time for records of 100 bytes. But each partition with records to send takes `batch.size`
+of `buffer.memory`, and where that is used up, batches are sent before they are full. So
+`batch.size` depends on the number of partitions, unless it is given.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 
 from odradek import Producer
 from odradek.client.admin.results import Topic
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.config.client import ClientConfig
+from odradek.config.producer import ProducerConfig
 from odradek.model.topics import uuid_text
 from odradek.spark.connections import admin_of
 from odradek.spark.options import ClientOptions, WriteOptions, settings_for
@@ -22,6 +29,11 @@ LINGER_MS = 100
 """Long: batches are sent when they are full, or at the end of the task."""
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 """Large: the broker's limit decides how large a record may be."""
+MAX_BATCH_BYTES = 1_000_000
+"""Less than the default `max.message.bytes`, the largest batch that a broker takes."""
+MIN_BATCH_BYTES = ProducerConfig.batch_size.default
+BATCH_BYTES = 250_000
+"""If a column names the topics: how many partitions there are is not known."""
 CREATION_WAIT_MS = 10_000
 """How long to wait for the brokers to create a missing topic."""
 ANNOUNCEMENT_PAUSE_S = 0.02
@@ -32,12 +44,11 @@ COUNT_MAX_AGE_S = 10.0
 SparkProducer = Producer[bytes | str, bytes | str]
 
 
-class CachedProducer:
-    """A producer with its topics, as they were a moment ago."""
+class KnownTopics:
+    """The topics that this process writes to, as they were a moment ago."""
 
-    def __init__(self, options: WriteOptions, producer: SparkProducer) -> None:
-        self.options = options
-        self.producer = producer
+    def __init__(self, client: ClientOptions) -> None:
+        self._client = client
         self._topics: dict[str, tuple[Topic, float]] = {}
 
     def partition_count(self, topic: str, at_least: int = 1) -> int:
@@ -49,33 +60,66 @@ class CachedProducer:
         now_s = time.monotonic()
         known = self._topics.get(topic)
         if known is None or len(known[0].partitions) < at_least or now_s >= known[1]:
-            known = existing_topic(self.options.client, topic), now_s + COUNT_MAX_AGE_S
+            known = existing_topic(self._client, topic), now_s + COUNT_MAX_AGE_S
             self._topics[topic] = known
         return len(known[0].partitions)
-
-    def forget_topics(self) -> None:
-        """Ask for topics anew."""
-        self._topics.clear()
 
     def topic_id(self, topic: str) -> str:
         """Return the id of a topic that was written to, as text."""
         return uuid_text(self._topics[topic][0].topic_id)
 
+    def forget(self) -> None:
+        """Ask for topics anew."""
+        self._topics.clear()
+
+
+class CachedProducer:
+    """A producer with the options by which it is kept, and the topics of its cluster."""
+
+    def __init__(self, options: WriteOptions, producer: SparkProducer, topics: KnownTopics) -> None:
+        self.options = options
+        self.producer = producer
+        self.topics = topics
+
 
 _cached: dict[tuple[int, WriteOptions], CachedProducer] = {}
+_topics: dict[tuple[int, ClientOptions], KnownTopics] = {}
 
 
 def take_producer(
     options: WriteOptions, transactional_id: str | None = None, transaction_timeout_ms: int = 0
 ) -> CachedProducer:
     """Return a producer for one task: a cached one, or a new one. A cached transactional one may
-    have had another id."""
-    wanted = options.of_clients()
+    have had another id. Raises `UnknownTopicOrPartition` if the options name a topic that does not
+    exist and is not created."""
+    topics = _topics.setdefault((os.getpid(), options.client), KnownTopics(options.client))
+    wanted = replace(options.of_clients(), batch_size=batch_size_for(options, topics))
     found = _cached.pop((os.getpid(), wanted), None)
     if found is None:
         made = new_producer(wanted, transactional_id, transaction_timeout_ms)
-        found = CachedProducer(wanted, made)
+        found = CachedProducer(wanted, made, topics)
     return found
+
+
+def batch_size_for(options: WriteOptions, topics: KnownTopics) -> int:
+    """Return `batch.size`: the one given, or the one for the number of the topic's partitions."""
+    if options.batch_size is not None:
+        return options.batch_size
+    if options.topic is None:
+        return BATCH_BYTES
+    memory = dict(options.client.settings).get("buffer.memory")
+    memory_bytes = ProducerConfig.buffer_memory.default if memory is None else int(memory)
+    return fitting_batch_size(topics.partition_count(options.topic), memory_bytes)
+
+
+def fitting_batch_size(partitions: int, memory_bytes: int) -> int:
+    """Return the largest `batch.size` with which batches of so many partitions take at most half of
+    `buffer.memory`; the other half has those that are being sent. One of a few sizes, between
+    `MAX_BATCH_BYTES` and `MIN_BATCH_BYTES`, so that few producers are opened."""
+    size = MAX_BATCH_BYTES
+    while size > MIN_BATCH_BYTES and partitions * size > memory_bytes // 2:
+        size //= 2
+    return max(size, MIN_BATCH_BYTES)
 
 
 def return_producer(producer: CachedProducer) -> None:
@@ -117,7 +161,7 @@ def producer_settings(
         "delivery.timeout.ms": max(options.delivery_timeout_ms, linger_ms + 1),
         "linger.ms": linger_ms,
         "compression.type": options.compression,
-        "batch.size": options.batch_size,
+        "batch.size": options.batch_size or BATCH_BYTES,
         "max.request.size": MAX_REQUEST_BYTES,
         "enable.idempotence": options.idempotence,
         "max.in.flight.requests.per.connection": options.max_in_flight,

@@ -137,7 +137,7 @@ def check_partitions(producer: CachedProducer, topic: str, rows: pa.RecordBatch)
     if "partition" in rows.schema.names:
         bounds = pc.min_max(rows.column("partition")).as_py()
         least, greatest = bounds["min"], bounds["max"]
-    count = producer.partition_count(topic, 1 if greatest is None else greatest + 1)
+    count = producer.topics.partition_count(topic, 1 if greatest is None else greatest + 1)
     for partition in (least, greatest):
         if partition is not None and not 0 <= partition < count:
             raise UnknownTopicOrPartition(

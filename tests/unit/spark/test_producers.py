@@ -1,4 +1,5 @@
-"""A topic that the sink has the brokers create is found, whichever broker is asked for it."""
+"""The producers of the sink: a topic that the brokers create is found, whichever broker is asked,
+and the number of partitions bounds the size of batches."""
 
 from __future__ import annotations
 
@@ -7,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from odradek import Admin
 from odradek.client.admin.results import Topic
 from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.errors import ErrorCode
 from odradek.spark import producers
 from odradek.spark.connections import admin_of as connected_admin
-from odradek.spark.options import ClientOptions
+from odradek.spark.options import ClientOptions, write_options
 from odradek.testing import Broker
 
 UNKNOWN = UnknownTopicOrPartition("t", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -61,3 +63,40 @@ def test_a_topic_that_no_broker_announces_is_an_error_after_the_timeout(
     ask_late(monkeypatch, 10**6)
     with Broker() as broker, pytest.raises(UnknownTopicOrPartition, match="t"):
         producers.existing_topic(ClientOptions(broker.bootstrap, api_timeout_ms=100), "t")
+
+
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("partitions", "size"),
+    [(1, 1_000_000), (16, 1_000_000), (17, 500_000), (100, 125_000), (1_000, 16_384)],
+)
+def test_batches_of_all_partitions_fit_half_of_the_buffer(partitions: int, size: int) -> None:
+    assert producers.fitting_batch_size(partitions, 32 * MIB) == size
+    assert size * partitions <= 16 * MIB
+
+
+def test_a_batch_is_never_smaller_than_kafkas_default() -> None:
+    assert producers.fitting_batch_size(100_000, 32 * MIB) == 16_384
+
+
+def batch_size(broker: Broker, **given: str) -> int:
+    options = write_options({"kafka.bootstrap.servers": broker.bootstrap, **given}, streaming=True)
+    taken = producers.take_producer(options)
+    taken.producer.close()
+    size = taken.options.batch_size
+    assert size is not None
+    return size
+
+
+def test_the_size_of_batches_follows_the_topics_partitions_unless_it_is_given() -> None:
+    with Broker() as broker:
+        with Admin(brokers=broker.bootstrap) as admin:
+            admin.create_topic("one", partitions=1)
+            admin.create_topic("many", partitions=40)
+        assert batch_size(broker, topic="one") == 1_000_000
+        assert batch_size(broker, topic="many") == 250_000
+        assert batch_size(broker, topic="one", **{"kafka.buffer.memory": "1000000"}) == 500_000
+        assert batch_size(broker, topic="one", **{"kafka.batch.size": "777"}) == 777
+        assert batch_size(broker) == 250_000

@@ -83,7 +83,7 @@ class ExactlyOnce(CommitProtocol):
         transactional_id = f"{batch.prefix}.{task.partition_id}.{task.attempt}"
         producer = take_producer(self.options, transactional_id, self.ledger.transaction_timeout_ms)
         # The decision has the topics' ids: that of a topic which was made again would be wrong.
-        producer.forget_topics()
+        producer.topics.forget()
         try:
             producer.producer.init_transactions(transactional_id=transactional_id)
             producer.producer.begin_transaction()
@@ -109,7 +109,7 @@ class ExactlyOnce(CommitProtocol):
                     written.ranges,
                 )
                 topics = {each.topic for each in written.ranges}
-                topic_ids = {topic: producer.topic_id(topic) for topic in topics}
+                topic_ids = {topic: producer.topics.topic_id(topic) for topic in topics}
             return_producer(producer)
         return TransactionReport(
             written.task,
