@@ -157,6 +157,7 @@ class AtLeastOnce(CommitProtocol):
         raise AssertionError("rows are always written")
 
     def abort_task(self, producer: CachedProducer) -> None:
+        producer.topics.forget()  # The topic may be gone, or another one.
         producer.producer.close(0)
 
     def commit(self, batch_id: int | None, written: Sequence[TaskReport]) -> None:

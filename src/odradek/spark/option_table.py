@@ -294,9 +294,10 @@ OPTIONS: tuple[Option, ...] = (
         "kafka.batch.size",
         OptionUse.WRITE,
         None,
-        "Bytes of records at which a batch is full. By default 1,000,000, and less if the batches "
-        "of all partitions of `topic` would take more than half of `kafka.buffer.memory`; 250,000 "
-        "if a column names the topics.",
+        "Bytes of records at which a batch is full. By default 1,000,000. If rows have keys or "
+        "partitions, and the batches of all partitions of `topic` would take more than half of "
+        "`kafka.buffer.memory`, it is 250,000, 62,500 or 16,384; if a column names the topics, "
+        "250,000. Best below the topic's `max.message.bytes`: larger batches are split.",
     ),
     Option(
         "kafka.delivery.timeout.ms",

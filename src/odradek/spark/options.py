@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from pyspark.sql.types import StructType
@@ -147,6 +147,8 @@ class WriteOptions:
     compression: str = "none"
     batch_size: int | None = None
     """None: by the number of partitions, see `producers`."""
+    keyless: bool = False
+    """True if no row has a key or a partition."""
     delivery_timeout_ms: int = ProducerConfig.delivery_timeout_ms.default
     idempotence: bool = True
     replay_headers: bool = False
@@ -161,11 +163,16 @@ class WriteOptions:
     """None: the longest that the brokers allow."""
     max_in_flight: int = MAX_IDEMPOTENT_IN_FLIGHT
 
+    def for_columns(self, names: Sequence[str]) -> WriteOptions:
+        """Return the options of a write of rows with these columns."""
+        return replace(self, keyless="key" not in names and "partition" not in names)
+
     def of_clients(self) -> WriteOptions:
         """Return the options by which a process keeps its clients: without those of one write."""
         return replace(
             self,
             topic=None,
+            keyless=False,
             replay_headers=False,
             transactional_id_prefix=None,
             batch_id=None,

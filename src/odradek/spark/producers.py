@@ -2,12 +2,13 @@
 
 A producer is lent to one task at a time, and kept if the task ended well, with its connections, its
 producer id and its metadata. The key has the process id for the same reason as in `connections`,
-and no topic: a producer can write to any.
+and no topic: a producer can write to any for which its `batch.size` is right.
 
 Large batches cost less: with 1,000,000 bytes instead of 262,144 a broker takes a quarter less
 processor time for records of 100 bytes. But each partition with records to send takes `batch.size`
 of `buffer.memory`, and where that is used up, batches are sent before they are full. So
-`batch.size` depends on the number of partitions, unless it is given.
+`batch.size` depends on the number of partitions, unless it is given. Rows without keys fill the
+batch of one partition, and then that of another; so for these the number does not matter.
 """
 
 from __future__ import annotations
@@ -29,9 +30,8 @@ LINGER_MS = 100
 """Long: batches are sent when they are full, or at the end of the task."""
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 """Large: the broker's limit decides how large a record may be."""
-MAX_BATCH_BYTES = 1_000_000
-"""Less than the default `max.message.bytes`, the largest batch that a broker takes."""
-MIN_BATCH_BYTES = ProducerConfig.batch_size.default
+BATCH_SIZES = (1_000_000, 250_000, 62_500, ProducerConfig.batch_size.default)
+"""The first is less than the default `max.message.bytes`, the largest batch that a broker takes."""
 BATCH_BYTES = 250_000
 """If a column names the topics: how many partitions there are is not known."""
 CREATION_WAIT_MS = 10_000
@@ -86,13 +86,18 @@ _cached: dict[tuple[int, WriteOptions], CachedProducer] = {}
 _topics: dict[tuple[int, ClientOptions], KnownTopics] = {}
 
 
+def topics_of(client: ClientOptions) -> KnownTopics:
+    """Return the topics of the cluster that this process knows."""
+    return _topics.setdefault((os.getpid(), client), KnownTopics(client))
+
+
 def take_producer(
     options: WriteOptions, transactional_id: str | None = None, transaction_timeout_ms: int = 0
 ) -> CachedProducer:
     """Return a producer for one task: a cached one, or a new one. A cached transactional one may
     have had another id. Raises `UnknownTopicOrPartition` if the options name a topic that does not
     exist and is not created."""
-    topics = _topics.setdefault((os.getpid(), options.client), KnownTopics(options.client))
+    topics = topics_of(options.client)
     wanted = replace(options.of_clients(), batch_size=batch_size_for(options, topics))
     found = _cached.pop((os.getpid(), wanted), None)
     if found is None:
@@ -109,17 +114,16 @@ def batch_size_for(options: WriteOptions, topics: KnownTopics) -> int:
         return BATCH_BYTES
     memory = dict(options.client.settings).get("buffer.memory")
     memory_bytes = ProducerConfig.buffer_memory.default if memory is None else int(memory)
-    return fitting_batch_size(topics.partition_count(options.topic), memory_bytes)
+    partitions = 1 if options.keyless else topics.partition_count(options.topic)
+    return fitting_batch_size(partitions, memory_bytes)
 
 
 def fitting_batch_size(partitions: int, memory_bytes: int) -> int:
     """Return the largest `batch.size` with which batches of so many partitions take at most half of
-    `buffer.memory`; the other half has those that are being sent. One of a few sizes, between
-    `MAX_BATCH_BYTES` and `MIN_BATCH_BYTES`, so that few producers are opened."""
-    size = MAX_BATCH_BYTES
-    while size > MIN_BATCH_BYTES and partitions * size > memory_bytes // 2:
-        size //= 2
-    return max(size, MIN_BATCH_BYTES)
+    `buffer.memory`; the other half has those that are being sent. One of a few sizes, so that a
+    process has few producers."""
+    fitting = (size for size in BATCH_SIZES if partitions * size <= memory_bytes // 2)
+    return next(fitting, BATCH_SIZES[-1])
 
 
 def return_producer(producer: CachedProducer) -> None:

@@ -57,8 +57,8 @@ class BatchWriter(VersionCheckedPickle, DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         check_schema(options, schema)
-        self.options = options
-        self.protocol = commit_protocol(options)
+        self.options = options.for_columns(schema.names)
+        self.protocol = commit_protocol(self.options)
         self.job_id = str(uuid.uuid4())
         """Created once, on the driver: a task that is run again has the same id."""
 
@@ -81,8 +81,8 @@ class StreamWriter(VersionCheckedPickle, DataSourceStreamArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         check_schema(options, schema)
-        self.options = options
-        self.protocol = commit_protocol(options)
+        self.options = options.for_columns(schema.names)
+        self.protocol = commit_protocol(self.options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return TaskWriter(self.options, self.protocol, Task.of_stream()).write(iterator)

@@ -14,7 +14,7 @@ from odradek.client.errors import UnknownTopicOrPartition
 from odradek.model.errors import ErrorCode
 from odradek.spark import producers
 from odradek.spark.connections import admin_of as connected_admin
-from odradek.spark.options import ClientOptions, write_options
+from odradek.spark.options import ClientOptions, WriteOptions, write_options
 from odradek.testing import Broker
 
 UNKNOWN = UnknownTopicOrPartition("t", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -70,7 +70,7 @@ MIB = 1024 * 1024
 
 @pytest.mark.parametrize(
     ("partitions", "size"),
-    [(1, 1_000_000), (16, 1_000_000), (17, 500_000), (100, 125_000), (1_000, 16_384)],
+    [(1, 1_000_000), (16, 1_000_000), (17, 250_000), (100, 62_500), (1_000, 16_384)],
 )
 def test_batches_of_all_partitions_fit_half_of_the_buffer(partitions: int, size: int) -> None:
     assert producers.fitting_batch_size(partitions, 32 * MIB) == size
@@ -97,6 +97,16 @@ def test_the_size_of_batches_follows_the_topics_partitions_unless_it_is_given() 
             admin.create_topic("many", partitions=40)
         assert batch_size(broker, topic="one") == 1_000_000
         assert batch_size(broker, topic="many") == 250_000
-        assert batch_size(broker, topic="one", **{"kafka.buffer.memory": "1000000"}) == 500_000
+        assert batch_size(broker, topic="one", **{"kafka.buffer.memory": "1000000"}) == 250_000
         assert batch_size(broker, topic="one", **{"kafka.batch.size": "777"}) == 777
         assert batch_size(broker) == 250_000
+
+
+def test_rows_without_keys_and_partitions_fill_large_batches_whatever_the_topic() -> None:
+    options = WriteOptions(ClientOptions("127.0.0.1:1"), topic="many")
+    keyless = options.for_columns(["value", "headers"])
+    unknown = producers.KnownTopics(options.client)
+    assert producers.batch_size_for(keyless, unknown) == 1_000_000
+    for column in ("key", "partition"):
+        assert options.for_columns(["value", column]) == options
+    assert keyless.of_clients() == options.of_clients()

@@ -212,10 +212,10 @@ class ArrowBatches:
             buffer, _ = self._take()
             if buffer.is_empty:
                 return
-            if make is not None:
-                yield make(buffer)
-                continue
-            batch = self._made(buffer, with_offsets=False)
+            if make is None:
+                batch = self._made(buffer, with_offsets=False)
+            else:
+                batch = self._convert(partial(make, buffer))
             if batch is not None:
                 yield batch
 

@@ -29,7 +29,7 @@ from odradek.spark.exactly_once.steps import (
     commit_steps,
 )
 from odradek.spark.options import WriteOptions
-from odradek.spark.producers import CachedProducer, return_producer, take_producer
+from odradek.spark.producers import CachedProducer, return_producer, take_producer, topics_of
 
 log = logging.getLogger(__name__)
 
@@ -81,9 +81,9 @@ class ExactlyOnce(CommitProtocol):
             log.info("%s of %s: it is decided, its rows are not written again", task, batch)
             return None
         transactional_id = f"{batch.prefix}.{task.partition_id}.{task.attempt}"
-        producer = take_producer(self.options, transactional_id, self.ledger.transaction_timeout_ms)
         # The decision has the topics' ids: that of a topic which was made again would be wrong.
-        producer.topics.forget()
+        topics_of(self.options.client).forget()
+        producer = take_producer(self.options, transactional_id, self.ledger.transaction_timeout_ms)
         try:
             producer.producer.init_transactions(transactional_id=transactional_id)
             producer.producer.begin_transaction()
