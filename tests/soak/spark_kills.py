@@ -50,6 +50,8 @@ from rich.table import Table
 from odradek.spark.task_writer import NAMES
 
 HERE = Path(__file__).parent
+KEEP_LOGS = {"spark.sql.streaming.minBatchesToRetain": "1000000"}
+"""Spark deletes the offsets of the first micro-batch after the 100th; the check reads them."""
 INPUT, OUTPUT = "numbers", "copies"
 PARTITIONS = {INPUT: 3, OUTPUT: 2}
 QUERIES = ("parquet", "topic")
@@ -308,7 +310,7 @@ class JobRun:
                 "output": OUTPUT,
                 "starting": self.starting,
                 "master": self.master,
-                "config": self.config,
+                "config": KEEP_LOGS | self.config,
             },
         )
         try:
