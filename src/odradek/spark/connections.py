@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PREFETCH_BYTES = 24 * 1024 * 1024
 """The default of `kafka.prefetch.max.bytes` in tasks: less than elsewhere, for there is a Python
-process for every core."""
+process for every core. Three responses of 8 MiB: with two, the reader waits for the broker."""
 
 _admins: dict[tuple[int, ClientOptions], Admin] = {}
 

@@ -226,14 +226,12 @@ def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
     exactly_once = delivery == "exactly_once"
     check_delivery(options, exactly_once, streaming)
     numbered = exactly_once and not streaming
-    timeout_given = options.text("kafka.transaction.timeout.ms") is not None
-    size_given = options.text("kafka.batch.size") is not None
     idempotence = options.boolean("kafka.enable.idempotence", True)
     return WriteOptions(
         client=client_options(options, ProducerConfig),
         topic=options.text("topic"),
         compression=options.choice("kafka.compression.type", "none", COMPRESSION_TYPES),
-        batch_size=options.integer("kafka.batch.size", 0, 1) if size_given else None,
+        batch_size=options.optional_integer("kafka.batch.size", 1),
         delivery_timeout_ms=options.integer(
             "kafka.delivery.timeout.ms", ProducerConfig.delivery_timeout_ms.default, 1
         ),
@@ -244,9 +242,7 @@ def write_options(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
         batch_id=options.integer("batchId", 0) if numbered else None,
         ledger_topic=options.text("ledgerTopic") or DEFAULT_LEDGER,
         ledger_starts_at=options.integer("ledgerStartsAt", 0),
-        transaction_timeout_ms=(
-            options.integer("kafka.transaction.timeout.ms", 0, 1) if timeout_given else None
-        ),
+        transaction_timeout_ms=options.optional_integer("kafka.transaction.timeout.ms", 1),
         max_in_flight=options.integer(
             "kafka.max.in.flight.requests.per.connection",
             MAX_IDEMPOTENT_IN_FLIGHT if idempotence else 1,
@@ -482,6 +478,10 @@ class OptionReader:
         if maximum is not None and value > maximum:
             raise ValueError(f"{name} must be a whole number of at most {maximum}, not {text!r}")
         return value
+
+    def optional_integer(self, name: str, minimum: int) -> int | None:
+        """Return None if the option is not given."""
+        return None if self.text(name) is None else self.integer(name, minimum, minimum)
 
     def boolean(self, name: str, default: bool) -> bool:
         text = self.text(name)

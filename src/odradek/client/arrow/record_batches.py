@@ -179,10 +179,6 @@ class ArrowBatches:
         self._convert = convert
         self._values = values
 
-    def _made(self, buffer: ColumnBuffer, with_offsets: bool = True) -> Any:
-        """Return the batch; None if its rows come again."""
-        return self._convert(partial(record_batch, buffer, self._values, with_offsets))
-
     @property
     def schema(self) -> pa.Schema:
         """The schema of the batches; of decoded values, the fields known so far."""
@@ -197,8 +193,9 @@ class ArrowBatches:
         while True:
             buffer, more = self._take()
             if not buffer.is_empty:
-                batch: ArrowBatch | None = self._made(buffer)
-                if batch is not None:
+                make = partial(record_batch, buffer, self._values)
+                batch: ArrowBatch | None = self._convert(make)
+                if batch is not None:  # Else its rows come again.
                     return batch
             elif not more:
                 raise StopIteration
@@ -208,14 +205,13 @@ class ArrowBatches:
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches until no record came for `max_wait`, or to the end of the assignment;
         without the offsets to commit. `make` makes other batches of the buffered records."""
+        if make is None:
+            make = partial(record_batch, values=self._values, with_offsets=False)
         while True:
             buffer, _ = self._take()
             if buffer.is_empty:
                 return
-            if make is None:
-                batch = self._made(buffer, with_offsets=False)
-            else:
-                batch = self._convert(partial(make, buffer))
+            batch = self._convert(partial(make, buffer))
             if batch is not None:
                 yield batch
 
