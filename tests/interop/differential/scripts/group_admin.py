@@ -45,7 +45,7 @@ def in_every_state(peer: Peer) -> list[str]:
     join = joining("workers", worker, protocol_type="connect", protocols=("sessioned",))
     peer.ask(join, JOIN)
     peer.call("speaks nothing", joining("refused", protocols=()), JOIN)
-    return [
+    groups = [
         "pending only",
         "left",
         "stable",
@@ -55,6 +55,14 @@ def in_every_state(peer: Peer) -> list[str]:
         "workers",
         "refused",
     ]
+    # Kafka answers the first join of a group before the record that makes the group is committed,
+    # and lists and describes what is committed.
+    peer.ask_until(
+        ListGroupsRequest(),
+        LIST,
+        lambda listed: {each.group_id for each in listed.groups} >= set(groups),
+    )
+    return groups
 
 
 def describe(peer: Peer) -> None:
