@@ -79,6 +79,10 @@ class SocketTransport:
             return 1
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+            if count > 1 and self._socket.family != socket.AF_UNIX:
+                # What arrived since the last receive is not acknowledged: below the mark the system
+                # waits for the next receive, and a sender with a small window for some 10 ms.
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             return self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
         except OSError:  # For example a sandbox that refuses the option.
             return 1

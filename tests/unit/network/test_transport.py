@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import os
 import select
 import socket
+import termios
 from collections.abc import Callable, Iterator
 from threading import Thread
 
@@ -63,6 +66,25 @@ def test_a_lower_mark_makes_it_readable_for_what_has_arrived(
     assert not is_readable(transport, within_s=0.05)
     transport.set_low_water_mark(1)
     assert is_readable(transport)
+
+
+@with_marks
+def test_a_mark_acknowledges_what_has_arrived_so_that_the_sender_goes_on(
+    ends: tuple[SocketTransport, socket.socket],
+) -> None:
+    transport, peer = ends
+    peer.sendall(bytes(4 * 65_536))
+    assert transport.receive(65_536) == bytes(65_536)
+    assert unacknowledged(peer) > 0
+    transport.set_low_water_mark(FAR_ABOVE_ANY_BUFFER)
+    assert unacknowledged(peer) == 0
+
+
+def unacknowledged(sender: socket.socket) -> int:
+    """Return the number of sent bytes that the receiver's system has not acknowledged."""
+    count = array.array("i", [0])
+    fcntl.ioctl(sender, termios.TIOCOUTQ, count)
+    return count[0]
 
 
 @with_marks
