@@ -72,10 +72,16 @@ if COMPILE:
     from mypyc.build import mypycify
 
     sys.path.insert(0, str(ROOT / "src"))
-    options["ext_modules"] = mypycify(
+    modules = mypycify(
         ["--strict", *(str(leaves.source_of(leaf)) for leaf in leaves.LEAVES)],
         opt_level="3",
         group_name="odradek",
     )
+    if sys.platform != "win32":
+        # Compiled functions are one library's own: without this, GCC makes their calls replaceable
+        # by other libraries, so that it inlines none and each goes through a table.
+        for module in modules:
+            module.extra_compile_args.append("-fvisibility=hidden")
+    options["ext_modules"] = modules
 
 setup(**options)
