@@ -12,12 +12,16 @@ import re
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from odradek.model.env import Buffer, File, SocketBuffers
 
 MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
 """Linux's flag; elsewhere (macOS, the BSDs) the head is sent in a packet of its own."""
+
+QUICK_ACK: Final[int] = getattr(socket, "TCP_QUICKACK", 0)
+"""Linux's option."""
 
 LOST: Final = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN})
 """Errors of a lost connection that are not a `ConnectionError`."""
@@ -79,13 +83,16 @@ class SocketTransport:
             return 1
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
-            if count > 1 and self._socket.family != socket.AF_UNIX:
-                # What arrived since the last receive is not acknowledged: below the mark the system
-                # waits for the next receive, and a sender with a small window for some 10 ms.
-                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-            return self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+            granted = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
         except OSError:  # For example a sandbox that refuses the option.
             return 1
+        if granted > 1 and QUICK_ACK and self._socket.family != socket.AF_UNIX:
+            # What arrived before the mark was set may not be acknowledged: the system does that at
+            # the next receive, which now comes late, and a sender whose window is full would wait
+            # some 10 ms until it probes.
+            with suppress(OSError):
+                self._socket.setsockopt(socket.IPPROTO_TCP, QUICK_ACK, 1)
+        return granted
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         try:

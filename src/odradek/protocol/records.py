@@ -374,8 +374,9 @@ def read_records(cursor: RecordCursor) -> Iterator[Record]:
 MAX_OVERHEAD_BYTES: Final[i64] = 31
 """The most a record takes besides the contents of its fields: length 5, attributes 1, deltas 10 and
 5, sizes of key and value 5 each."""
-MAX_SIZE_BY_WORDS: Final[i64] = 128
-"""Slices up to this size are written faster by words than as an object of their own."""
+MAX_SIZE_BY_WORDS: Final[i64] = 0 if __file__.endswith(".py") else 128
+"""Slices up to this size are written by words: compiled, that is faster than by an object of their
+own."""
 NO_HEADERS: Final = b"\0"
 """What `encode_headers` returns for no headers."""
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import array
-import fcntl
 import os
 import select
 import socket
-import termios
 from collections.abc import Callable, Iterator
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -68,23 +66,32 @@ def test_a_lower_mark_makes_it_readable_for_what_has_arrived(
     assert is_readable(transport)
 
 
+class RecordingSocket(socket.socket):
+    """Records the options that are set."""
+
+    options: list[int]
+
+    def setsockopt(self, level: int, option: int, *value: Any) -> None:
+        self.options.append(option)
+        super().setsockopt(level, option, *value)
+
+
 @with_marks
-def test_a_mark_acknowledges_what_has_arrived_so_that_the_sender_goes_on(
-    ends: tuple[SocketTransport, socket.socket],
+@pytest.mark.parametrize(
+    ("mark", "options"),
+    [(1, [socket.SO_RCVLOWAT]), (100, [socket.SO_RCVLOWAT, socket.TCP_QUICKACK])],
+)
+def test_what_arrived_before_a_mark_is_acknowledged_when_the_mark_is_set(
+    mark: int, options: list[int]
 ) -> None:
-    transport, peer = ends
-    peer.sendall(bytes(4 * 65_536))
-    assert transport.receive(65_536) == bytes(65_536)
-    assert unacknowledged(peer) > 0
-    transport.set_low_water_mark(FAR_ABOVE_ANY_BUFFER)
-    assert unacknowledged(peer) == 0
-
-
-def unacknowledged(sender: socket.socket) -> int:
-    """Return the number of sent bytes that the receiver's system has not acknowledged."""
-    count = array.array("i", [0])
-    fcntl.ioctl(sender, termios.TIOCOUTQ, count)
-    return count[0]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connected = socket.create_connection(server.getsockname())
+        with RecordingSocket(fileno=connected.detach()) as recording:
+            recording.options = []
+            transport = SocketTransport(recording)
+            recording.options.clear()
+            assert transport.set_low_water_mark(mark) == mark
+            assert recording.options == options
 
 
 @with_marks

@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -38,7 +39,7 @@ def with_path(error: OSError, path: str) -> OSError:
 def sync_descriptor(descriptor: int) -> None:
     if FULL_FSYNC is not None:
         fcntl.fcntl(descriptor, FULL_FSYNC)
-    else:
+    elif sys.platform != "darwin":  # For mypy: macOS has only the other.
         os.fdatasync(descriptor)
 
 
@@ -203,7 +204,7 @@ class LocalFile:
 
     def read_ahead(self, offset: int, count: int) -> None:
         descriptor = self._descriptor
-        if descriptor >= 0 and CAN_ADVISE:
+        if descriptor >= 0 and CAN_ADVISE and sys.platform != "darwin":
             with suppress(OSError):  # a file system may not know it
                 os.posix_fadvise(descriptor, offset, count, os.POSIX_FADV_WILLNEED)
 
