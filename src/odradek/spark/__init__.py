@@ -10,10 +10,10 @@ Nothing of PySpark is imported before one of these names is used: finding a Java
 odradek.spark.java`) must work without PySpark.
 
 In reading order: `source` (the data source), `option_table`, `options`; `topics`, `offsets`,
-`pushdown`, `reader`, `arrow` (batch reads); `stream_reader`, `initial_offsets`, `alignment`,
-`progress_group` (streams); `writer`, `task_writer`, `commit_protocol`, `exactly_once/` (writes);
-`connections`, `producers` (clients kept in worker processes), `frozen_modules`, `freed_memory`,
-`worker_socket`;
+`pushdown`, `reader`, `arrow` (batch reads; columns and size of Arrow batches); `stream_reader`,
+`initial_offsets`, `alignment`, `progress_group` (streams); `writer`, `task_writer`,
+`commit_protocol`, `exactly_once/` (writes); `connections`, `producers` (clients kept in worker
+processes), `frozen_modules`, `freed_memory`, `worker_socket`;
 `json/` (values as columns); `session`, `home`, `java`, `class_archive`, `training`, `fork_server`,
 `launch` (sessions); `environment_archive`, `workers`, `bare_worker` (clusters); `java_regex`,
 `versions`, `unsupported`.

@@ -151,3 +151,20 @@ def test_the_end_of_a_leader_that_is_cut_off_is_asked_of_another_one():
     led.session_ended = True
     assert find(partition, LATEST, consumer) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert find(partition, EARLIEST, consumer) == (-1, 0, 0)
+
+
+def test_a_new_leader_has_no_offsets_until_its_high_watermark_is_in_its_epoch():
+    led = Replicated()
+    partition = led.replica(registration())
+    led.append(partition)
+    led.replicas.apply(partition, registration(epoch=1, partition_epoch=1), 1)
+    consumer = Isolation.READ_UNCOMMITTED
+    after_all = NOW_MS + 1_000_000
+    assert find(partition, LATEST, consumer) is ErrorCode.OFFSET_NOT_AVAILABLE
+    assert find(partition, after_all, consumer) is ErrorCode.OFFSET_NOT_AVAILABLE
+    assert find(partition, EARLIEST, consumer) == (-1, 0, 0)
+    for follower in (2, 3):
+        led.fetched(partition, follower, durable=1)
+    led.run_until_idle()
+    assert find(partition, LATEST, consumer) == (-1, 1, 1)
+    assert find(partition, after_all, consumer) == (-1, -1, -1)

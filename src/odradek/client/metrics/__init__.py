@@ -2,7 +2,8 @@
 
 `metric` has the values that `metrics()` of a client returns, `templates` the form of the tables,
 `network_table`, `producer_table` and `consumer_table` a row for each metric. What is counted
-belongs to the objects at work: `net.network_metrics`, `producer.metrics`, `consumer.metrics`.
+belongs to the objects at work: `network_client.network_metrics`, `producer.metrics`,
+`consumer.metrics`.
 
 Tests: unit/client/metrics
 """
