@@ -55,6 +55,16 @@ def when_known(admin: Admin, name: str) -> Topic:
             time.sleep(0.05)
 
 
+def when_gone(admin: Admin, name: str) -> Topic:
+    """Describe a topic that was deleted: raises, once Kafka's broker has the metadata."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        topic = admin.topic(name)
+        if time.monotonic() > until:
+            return topic
+        time.sleep(0.05)
+
+
 def topics(admin: Admin) -> list[object]:
     config = {"retention.ms": 60_000, "cleanup.policy": "delete"}
     created = outcome(lambda: admin.create_topic(LOG.topic, partitions=2, config=config))
@@ -77,7 +87,7 @@ def topics(admin: Admin) -> list[object]:
         outcome(lambda: admin.delete_topic("admin-client-b")),
         outcome(lambda: admin.delete_topic("admin-client-b")),
         outcome(lambda: admin.delete_topic("admin-client-b", missing_ok=True)),
-        outcome(lambda: admin.topic("admin-client-b")),
+        outcome(lambda: when_gone(admin, "admin-client-b")),
     ]
 
 
