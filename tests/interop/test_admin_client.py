@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -23,6 +23,7 @@ GROUP = "admin-client-readers"
 LOG = TopicPartition("admin-client-log", 0)
 OTHER = TopicPartition("admin-client-log", 1)
 PATIENCE_S = 10.0
+T = TypeVar("T")
 
 
 def outcome(call: Callable[[], Any]) -> object:
@@ -55,14 +56,22 @@ def when_known(admin: Admin, name: str) -> Topic:
             time.sleep(0.05)
 
 
-def when_gone(admin: Admin, name: str) -> Topic:
-    """Describe a topic that was deleted: raises, once Kafka's broker has the metadata."""
-    until = time.monotonic() + PATIENCE_S
+def repeated(ask: Callable[[], T], until: Callable[[T], bool]) -> T:
+    """Ask until the answer is right, or patience is over; return the last answer. Kafka answers a
+    change before its broker has applied it."""
+    ends = time.monotonic() + PATIENCE_S
     while True:
-        topic = admin.topic(name)
-        if time.monotonic() > until:
-            return topic
+        answer = ask()
+        if until(answer) or time.monotonic() > ends:
+            return answer
         time.sleep(0.05)
+
+
+def when_gone(admin: Admin, name: str) -> object:
+    """Return the outcome of describing a topic that was deleted."""
+    return repeated(
+        lambda: outcome(lambda: admin.topic(name)), lambda told: not isinstance(told, Topic)
+    )
 
 
 def topics(admin: Admin) -> list[object]:
@@ -87,19 +96,15 @@ def topics(admin: Admin) -> list[object]:
         outcome(lambda: admin.delete_topic("admin-client-b")),
         outcome(lambda: admin.delete_topic("admin-client-b")),
         outcome(lambda: admin.delete_topic("admin-client-b", missing_ok=True)),
-        outcome(lambda: when_gone(admin, "admin-client-b")),
+        when_gone(admin, "admin-client-b"),
     ]
 
 
 def when_changed(admin: Admin, name: str, former: str | None) -> dict[str, ConfigEntry]:
-    """Describe the settings of the topic after a change of one that had another value: Kafka
-    answers before its broker has applied it."""
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        config = admin.describe_config(topic=LOG.topic)
-        if config[name].value != former or time.monotonic() > until:
-            return config
-        time.sleep(0.05)
+    """Describe the settings of the topic after a change of one that had another value."""
+    return repeated(
+        lambda: admin.describe_config(topic=LOG.topic), lambda config: config[name].value != former
+    )
 
 
 def settings(admin: Admin) -> list[object]:
