@@ -21,7 +21,7 @@ MORE: Final[int] = getattr(socket, "MSG_MORE", 0)
 """Linux's flag; elsewhere (macOS, the BSDs) the head is sent in a packet of its own."""
 
 QUICK_ACK: Final[int] = getattr(socket, "TCP_QUICKACK", 0)
-"""Linux's option."""
+"""An option of Linux, as the marks are."""
 
 LOST: Final = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN})
 """Errors of a lost connection that are not a `ConnectionError`."""
@@ -86,10 +86,9 @@ class SocketTransport:
             granted = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
         except OSError:  # For example a sandbox that refuses the option.
             return 1
-        if granted > 1 and QUICK_ACK and self._socket.family != socket.AF_UNIX:
-            # What arrived before the mark was set may not be acknowledged: the system does that at
-            # the next receive, which now comes late, and a sender whose window is full would wait
-            # some 10 ms until it probes.
+        if granted > 1 and self._socket.family != socket.AF_UNIX:
+            # The system acknowledges what arrived before the mark at the next receive, which now
+            # comes late. A sender whose window is full would wait some 10 ms until it probes.
             with suppress(OSError):
                 self._socket.setsockopt(socket.IPPROTO_TCP, QUICK_ACK, 1)
         return granted
