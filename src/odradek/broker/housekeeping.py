@@ -28,6 +28,7 @@ from odradek.broker.hanging_transactions import LOOK_MS
 from odradek.broker.log_cleaner import LogCleaner
 from odradek.log.fence import LogDirFailure
 from odradek.log.retention import RetentionClock
+from odradek.model.topics import TopicIdPartition
 
 if TYPE_CHECKING:
     from odradek.config.broker import BrokerConfig
@@ -82,6 +83,7 @@ class Housekeeping:
         self.cleaner = LogCleaner(
             timer, self._workers, directory, current, self._clock.now_ms, replicas.fail_directory
         )
+        replicas.on_truncated = self._truncated
         self.cleaner.start()
 
     def stop(self) -> None:
@@ -89,6 +91,10 @@ class Housekeeping:
         if self.dirty_log_flusher is not None:
             self.dirty_log_flusher.stop()
         self.cleaner.stop()
+
+    def _truncated(self, partition: Partition) -> None:
+        key = TopicIdPartition(partition.topic_id, partition.topic_partition.partition)
+        self.cleaner.log_truncated(key, partition.log)
 
     def logs_opened(self) -> None:
         """Logs that were recovered may have to be flushed."""

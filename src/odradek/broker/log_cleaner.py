@@ -137,6 +137,13 @@ class LogCleaner:
         self._cleaning = CleaningPass(key, plan.log, cleaner)
         self._submit(self._directory.checkpoint(), self._next)
 
+    def log_truncated(self, key: TopicIdPartition, log: Log) -> None:
+        """Count as dirty what follows the end of a truncated log, which is within the part that was
+        clean after an unclean election. From the start of the active segment on, as in Kafka."""
+        first_dirty = self._directory.offsets.first_dirty
+        if key in first_dirty:
+            first_dirty[key] = min(first_dirty[key], log.segments.active.base_offset)
+
     # Steps.
 
     def _submit(self, work: Callable[[], Step | None], then: Callable[[], None]) -> None:
@@ -214,7 +221,8 @@ class LogCleaner:
         cleaning = self._cleaning
         assert cleaning is not None
         cleaner = cleaning.cleaner
-        self._directory.offsets.first_dirty[cleaning.key] = cleaner.end_offset
+        if cleaning.log.cleaning:  # Not truncated meanwhile.
+            self._directory.offsets.first_dirty[cleaning.key] = cleaner.end_offset
         self.passes += 1
         self.bytes_read += cleaner.stats.map_bytes_read + cleaner.stats.bytes_read
         self.bytes_written += cleaner.stats.bytes_written

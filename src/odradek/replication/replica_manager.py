@@ -160,6 +160,8 @@ class ReplicaManager:
         """Called with a partition whose log was found damaged while it was in use."""
         self.on_no_room: Callable[[Partition], object] = do_nothing_with
         """Called with a partition that took no records, as the disk is full."""
+        self.on_truncated: Callable[[Partition], object] = do_nothing_with
+        """Called with a partition whose log has lost its end, before it is appended to again."""
         self.on_directory_failed: Callable[[], object] = do_nothing
         self.heard_ms: dict[int, int] = {}
         """When each broker last fetched anything from this one; monotonic time."""
@@ -622,6 +624,7 @@ class ReplicaManager:
         partition.log.producers.transactions.replicated_to(partition.high_watermark)
         if partition.log.dirty:
             self.flusher.request(partition)
+        self.on_truncated(partition)
         done()
         role = self._roles_to_come.pop(partition, None)
         if role is not None:

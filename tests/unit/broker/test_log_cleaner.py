@@ -149,6 +149,34 @@ def test_the_cleaned_offset_survives_a_restart():
     assert log_of(again, "t").segments.items == segments, "none was replaced"
 
 
+def test_what_follows_a_truncation_below_the_clean_part_is_dirty():
+    """As after an unclean election. Unmarked, these records would keep their duplicates until each
+    key is written once more."""
+    node = MemoryBroker()
+    created(node, "t")
+    produce(node, "t", 0, 100)
+    node.pass_time(BACKOFF_MS + 10)
+    (first_dirty,) = node.node.directory.offsets.first_dirty.values()
+    truncate(node, 50)
+    assert log_of(node, "t").log_end_offset <= 50 < first_dirty
+    (lowered,) = node.node.directory.offsets.first_dirty.values()
+    assert lowered == log_of(node, "t").segments.active.base_offset
+    produce(node, "t", 1000, 100)
+    assert log_of(node, "t").log_end_offset > first_dirty
+    node.pass_time(2 * BACKOFF_MS)
+    active = log_of(node, "t").segments.active.base_offset
+    values = left(node, "t")
+    kept = values[: -(log_of(node, "t").log_end_offset - active)]
+    assert len(kept) <= 5, "one record for each key below the active segment"
+
+
+def truncate(node: MemoryBroker, offset: int) -> None:
+    replicas, ended = node.node.replicas, []
+    replicas.truncate(replicas.by_name["t", 0], offset, False, lambda: ended.append(True))
+    node.pass_time(10)
+    assert ended
+
+
 def test_the_dirtiest_log_comes_first_and_the_next_one_follows_at_once():
     node = MemoryBroker(log_cleaner_io_max_bytes_per_second="100000")
     for topic in ("a", "b"):
