@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 import tracemalloc
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from odradek.network.framing import (
     LARGE_FRAME_BYTES,
+    LENGTHS_ALONE,
     RECEIVE_BYTES,
     RECEIVE_LARGE_BYTES,
     RECEIVE_WHOLE_BYTES,
@@ -179,26 +181,47 @@ def test_any_split_of_a_stream_yields_the_same_frames_if_they_are_received_whole
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=20)))
     pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True) if a < b]
     framing = Framing(LIMIT, RECEIVE_WHOLE_BYTES)
-    assert frames_of(framing, *pieces) == payloads
+    frames = []
+    for end, piece in zip(accumulate(map(len, pieces)), pieces, strict=True):
+        frames += frames_of(framing, piece)
+        assert framing.low_water_mark <= framing.receive_bytes
+        to_come = len(stream) - end
+        assert framing.low_water_mark <= max(1, to_come), "else it waits for ever"
+    assert frames == payloads
     assert framing.held_bytes == 0
-    assert framing.low_water_mark == 1
 
 
-def test_after_a_large_frame_the_length_of_the_next_is_received_alone_and_then_all_of_it() -> None:
+def test_after_a_large_frame_the_next_lengths_are_received_alone_and_then_the_rest_at_once() -> (
+    None
+):
     size = 3 * RECEIVE_LARGE_BYTES
     large, small = framed(b"x" * size), framed(b"y" * 100)
     framing = Framing(LIMIT, RECEIVE_WHOLE_BYTES)
-    frames, receives = received_whole(framing, large + large + small)
-    assert [len(frame) for frame in frames] == [size, size, 100]
+    frames, receives = received_whole(framing, large + large + small + large)
+    assert [len(frame) for frame in frames] == [size, size, 100, size]
     rest = size + 4 - RECEIVE_BYTES
-    assert receives == [
-        (RECEIVE_BYTES, 1),
-        (rest, rest),
-        (4, 1),
-        (size, size),
-        (4, 1),
-        (RECEIVE_BYTES, 1),
-    ]
+    whole = [(4, 1), (size, size)]
+    assert receives == [(RECEIVE_BYTES, 1), (rest, rest), *whole, (4, 1), (100, 1), *whole]
+
+
+def test_no_more_is_awaited_than_is_missing_if_a_receive_returned_less() -> None:
+    size = 3 * RECEIVE_LARGE_BYTES
+    framing = Framing(LIMIT, RECEIVE_WHOLE_BYTES)
+    received_whole(framing, framed(b"x" * size))
+    assert frames_of(framing, struct.pack(">i", size)) == []
+    assert frames_of(framing, b"y" * (size - LARGE_FRAME_BYTES)) == []
+    assert (framing.receive_bytes, framing.low_water_mark) == (LARGE_FRAME_BYTES,) * 2
+    assert frames_of(framing, b"y" * (LARGE_FRAME_BYTES - 3)) == []
+    assert (framing.receive_bytes, framing.low_water_mark) == (3, 1)
+    assert frames_of(framing, b"yyy") == [b"y" * size]
+
+
+def test_some_small_frames_after_a_large_one_receives_are_as_before() -> None:
+    framing = Framing(LIMIT, RECEIVE_WHOLE_BYTES)
+    large, small = framed(b"x" * RECEIVE_LARGE_BYTES), framed(b"y" * 100)
+    received_whole(framing, large + small * (LENGTHS_ALONE - 1))
+    assert (framing.receive_bytes, framing.low_water_mark) == (4, 1)
+    received_whole(framing, small)
     assert (framing.receive_bytes, framing.low_water_mark) == (RECEIVE_BYTES, 1)
 
 
