@@ -8,14 +8,14 @@ this program is killed, the server ends the process. If the server refuses, is g
 other arguments, this process becomes a plain Python with them.
 
 It runs once for every process that Spark starts, so it imports as little as possible: nothing of
-Odradek.
+Odradek, and no module that imports `enum`, which would take as long as all of the rest.
 """
 
 import os
-import signal
 import sys
+from _signal import SIG_IGN, SIGINT, signal  # type: ignore[import-not-found]  # It has no stubs.
+from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
 from array import array
-from socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
 
 STREAMS = (0, 1, 2)
 LENGTH_BYTES = 4
@@ -35,28 +35,28 @@ def message(arguments: list[str]) -> bytes:
 def exit_code(address: str, arguments: list[str]) -> int:
     """Have the server start the process; return its exit code, or `REFUSED`. Raises `OSError` if
     there is no server."""
-    with socket(AF_UNIX, SOCK_STREAM) as server:
-        server.connect(address)
-        sent = message(arguments)
-        rights = [(SOL_SOCKET, SCM_RIGHTS, array("i", STREAMS))]
-        server.sendall(sent[server.sendmsg([sent], rights) :])
-        answer = server.recv(LENGTH_BYTES)
-        # Without an answer the server was killed, and the process may run: Spark starts another.
-        return int.from_bytes(answer, "big", signed=True) if answer else 1
+    server = socket(AF_UNIX, SOCK_STREAM)
+    server.connect(address)
+    sent = message(arguments)
+    rights = [(SOL_SOCKET, SCM_RIGHTS, array("i", STREAMS))]
+    server.sendall(sent[server.sendmsg([sent], rights) :])
+    answer = server.recv(LENGTH_BYTES)
+    # Without an answer the server was killed, and the process may run: Spark starts another.
+    return int.from_bytes(answer, "big", signed=True) if answer else 1
 
 
 def main() -> None:
     address, arguments = sys.argv[1], sys.argv[2:]
     if arguments[:1] == ["-m"]:
         # Ctrl-C is the driver's: it ends its session.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        before = signal(SIGINT, SIG_IGN)
         try:
             code = exit_code(address, arguments)
         except OSError:
             code = REFUSED
         if code != REFUSED:
             os._exit(code)
-        signal.signal(signal.SIGINT, before)
+        signal(SIGINT, before)
     os.execv(sys.executable, [sys.executable, *arguments])
 
 

@@ -56,6 +56,12 @@ def test_the_module_path_begins_as_python_would_make_it():
     ]
 
 
+def test_the_module_path_is_without_the_jar_of_spark_in_which_there_is_no_python():
+    jar = "/jars/spark-core_2.13-4.3.0.jar"
+    asked = job("-m", "x", PYTHONPATH=f"/zips:{jar}:/graphframes.jar")
+    assert asked.path({}, ["/here", "/lib"]) == ["/cwd", "/zips", "/graphframes.jar", "/lib"]
+
+
 def test_no_empty_pythonpath_is_searched():
     assert job("-m", "x").path({}, ["/here", "/lib"]) == ["/cwd", "/lib"]
 
