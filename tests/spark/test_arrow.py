@@ -10,7 +10,7 @@ from odradek.protocol.record_batch import RecordBatchHeader
 from odradek.protocol.record_batch_builder import build
 from odradek.protocol.record_columns import RecordColumns
 from odradek.spark import arrow
-from odradek.spark.arrow import SparkBatches, arrow_schema, spark_schema
+from odradek.spark.arrow import MAX_ROWS, SparkBatches, arrow_schema, spark_schema
 
 
 def at(milliseconds):
@@ -31,10 +31,13 @@ class Buffered:
 
 
 def rows_of(buffer, headers=False, columns=()):
-    schema = arrow_schema(headers, columns=columns)
-    found = SparkBatches(schema).of(buffer)
+    return rows_by(SparkBatches(arrow_schema(headers, columns=columns)), buffer)
+
+
+def rows_by(batches, buffer):
+    found = batches.of(buffer)
     found.validate(full=True)
-    assert found.schema.equals(schema)
+    assert found.schema.equals(batches.schema)
     return found.to_pylist()
 
 
@@ -80,13 +83,33 @@ def test_a_run_of_records_of_one_batch_shares_its_columns():
     ]
 
 
+def test_batches_of_one_run_have_the_topic_partition_and_type_of_their_own_run():
+    """These columns are kept from batch to batch while the source is the same."""
+    names = ("topic", "partition", "timestampType", "offset")
+    batches = SparkBatches(arrow_schema(False, columns=names))
+    for topic, partition, kind, count in [
+        ("t", 1, 0, 2),
+        ("t", 1, 0, 3),
+        ("t", 2, 0, 1),
+        ("longer", 2, 0, 2),
+        ("longer", 2, 1, 2),
+        ("longer", 2, 1, MAX_ROWS + 1),
+        ("longer", 2, 1, 1),
+    ]:
+        buffer = Buffered(*((topic, partition, n, kind, b"k", b"v", [], n) for n in range(count)))
+        buffer.runs[1:] = []
+        buffer.runs[0] = ColumnRun(buffer.runs[0].batch, count)
+        rows = [tuple(row.values()) for row in rows_by(batches, buffer)]
+        assert rows == [(topic, partition, kind, n) for n in range(count)]
+
+
 def test_columns_that_are_not_selected_are_not_made(monkeypatch):
     made = []
     column_of = arrow.column_of
 
-    def counted(buffer, name, kind):
+    def counted(columns, name, kind):
         made.append(name)
-        return column_of(buffer, name, kind)
+        return column_of(columns, name, kind)
 
     monkeypatch.setattr(arrow, "column_of", counted)
     buffer = Buffered(("t", 0, 5, 0, b"k", b"v", [("h", b"x")], 1))

@@ -45,11 +45,11 @@ from odradek.client.arrow.record_batches import (
     repeated,
     text_array,
 )
+from odradek.client.consumer.fetch.completed_fetch import ColumnRun
 from odradek.spark.json.schema import nullable
 
 if TYPE_CHECKING:
     from odradek.client.consumer.application.poll_loop import ColumnBuffer
-    from odradek.client.consumer.fetch.completed_fetch import ColumnRun
     from odradek.protocol.record_columns import RecordColumns
     from odradek.spark.json.columns import JsonColumns
 
@@ -137,39 +137,61 @@ class SparkBatches:
         self.schema = schema
         self.decoder = decoder
         self._fields = [(field.name, field.type) for field in schema]
+        self._kept: dict[str, pa.Array] = {}
+        self._kept_of: tuple[str, int, int] | None = None
+        self._kept_rows = 0
 
     def of(self, buffer: ColumnBuffer) -> pa.RecordBatch:
         """Return a batch of the buffered records."""
-        made: dict[str, pa.Array] = {}
+        made = self._source_columns(buffer.runs)
         if self.decoder is not None:
-            made["value"] = column_of(buffer, "value", pa.binary())
+            made["value"] = column_of(buffer.columns, "value", pa.binary())
             made[DATA], made[ERROR] = self.decoder.decode(made["value"])
         arrays = [
-            made[name] if name in made else column_of(buffer, name, kind)
+            made[name] if name in made else column_of(buffer.columns, name, kind)
             for name, kind in self._fields
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
+    def _source_columns(self, runs: Sequence[ColumnRun]) -> dict[str, pa.Array]:
+        """Return the columns that have one value for all records of a run. Most batches are of one
+        run, and take their rows of columns that are kept: making these takes ten times as long."""
+        if len(runs) != 1:
+            return self._made_source_columns(runs)
+        batch, count = runs[0].batch, runs[0].count
+        source = batch.topic, batch.partition, int(batch.timestamp_type)
+        if source != self._kept_of or count > self._kept_rows:
+            rows = max(count, MAX_ROWS)
+            self._kept = self._made_source_columns([ColumnRun(batch, rows)])
+            self._kept_of, self._kept_rows = source, rows
+        return {name: column.slice(0, count) for name, column in self._kept.items()}
 
-def column_of(buffer: ColumnBuffer, name: str, kind: pa.DataType) -> pa.Array:
-    """Return a column of the buffered records, of Spark's type `kind`."""
-    columns, runs = buffer.columns, buffer.runs
+    def _made_source_columns(self, runs: Sequence[ColumnRun]) -> dict[str, pa.Array]:
+        columns: dict[str, pa.Array] = {}
+        for name, kind in self._fields:
+            match name:
+                case "topic":
+                    columns[name] = topics(runs)
+                case "partition":
+                    columns[name] = repeated([(r.batch.partition, r.count) for r in runs], kind)
+                case "timestampType":
+                    types = [(int(run.batch.timestamp_type), run.count) for run in runs]
+                    columns[name] = repeated(types, kind)
+        return columns
+
+
+def column_of(columns: RecordColumns, name: str, kind: pa.DataType) -> pa.Array:
+    """Return a column of the records, of Spark's type `kind`."""
     match name:
         case "key":
             return binary_array(columns.key, kind)
         case "value":
             return binary_array(columns.value, kind)
-        case "topic":
-            return topics(runs)
-        case "partition":
-            return repeated([(run.batch.partition, run.count) for run in runs], kind)
         case "offset":
             return fixed_array(columns.offsets, kind)
         case "timestamp":
             milliseconds = np.frombuffer(columns.timestamps, np.int64)
             return numbers(milliseconds * 1000, kind)
-        case "timestampType":
-            return repeated([(int(run.batch.timestamp_type), run.count) for run in runs], kind)
         case "headers":
             return headers(columns, kind)
     raise ValueError(f"there is no column {name}")
