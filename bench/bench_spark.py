@@ -62,6 +62,9 @@ POM = ROOT / "tests" / "interop" / "spark-kafka-pom.xml"
 SOURCES = ("odradek", "kafka")
 WARM_UP_RUNS = 6
 """After three, the JVM's compiler still took a third of a core in some of the runs that count."""
+WARM_UP_STREAMS = 20
+"""The same of micro-batches, whose planning the JVM compiles later: an eighth of the processor time
+of both sources after six runs, a tenth after twenty."""
 IDLE_SETTLE_S, IDLE_SECONDS = 8, 20
 STREAM_BATCHES = 4
 FILES_GONE_S = 2
@@ -203,7 +206,8 @@ def micro_batches(bench: Bench, size: int, rows: int, per_trigger: int) -> None:
             query = writer.option("checkpointLocation", checkpoint).start()
             return timed_stream(bench, rows, query)
 
-    bench.measure(f"micro-batches of {per_trigger:,} rows, {size} B", STREAM_RATES, run)
+    row = f"micro-batches of {per_trigger:,} rows, {size} B"
+    bench.measure(row, STREAM_RATES, run, warm_up=WARM_UP_STREAMS)
 
 
 def record_columns(ids: DataFrame, size: int) -> DataFrame:
