@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from random import Random
 
-import google_crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from odradek.protocol.compression import CompressionType
 from odradek.protocol.record_batch_builder import build
@@ -48,7 +48,7 @@ def with_true_crc(batch: bytes) -> bytes:
     """Return the batch with a valid CRC, so that the rest of it is checked."""
     if len(batch) < CRC_FROM:
         return batch
-    crc = struct.pack(">I", google_crc32c.value(batch[CRC_FROM:]))
+    crc = struct.pack(">I", crc32c(batch[CRC_FROM:]))
     return batch[:CRC_AT] + crc + batch[CRC_FROM:]
 
 

@@ -49,7 +49,6 @@ def check_packages() -> Iterator[Finding]:
         elif name not in seen:
             seen.add(name)
             yield judge_package(name, version_of(name), limits)
-    yield check_crc32c()
     for extra, missing in extras.items():
         advice = f"for what needs them: pip install 'odradek[{extra}]'"
         yield ok(f"extra {extra}", f"not installed: {', '.join(missing)}", advice)
@@ -91,18 +90,6 @@ def judge_leaves(mode: str) -> Finding:
             "--no-binary odradek odradek; in a checkout: make compile"
         )
     return warn("compiled", f"{mode}: several times slower", advice)
-
-
-def check_crc32c() -> Finding:
-    """Every batch has a CRC-32C, which is slow without the extension of its package."""
-    try:
-        from google_crc32c import implementation
-    except ImportError as error:
-        return fail("crc32c", str(error), "pip install google-crc32c")
-    if implementation == "c":
-        return ok("crc32c", "by the processor's instruction or a table in C")
-    advice = "pip install --force-reinstall google-crc32c, with a Python that it has a wheel for"
-    return warn("crc32c", f"implemented in {implementation}: slow", advice)
 
 
 def judge_package(name: str, version: str | None, limits: str) -> Finding:

@@ -35,7 +35,7 @@ import threading
 from struct import Struct
 from uuid import UUID
 
-import google_crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from odradek.model.env import Disk, File
 from odradek.model.topics import ZERO_UUID, TopicIdPartition
@@ -121,7 +121,7 @@ class DurableEnd:
             self.log_start,
         )
         position = self.position + self._serial % 2 * HALF_BYTES
-        self._ends.file.write(position, body + CRC.pack(google_crc32c.value(body)))
+        self._ends.file.write(position, body + CRC.pack(crc32c(body)))
 
     def lower(self, offset: int) -> None:
         """Lower the durable end before a truncation to `offset`. Blocks until that is durable."""
@@ -169,7 +169,7 @@ class DurableEnds:
         (crc,) = CRC.unpack_from(data, position + half + HALF.size)
         topic, partition, serial, offset, recovery_point, log_start = HALF.unpack(body)
         key = TopicIdPartition(UUID(bytes=topic), partition)
-        if key.topic_id == ZERO_UUID or google_crc32c.value(body) != crc:
+        if key.topic_id == ZERO_UUID or crc32c(body) != crc:
             return False
         end = self._slots.setdefault(key, DurableEnd(self, position, key))
         if end.position != position:

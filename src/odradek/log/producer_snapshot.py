@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from struct import Struct
 from struct import error as StructError
 
-import google_crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from odradek.log.open_transactions import NO_OFFSET, CompletedTransaction
 from odradek.log.producer_state import ProducerState, SnapshotEntry, marker_of
@@ -64,7 +64,7 @@ def encode(entries: list[SnapshotEntry]) -> bytes:
         )
         for row in entries
     )
-    return PREFIX.pack(VERSION, google_crc32c.value(body)) + body
+    return PREFIX.pack(VERSION, crc32c(body)) + body
 
 
 def decode(data: bytes) -> list[SnapshotEntry]:
@@ -77,7 +77,7 @@ def decode(data: bytes) -> list[SnapshotEntry]:
     body = data[PREFIX.size :]
     if version != VERSION:
         raise BadProducerSnapshot(f"version {version}")
-    if google_crc32c.value(body) != crc:
+    if crc32c(body) != crc:
         raise BadProducerSnapshot("checksum mismatch")
     if len(body) != COUNT.size + count * ENTRY.size:
         raise BadProducerSnapshot(f"{count} entries announced")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import google_crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from odradek.model.env import File
 from odradek.protocol import record_batch
@@ -178,6 +178,6 @@ def _crc(file: File, position: int, chunk: bytes, at: int, size: int) -> int:
         piece = file.read(offset, min(SCAN_BYTES, end - offset))
         if not piece:
             break
-        crc = google_crc32c.extend(crc, piece)
+        crc = crc32c(piece, crc)
         offset += len(piece)
     return crc

@@ -46,7 +46,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 
-import google_crc32c
+from fastcrc.crc32 import iscsi as crc32c
 
 from odradek.log.index import SparseIndex
 from odradek.log.open_transactions import NO_OFFSET, CompletedTransaction
@@ -107,7 +107,7 @@ class TransactionIndex(SparseIndex):
     def _summarise(self) -> None:
         """Take what stays in memory, with the entries in memory."""
         self.count = len(self.entries) // ENTRY_BYTES
-        self.crc = google_crc32c.value(bytes(self.entries))
+        self.crc = crc32c(self.entries)
         self.last_offset = self._offset(self.count - 1, LAST_OFFSET_AT) if self.count else -1
         self.least_first_offset = min(
             (self._offset(slot, FIRST_OFFSET_AT) for slot in range(self.count)), default=NO_OFFSET
@@ -137,7 +137,7 @@ class TransactionIndex(SparseIndex):
         """Add an entry at the end."""
         entry = ENTRY.pack(VERSION, *aborted)
         self.entries += entry
-        self.crc = google_crc32c.extend(self.crc, entry)
+        self.crc = crc32c(entry, self.crc)
         first_offset = aborted.first_offset
         self._levels = []  # made again when it is asked
         self.count += 1
@@ -166,7 +166,7 @@ class TransactionIndex(SparseIndex):
             return False
         self.summed = int(count)
         size = self.summed * ENTRY_BYTES
-        return len(self.entries) >= size and google_crc32c.value(bytes(self.entries[:size])) == crc
+        return len(self.entries) >= size and crc32c(self.entries[:size]) == crc
 
     def is_sound(self, next_base: int) -> bool:
         """True if the entries can be those of a segment that ends before `next_base`."""
@@ -185,9 +185,7 @@ class TransactionIndex(SparseIndex):
 
     def is_as_before(self) -> bool:
         """True if the entries that were loaded fit what stayed in memory."""
-        return len(self.entries) == self.count * ENTRY_BYTES and self.crc == google_crc32c.value(
-            bytes(self.entries)
-        )
+        return len(self.entries) == self.count * ENTRY_BYTES and self.crc == crc32c(self.entries)
 
     def at(self, slot: int) -> AbortedTransaction:
         """Return an entry."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import google_crc32c
+from fastcrc.crc32 import iscsi as crc32c
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i64
 
@@ -86,7 +86,7 @@ def assemble(
     write_i32_be(head, leader_epoch)
     head.append(MAGIC)
     # In two steps, so that a large section is copied only once.
-    crc: int = google_crc32c.extend(google_crc32c.value(covered), section)
+    crc: int = crc32c(section, crc32c(covered))
     head.write(crc.to_bytes(4, "big"))
     head.write(covered)
     return head.getvalue() + section

@@ -28,7 +28,7 @@ from odradek.spark import java
         ('pyarrow>=18; extra == "arrow"', ("pyarrow", ">=18", "arrow")),
         ("pyspark<4.4,>=4.2; extra == 'spark'", ("pyspark", "<4.4,>=4.2", "spark")),
         ('pyspark[connect,pipelines]; extra == "dev"', ("pyspark", "", "dev")),
-        ("google-crc32c (>=1.6)", ("google-crc32c", ">=1.6", None)),
+        ("python-dateutil (>=2.9)", ("python-dateutil", ">=2.9", None)),
     ],
 )
 def test_a_requirement_has_a_name_limits_and_perhaps_an_extra(

@@ -6,8 +6,8 @@ import errno
 from dataclasses import replace
 from random import Random
 
-import google_crc32c
 import pytest
+from fastcrc.crc32 import iscsi as crc32c
 
 from odradek import leaves
 from odradek.log.fence import LogDamaged
@@ -480,7 +480,7 @@ class TestChecksum:
         assert files(disk, ".txnsum") == {}
         log.flush(checkpoint=True)
         content = files(disk)[f"{0:020d}.txnindex"]
-        assert files(disk)[self.NAME].hex() == f"{1:08x}{google_crc32c.value(content):08x}"
+        assert files(disk)[self.NAME].hex() == f"{1:08x}{crc32c(content):08x}"
 
     def test_the_recovery_point_does_not_move_without_room_for_it(self) -> None:
         class FullDisk(MemoryDisk):
