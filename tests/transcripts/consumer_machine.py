@@ -1,6 +1,6 @@
 """Runs the commands of a transcript on a `ConsumerCoordinator` and prints its effects.
 
-    consumer topics=t,u assignors=range instance=i auto-commit=off max-poll=60000
+    consumer topics=t,u assignors=range instance=i rack=r auto-commit=off max-poll=60000
     assigned t-0,t-1              a consumer with a manual assignment
     cluster t=3 u=2 stale         new metadata; stale: newer metadata was requested
     poll | returned | returned raising=ValueError
@@ -98,6 +98,7 @@ class ConsumerMachine:
         given = {
             "group.id": "g",
             "group.instance.id": values.get("instance"),
+            "client.rack": values.get("rack"),
             "enable.auto.commit": values.get("auto-commit", "off") == "on",
             "max.poll.interval.ms": values.get("max-poll"),
         }

@@ -70,7 +70,8 @@ def subscription(protocol: Any) -> str:
     owned = ""
     if said.owned_partitions:
         owned = f", owns {' '.join(map(str, said.owned_partitions))} of {said.generation_id}"
-    return f"{protocol.name} wants {' '.join(said.topics) or 'nothing'}{owned}"
+    rack = f", in rack {said.rack_id}" if said.rack_id else ""
+    return f"{protocol.name} wants {' '.join(said.topics) or 'nothing'}{owned}{rack}"
 
 
 def assignments(request: SyncGroupRequest) -> str:
