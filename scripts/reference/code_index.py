@@ -13,7 +13,7 @@ from odradek.model.errors import ErrorCode
 from scripts.reference.settings import GROUPS
 
 SOURCE = Path(__file__).parents[2] / "src"
-LEFT_OUT = ("config", "demo", "protocol", "testing")
+LEFT_OUT = ("config", "demo", "testing")
 """Packages that declare settings and errors, or are clients of their own (the simulator's)."""
 CLIENTS = ("client", "spark")
 """Packages whose settings are others."""
