@@ -24,8 +24,8 @@ INTRODUCTION = """\
 <!-- Rendered from the code: `make reference` writes this page again. -->
 
 Where to begin when a setting or an error is looked for: the modules below `odradek` that read the
-setting of a broker or topic, and those of broker and clients that name the error, to answer it or
-to handle it. `docs/where.md` has the behaviours.
+setting of a broker or topic, perhaps only to hand it on, and those of broker and clients that name
+the error, to answer it or to handle it. `docs/where.md` has the behaviours.
 """
 
 Uses = Mapping[str, list[str]]
