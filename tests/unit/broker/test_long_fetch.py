@@ -95,6 +95,15 @@ def test_a_fetch_of_few_partitions_is_answered_at_once(created: MemoryBroker) ->
     assert created.send(fetch(range(AT_ONCE)), VERSION).answered
 
 
+def test_a_response_is_no_larger_than_fetch_max_bytes_of_the_broker_allows() -> None:
+    serving = MemoryBroker(fetch_max_bytes="1024")
+    serving.create("t", partitions=3)
+    for number in range(3):
+        assert serving.produce_and_wait("t", index=number, size=400) == 0
+    asked = serving.send(fetch(range(3)), VERSION)
+    assert with_records(asked) == [0, 1], "a third batch would exceed 1024 bytes"
+
+
 def test_others_are_served_between_the_slices(created: MemoryBroker) -> None:
     asked = created.send(fetch(), VERSION)
     created.run_round()

@@ -67,6 +67,15 @@ def test_segments_are_deleted_by_the_age_of_their_youngest_record():
     assert log.read(35, 100, 80).error == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+@pytest.mark.parametrize(
+    ("delete", "bases_left"), [(True, [18, 36, 54, 72]), (False, [0, 18, 36, 54, 72])]
+)
+def test_a_compacted_log_has_retention_if_its_policy_also_is_to_delete(delete, bases_left):
+    log = filled(replace(SMALL, retention_ms=10_000, compact=True, delete=delete))
+    delete_old_segments(log, 34_001 + 10_000)
+    assert bases(log) == bases_left
+
+
 def test_a_log_with_only_expired_records_becomes_empty():
     log = filled(replace(SMALL, retention_ms=10_000))
     assert delete_old_segments(log, 10_000_000) is not None
