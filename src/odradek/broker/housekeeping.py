@@ -94,7 +94,8 @@ class Housekeeping:
 
     def _truncated(self, partition: Partition) -> None:
         key = TopicIdPartition(partition.topic_id, partition.topic_partition.partition)
-        self.cleaner.log_truncated(key, partition.log)
+        if self.cleaner.log_truncated(key, partition.log):
+            self._offload(self._directory.checkpoint())
 
     def logs_opened(self) -> None:
         """Logs that were recovered may have to be flushed."""

@@ -137,12 +137,16 @@ class LogCleaner:
         self._cleaning = CleaningPass(key, plan.log, cleaner)
         self._submit(self._directory.checkpoint(), self._next)
 
-    def log_truncated(self, key: TopicIdPartition, log: Log) -> None:
-        """Count as dirty what follows the end of a truncated log, which is within the part that was
-        clean after an unclean election. From the start of the active segment on, as in Kafka."""
+    def log_truncated(self, key: TopicIdPartition, log: Log) -> bool:
+        """Lower the first dirty offset to the start of the active segment, as in Kafka, and return
+        True if it was above. After an unclean election a log may be truncated below it, and what it
+        gets then is dirty."""
         first_dirty = self._directory.offsets.first_dirty
-        if key in first_dirty:
-            first_dirty[key] = min(first_dirty[key], log.segments.active.base_offset)
+        base_offset = log.segments.active.base_offset
+        if first_dirty.get(key, base_offset) <= base_offset:
+            return False
+        first_dirty[key] = base_offset
+        return True
 
     # Steps.
 

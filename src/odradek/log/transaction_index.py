@@ -107,7 +107,8 @@ class TransactionIndex(SparseIndex):
     def _summarise(self) -> None:
         """Take what stays in memory, with the entries in memory."""
         self.count = len(self.entries) // ENTRY_BYTES
-        self.crc = crc32c(self.entries)
+        # Copied: the library lets other threads run meanwhile, and they may append to an index.
+        self.crc = crc32c(bytes(self.entries))
         self.last_offset = self._offset(self.count - 1, LAST_OFFSET_AT) if self.count else -1
         self.least_first_offset = min(
             (self._offset(slot, FIRST_OFFSET_AT) for slot in range(self.count)), default=NO_OFFSET
@@ -185,7 +186,8 @@ class TransactionIndex(SparseIndex):
 
     def is_as_before(self) -> bool:
         """True if the entries that were loaded fit what stayed in memory."""
-        return len(self.entries) == self.count * ENTRY_BYTES and self.crc == crc32c(self.entries)
+        loaded = bytes(self.entries)
+        return len(loaded) == self.count * ENTRY_BYTES and self.crc == crc32c(loaded)
 
     def at(self, slot: int) -> AbortedTransaction:
         """Return an entry."""

@@ -49,9 +49,8 @@ RECEIVE_WHOLE_BYTES: Final = 16 * 1024 * 1024
 LENGTH_BYTES: Final = 4
 
 LENGTHS_ALONE: Final = 4
-"""How many lengths are received alone after a large frame. Between two of them there are small ones
-often enough, as between the micro-batches of a stream: joining the pieces of 8 MiB takes longer
-than some thousand receives.
+"""How many lengths are received alone after a large frame. Between two large frames there are often
+small ones, as between the micro-batches of a stream; joining the pieces of 8 MiB takes 2 to 4 ms.
 """
 
 OTHER_PROTOCOLS = (

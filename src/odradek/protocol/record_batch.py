@@ -76,7 +76,7 @@ CRC_COPIED_BYTES: Final[i64] = 4096
 """Up to this size a part of a buffer is copied for its CRC: a view of it takes longer."""
 
 crc_of: Final[Callable[[bytes | memoryview], int]] = iscsi
-"""CRC-32C; its other name is that of the protocol which used it first."""
+"""CRC-32C, which the library calls by its other name."""
 
 
 class CorruptBatch(Exception):

@@ -161,7 +161,7 @@ class ReplicaManager:
         self.on_no_room: Callable[[Partition], object] = do_nothing_with
         """Called with a partition that took no records, as the disk is full."""
         self.on_truncated: Callable[[Partition], object] = do_nothing_with
-        """Called with a partition whose log has lost its end, before it is appended to again."""
+        """Called with a partition after a truncation, before its log is appended to again."""
         self.on_directory_failed: Callable[[], object] = do_nothing
         self.heard_ms: dict[int, int] = {}
         """When each broker last fetched anything from this one; monotonic time."""

@@ -155,7 +155,8 @@ class SparkBatches:
 
     def _source_columns(self, runs: Sequence[ColumnRun]) -> dict[str, pa.Array]:
         """Return the columns that have one value for all records of a run. Most batches are of one
-        run, and take their rows of columns that are kept: making these takes ten times as long."""
+        run, and take their rows of columns that are kept: making these takes several times as
+        long."""
         if len(runs) != 1:
             return self._made_source_columns(runs)
         batch, count = runs[0].batch, runs[0].count

@@ -161,6 +161,7 @@ def test_what_follows_a_truncation_below_the_clean_part_is_dirty():
     assert log_of(node, "t").log_end_offset <= 50 < first_dirty
     (lowered,) = node.node.directory.offsets.first_dirty.values()
     assert lowered == log_of(node, "t").segments.active.base_offset
+    assert checkpoint(node).splitlines()[2].split()[2] == str(lowered), "written at once"
     produce(node, "t", 1000, 100)
     assert log_of(node, "t").log_end_offset > first_dirty
     node.pass_time(2 * BACKOFF_MS)
