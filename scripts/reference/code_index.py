@@ -14,7 +14,7 @@ from scripts.reference.settings import GROUPS
 
 SOURCE = Path(__file__).parents[2] / "src"
 LEFT_OUT = ("config", "demo", "testing")
-"""Packages that declare settings and errors, or are clients of their own (the simulator's)."""
+"""Packages that declare settings, or are clients of their own (the simulator's)."""
 CLIENTS = ("client", "spark")
 """Packages whose settings are others."""
 OWNER = re.compile(r"config|settings", re.IGNORECASE)

@@ -145,15 +145,14 @@ class Framing:
         if pieces is None:
             pieces = self._pieces = []
             awaited = missing <= self.whole_bytes
+        self.low_water_mark = 1
         if awaited and missing >= LARGE_FRAME_BYTES:
             self.receive_bytes = self.low_water_mark = missing
+        elif self._lengths_alone and missing < LARGE_FRAME_BYTES:
+            self.receive_bytes = missing  # Nothing of the next frame.
         else:
-            self.low_water_mark = 1
             large = missing if missing < RECEIVE_LARGE_BYTES else RECEIVE_LARGE_BYTES
-            if self._lengths_alone and missing < LARGE_FRAME_BYTES:
-                self.receive_bytes = missing  # Nothing of the next frame.
-            else:
-                self.receive_bytes = large if full and large > RECEIVE_BYTES else RECEIVE_BYTES
+            self.receive_bytes = large if full and large > RECEIVE_BYTES else RECEIVE_BYTES
         if not data:
             return
         last = pieces[-1] if pieces else None

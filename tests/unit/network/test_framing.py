@@ -189,11 +189,10 @@ def test_any_split_of_a_stream_yields_the_same_frames_if_they_are_received_whole
         assert framing.low_water_mark <= max(1, to_come), "else it waits for ever"
     assert frames == payloads
     assert framing.held_bytes == 0
+    assert framing.low_water_mark == 1
 
 
-def test_after_a_large_frame_the_next_lengths_are_received_alone_and_then_the_rest_at_once() -> (
-    None
-):
+def test_after_a_large_frame_lengths_are_received_alone_and_then_the_rest_at_once() -> None:
     size = 3 * RECEIVE_LARGE_BYTES
     large, small = framed(b"x" * size), framed(b"y" * 100)
     framing = Framing(LIMIT, RECEIVE_WHOLE_BYTES)

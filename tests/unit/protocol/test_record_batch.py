@@ -126,7 +126,7 @@ class TestIteration:
 
 
 class TestIntegrity:
-    @pytest.mark.parametrize("size", [0, 1, 64 * 1024 - 40, 64 * 1024, 200_000])
+    @pytest.mark.parametrize("size", [0, 1, 4000, 4096, 64 * 1024 - 40, 64 * 1024, 200_000])
     def test_the_crc_covers_everything_from_the_attributes_on(self, size: int) -> None:
         batch = build([(None, b"v" * size, (), T0)])
         assert header_of(batch).crc == crc32c(batch[21:])
